@@ -1,0 +1,70 @@
+"""Instants and durations: UTC, whole milliseconds since 1970.
+
+Wire strings are kept verbatim in native documents; this is what the store compares.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import NewType
+
+Instant = NewType("Instant", int)
+
+# RFC 3339 section 5.6. The offset is required: a time without one names no instant.
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d{2}):(\d{2}))",
+    re.ASCII,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+DAY_MS = 86_400_000
+# ISO 8601 durations have no fixed length for years and months; UMP's reference counts 365 and 30 days.
+_DURATION = re.compile(
+    r"P(?:(\d{1,9})Y)?(?:(\d{1,9})M)?(?:(\d{1,9})W)?(?:(\d{1,9})D)?"
+    r"(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{1,9})?)S)?)?",
+    re.ASCII,
+)
+_DURATION_UNITS_MS = (365 * DAY_MS, 30 * DAY_MS, 7 * DAY_MS, DAY_MS, 3_600_000, 60_000, 1_000)
+
+
+def parse_instant(text: str) -> Instant:
+    """Read an RFC 3339 date-time; fractions below a millisecond are cut. Raises ValueError."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise ValueError("not an RFC 3339 date-time with an offset")
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    # A leap second is a legal RFC 3339 time that datetime cannot hold; it is the same instant as :59.999…
+    leap = second == 60
+    if match[8]:
+        zone: timezone = UTC
+    else:
+        offset = timedelta(hours=int(match[10]), minutes=int(match[11]))
+        zone = timezone(-offset if match[9] == "-" else offset)
+    moment = datetime(year, month, day, hour, minute, 59 if leap else second, tzinfo=zone)
+    fraction_ms = 999 if leap else int((match[7] or "0").ljust(3, "0")[:3])
+    return Instant((moment - _EPOCH) // _MILLISECOND + fraction_ms)
+
+
+def format_instant(instant: int) -> str:
+    """Write an instant as `2026-06-04T10:00:00.000Z`: always milliseconds, always Z."""
+    moment = _EPOCH + timedelta(milliseconds=instant)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{instant % 1000:03d}Z" if moment.year >= 1000 else _early(moment, instant)
+
+
+def _early(moment: datetime, instant: int) -> str:
+    # strftime does not pad years below 1000 on every platform.
+    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}.{instant % 1000:03d}Z"
+
+
+def parse_duration_ms(text: str) -> int:
+    """Read an ISO 8601 duration as milliseconds. Raises ValueError."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError("not an ISO 8601 duration")
+    total = 0.0
+    for amount, unit_ms in zip(match.groups(), _DURATION_UNITS_MS, strict=True):
+        if amount:
+            total += float(amount) * unit_ms
+    return round(total)
