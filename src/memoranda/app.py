@@ -1,0 +1,263 @@
+"""Wiring: settings become an open service; and `Memoranda`, the library's front door."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from memoranda.encoding.bases import base64_decode, base64_encode
+from memoranda.encoding.didkey import SigningKey
+from memoranda.encoding.json_text import dump_pretty, parse
+from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
+from memoranda.model.instant import Instant
+from memoranda.service.access import ALL_VERBS, Access
+from memoranda.service.audit import sealer
+from memoranda.service.context import AuditReads, Context
+from memoranda.service.exchange import ImportReport, VerifyReport
+from memoranda.service.ranking import Ranked
+from memoranda.service.remember import Remembered
+from memoranda.service.revise import Forgotten, Revised
+from memoranda.service.service import Service
+from memoranda.settings import Settings, load_settings, sqlite_path
+from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.rehydrate import Rehydrated
+from memoranda.standards.ump.requests import (
+    FeedbackRequest,
+    ForgetRequest,
+    RecallRequest,
+    RehydrateRequest,
+    ReviseRequest,
+)
+from memoranda.storage.sql_engine import SqlEngine
+from memoranda.storage.sqlite import SqliteDatabase
+
+OPERATOR_KEY_FILE = "operator.key"
+OWNER_CREDENTIAL_FILE = "owner.credential"
+
+
+def system_clock() -> Instant:
+    """Now, in whole milliseconds."""
+    return Instant(time.time_ns() // 1_000_000)
+
+
+def open_service(settings: Settings) -> Service:
+    """Open the store that the settings name, creating what is missing."""
+    _make_private_folder(settings.home)
+    path = settings.database_path
+    if path is not None and path.parent != settings.home:
+        _make_private_folder(path.parent)
+    context = Context(
+        engine=SqlEngine(SqliteDatabase(path), sealer(settings.ump_version)),
+        operator=operator_key(settings.home),
+        clock=system_clock,
+        ump_version=settings.ump_version,
+        audit_reads=_audit_reads(settings.audit_reads),
+    )
+    return Service(context)
+
+
+def _audit_reads(value: str) -> AuditReads:
+    return "durable" if value == "durable" else "deferred"
+
+
+def operator_key(home: Path) -> SigningKey:
+    """The operator's Ed25519 key: made on first use, readable by its owner alone."""
+    path = home / OPERATOR_KEY_FILE
+    if not path.exists():
+        seed = base64_encode(secrets.token_bytes(32))
+        write_private_once(path, dump_pretty({"kind": "ed25519", "seed": seed}) + "\n")
+    if path.stat().st_mode & 0o077:
+        raise StoreUnavailable(f"{OPERATOR_KEY_FILE} can be read by others; run: chmod 600 {path}")
+    try:
+        return SigningKey(base64_decode(parse(path.read_bytes())["seed"]))
+    except (KeyError, TypeError, ValueError, MemorandaError):
+        raise StoreUnavailable(f"{path} is not an operator key any more; restore it from a backup") from None
+
+
+def owner_credential(service: Service, settings: Settings) -> Path:
+    """The file with the API key of the local owner: made on first use, readable by its owner alone."""
+    path = settings.home / OWNER_CREDENTIAL_FILE
+    if not path.exists():
+        tenant = settings.owner or service.operator_did
+        key = service.gate.add_key("owner", tenant=tenant, scopes=tuple(sorted(ALL_VERBS)))
+        write_private_once(path, key + "\n")
+    return path
+
+
+def write_private_once(path: Path, text: str) -> None:
+    """Write a file with mode 0600 unless another process was first; never half of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()
+
+
+def _make_private_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot create the folder {folder}: {error.strerror}") from error
+
+
+class Memoranda:
+    """One person's memory: the verbs, bound to an owner.
+
+    >>> with Memoranda.open(":memory:") as m:
+    ...     remembered = m.remember("use pnpm, never npm", kind="procedural", project="p")
+    ...     m.recall("pnpm", project="p")[0].record["body"]["text"]
+    'use pnpm, never npm'
+    """
+
+    def __init__(self, service: Service, access: Access) -> None:
+        self.service = service
+        self.access = access
+
+    @classmethod
+    def open(cls, path_or_url: str | Path | None = None, *, owner: str | None = None) -> Self:
+        """Open a data directory, a `.db` file, `sqlite:///PATH`, or ":memory:"; the default data directory if none."""
+        settings = load_settings(**_place(path_or_url))
+        service = open_service(settings)
+        return cls(service, service.gate.local(owner or settings.owner or None))
+
+    @property
+    def owner(self) -> str:
+        return self.access.default_tenant
+
+    def remember(
+        self,
+        memory: str | Record,
+        *,
+        kind: str = "semantic",
+        project: str | None = None,
+        structured: dict[str, Any] | None = None,
+        **fields: Any,
+    ) -> Remembered:
+        """Remember a text, or a whole draft record. Other record fields can be given by name."""
+        draft = memory if isinstance(memory, dict) else _draft(memory, kind, project, structured, fields)
+        return self.service.remember(self.access, self.service.with_defaults(self.access, draft, method="library"))
+
+    def recall(self, query: str, *, limit: int = 8, prefer: Sequence[str] = (), **where: Any) -> list[Ranked]:
+        """The best memories for a query. `where`: project, user, agent, session, visibility, kind, valid_at …"""
+        return self.service.recall(self.access, RecallRequest.parse(_asked(query, limit, prefer, where)))
+
+    def for_prompt(
+        self,
+        query: str,
+        *,
+        limit: int = 12,
+        max_chars: int = 500,
+        budget_chars: int | None = None,
+        **where: Any,
+    ) -> Rehydrated:
+        """Recalled memories as one framed, neutralised block for a model's context."""
+        options = {"max_chars": max_chars, "max_visibility": where.pop("max_visibility", "public")}
+        if budget_chars is not None:
+            options["budget_chars"] = budget_chars
+        return self.service.for_prompt(
+            self.access, RehydrateRequest.parse({**_asked(query, limit, (), where), **options})
+        )
+
+    def get(self, name: str) -> Record:
+        """One record by its id."""
+        return self.service.get(self.access, name)
+
+    def history(self, name: str) -> list[dict[str, object]]:
+        """All versions of a memory, oldest first."""
+        return self.service.history(self.access, name)
+
+    def revise(self, name: str, text: str | None = None, **patch: Any) -> Revised:
+        """Replace a memory's text, or patch body, lifecycle, relations or time."""
+        if text is not None:
+            patch["body"] = {"text": text}
+        return self.service.revise(self.access, ReviseRequest.parse({"id": name, "patch": patch}))
+
+    def forget(self, name: str, *, reason: str = "", hard: bool = False) -> Forgotten:
+        """Tombstone a memory, or erase it for good."""
+        return self.service.forget(self.access, ForgetRequest.parse({"id": name, "reason": reason, "hard": hard}))
+
+    def feedback(self, name: str, outcome: str, *, session: str | None = None) -> None:
+        """Say what became of a recalled memory: followed, overridden, ignored or contradicted."""
+        asked = {"id": name, "outcome": outcome, **({"session": session} if session else {})}
+        self.service.feedback(self.access, FeedbackRequest.parse(asked))
+
+    def export(self, *, project: str | None = None, history: bool = True) -> Iterator[Record]:
+        """Every record that may leave."""
+        return self.service.export(self.access, project=project, history=history)
+
+    def import_records(self, records: Sequence[object]) -> ImportReport:
+        """Take records in."""
+        return self.service.import_records(self.access, records)
+
+    def verify(self) -> VerifyReport:
+        """Check every signature, the audit chain and the database."""
+        return self.service.verify(self.access)
+
+    def close(self) -> None:
+        self.service.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _place(path_or_url: str | Path | None) -> dict[str, Any]:
+    if path_or_url is None:
+        return {}
+    text = str(path_or_url)
+    if text == ":memory:":
+        return {"store": "sqlite:///:memory:"}
+    if "://" in text:
+        path = sqlite_path(text)
+        return {"store": text, **({"home": path.parent} if path is not None else {})}
+    path = Path(text).expanduser()
+    if path.suffix in (".db", ".sqlite"):
+        return {"store": f"sqlite:///{path}", "home": path.parent}
+    return {"home": path}
+
+
+def _draft(
+    text: str, kind: str, project: str | None, structured: dict[str, Any] | None, fields: dict[str, Any]
+) -> Record:
+    body: dict[str, Any] = {"text": text, **({"structured": structured} if structured else {})}
+    scope = {**({"project": project} if project else {}), **fields.pop("scope", {})}
+    return {"kind": kind, "body": body, "scope": scope, **fields}
+
+
+_FILTER_FIELDS = ("valid_at", "known_at", "status")
+_SCOPE_FIELDS = ("owner", "project", "user", "agent", "session", "visibility")
+
+
+def _asked(query: str, limit: int, prefer: Sequence[str], where: dict[str, Any]) -> dict[str, Any]:
+    """A recall request from keyword arguments; None means "not asked for"."""
+    given = {name: value for name, value in where.items() if value is not None}
+    if unknown := set(given) - {*_SCOPE_FIELDS, *_FILTER_FIELDS, "kind"}:
+        raise InvalidInput(f"unknown filter: {min(unknown)}")
+    filters = {name: given[name] for name in _FILTER_FIELDS if name in given}
+    if "kind" in given:
+        filters["kind"] = [given["kind"]] if isinstance(given["kind"], str) else list(given["kind"])
+    asked: dict[str, Any] = {
+        "query": query,
+        "limit": limit,
+        "scope": {name: given[name] for name in _SCOPE_FIELDS if name in given},
+        "filter": filters,
+    }
+    if prefer:
+        asked["ranking_hints"] = {"prefer": list(prefer)}
+    return asked

@@ -1,0 +1,94 @@
+"""Binary as text: base32, base58btc, base64 and base64url, each in exactly one spelling.
+
+Decoders are strict: two different texts never decode to the same bytes, so that a text that was
+signed, hashed or used as a name cannot be respelled. They raise ValueError.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BASE58_VALUES = {symbol: value for value, symbol in enumerate(_BASE58)}
+_BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
+
+# Base58 costs quadratic time; the longest thing we name with it, a did:key of any kind, is far below this.
+MAX_BASE58_CHARS = 256
+
+
+def base32_encode(data: bytes) -> str:
+    """RFC 4648 base32, lower case, no padding."""
+    return base64.b32encode(data).decode("ascii").rstrip("=").lower()
+
+
+def base32_decode(text: str) -> bytes:
+    """Read what `base32_encode` writes, and nothing else."""
+    if not _BASE32.issuperset(text):
+        raise ValueError("not lower-case base32")
+    data = base64.b32decode(text.upper() + "=" * (-len(text) % 8))
+    if base32_encode(data) != text:
+        raise ValueError("base32 with stray trailing bits")
+    return data
+
+
+def base58_encode(data: bytes) -> str:
+    """base58btc, as multibase prefix `z` means it."""
+    zeros = len(data) - len(data.lstrip(b"\0"))
+    number = int.from_bytes(data, "big")
+    symbols = []
+    while number:
+        number, value = divmod(number, 58)
+        symbols.append(_BASE58[value])
+    return "1" * zeros + "".join(reversed(symbols))
+
+
+def base58_decode(text: str) -> bytes:
+    """Read base58btc of at most MAX_BASE58_CHARS."""
+    if len(text) > MAX_BASE58_CHARS:
+        raise ValueError(f"base58 longer than {MAX_BASE58_CHARS} characters")
+    number = 0
+    for symbol in text:
+        value = _BASE58_VALUES.get(symbol)
+        if value is None:
+            raise ValueError("not base58")
+        number = number * 58 + value
+    zeros = len(text) - len(text.lstrip("1"))
+    return b"\0" * zeros + number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def base64_encode(data: bytes) -> str:
+    """Standard base64 with padding."""
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
+
+
+def base64_decode(text: str) -> bytes:
+    """Read standard base64 with padding."""
+    data = _unbase64(text)
+    if base64_encode(data) != text:
+        raise ValueError("base64 that is not in its one canonical spelling")
+    return data
+
+
+def base64url_encode(data: bytes) -> str:
+    """URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def base64url_decode(text: str) -> bytes:
+    """Read URL-safe base64 without padding."""
+    if "+" in text or "/" in text or "=" in text:
+        raise ValueError("not base64url without padding")
+    data = _unbase64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
+    if base64url_encode(data) != text:
+        raise ValueError("base64url with stray trailing bits")
+    return data
+
+
+def _unbase64(text: str) -> bytes:
+    try:
+        return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+    except UnicodeEncodeError:
+        raise ValueError("not base64") from None
+    except binascii.Error as error:
+        raise ValueError(f"not base64: {error}") from None

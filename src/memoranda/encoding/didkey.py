@@ -1,0 +1,69 @@
+"""Ed25519 keys as did:key identifiers.
+
+did:key = `did:key:z` + base58btc(0xed 0x01 || 32-byte public key).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from nacl import bindings, exceptions
+
+from memoranda.encoding.bases import base58_decode, base58_encode
+
+_PREFIX = "did:key:z"
+_ED25519_MULTICODEC = b"\xed\x01"
+SEED_BYTES = 32
+SIGNATURE_BYTES = 64
+# Owners, operators and peers of one store; an entry is a hundred bytes.
+_CACHED_KEYS = 4096
+
+
+def did_from_public_key(public_key: bytes) -> str:
+    """Name a 32-byte Ed25519 public key. Raises ValueError."""
+    if len(public_key) != bindings.crypto_sign_PUBLICKEYBYTES:
+        raise ValueError("an Ed25519 public key has 32 bytes")
+    return _PREFIX + base58_encode(_ED25519_MULTICODEC + public_key)
+
+
+@lru_cache(maxsize=_CACHED_KEYS)
+def public_key_from_did(did: str) -> bytes:
+    """Read the public key out of its name. Raises ValueError."""
+    if not did.startswith(_PREFIX):
+        raise ValueError("not a did:key")
+    data = base58_decode(did[len(_PREFIX) :])
+    if len(data) != 2 + bindings.crypto_sign_PUBLICKEYBYTES or not data.startswith(_ED25519_MULTICODEC):
+        raise ValueError("not the did:key of an Ed25519 key")
+    return data[2:]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SigningKey:
+    """A private key; its representation never shows the seed."""
+
+    seed: bytes = field(repr=False)
+    did: str = field(init=False)
+    _secret: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.seed) != SEED_BYTES:
+            raise ValueError("an Ed25519 seed has 32 bytes")
+        public, secret = bindings.crypto_sign_seed_keypair(self.seed)
+        object.__setattr__(self, "did", did_from_public_key(public))
+        object.__setattr__(self, "_secret", secret)
+
+    def sign(self, message: bytes) -> bytes:
+        """The 64-byte Ed25519 signature of the message."""
+        return bindings.crypto_sign(message, self._secret)[:SIGNATURE_BYTES]
+
+
+def verify(did: str, message: bytes, signature: bytes) -> bool:
+    """Whether the key that `did` names signed the message. False for any junk, small-order keys included."""
+    if len(signature) != SIGNATURE_BYTES:
+        return False
+    try:
+        bindings.crypto_sign_open(signature + message, public_key_from_did(did))
+    except (ValueError, exceptions.CryptoError):
+        return False
+    return True

@@ -1,0 +1,113 @@
+"""The neutral values every standard maps to and the store keeps.
+
+A memory has one identity through all its versions. A version is an immutable native document. State is what
+the store knows about a version and may change. A projection is the standard-free reading of a document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memoranda.model.instant import Instant
+
+Kind = Literal["semantic", "episodic", "procedural", "working", "identity"]
+Visibility = Literal["private", "shared", "public"]
+Status = Literal["active", "candidate", "tombstoned"]
+
+KINDS: tuple[Kind, ...] = ("semantic", "episodic", "procedural", "working", "identity")
+VISIBILITIES: tuple[Visibility, ...] = ("private", "shared", "public")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Whose memory it is and where it applies. An empty string means that the dimension is not set."""
+
+    tenant: str
+    space: str = ""
+    user: str = ""
+    agent: str = ""
+    session: str = ""
+    visibility: Visibility = "private"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A typed link to another memory or to an entity."""
+
+    type: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """A document read without its standard: what is searched, filtered, ranked and shown through others."""
+
+    kind: Kind
+    text: str
+    scope: Scope
+    created: Instant
+    observed: Instant
+    valid_from: Instant
+    valid_to: Instant | None = None
+    expires: Instant | None = None
+    status: Status = "active"
+    confidence: float | None = None
+    salience: float | None = None
+    evidence_count: int = 0
+    exportable: bool = True
+    tags: tuple[str, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    source: str = ""
+    actor: str = ""
+    # Two open versions of one tenant with equal sameness say the same thing; empty means "never a duplicate".
+    sameness: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A native document, exactly as accepted, under the name its standard gives it."""
+
+    standard: str
+    media_type: str
+    name: str
+    native: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the store knows about a version. Everything here may change; the document never does."""
+
+    status: Status
+    valid_from: Instant
+    valid_to: Instant | None
+    declared_valid_to: Instant | None
+    recorded: Instant
+    closed: Instant | None = None
+    retired: Instant | None = None
+    tombstoned: Instant | None = None
+    expires: Instant | None = None
+    erased: bool = False
+    superseded_by: str = ""
+    followed: int = 0
+    overridden: int = 0
+    ignored: int = 0
+    contradicted: int = 0
+
+    @property
+    def is_head(self) -> bool:
+        """Nothing has replaced this version."""
+        return not self.superseded_by and self.retired is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One stored version: its document and its state. Ids are internal and never leave the store."""
+
+    tenant: str
+    memory_id: int
+    version_id: int
+    document: Document
+    state: State
+    # Why this version exists when the document alone does not say it: for a merge, the draft that was merged.
+    cause: bytes | None = field(default=None, repr=False)

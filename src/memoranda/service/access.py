@@ -1,0 +1,258 @@
+"""Who may do what: credentials become an `Access`, and an `Access` decides every question of reach.
+
+The tenant comes from the credential, never from the payload. What a caller may not see answers "not found",
+so that a refusal tells nothing; what a caller may not do answers "forbidden".
+
+    credential            reaches           sees                                   redacted
+    local, API key        its own tenant    everything                             no
+    token by the owner    that owner        everything its scope allows            unless scope.owner is the owner
+    … with another `aud`  that owner        shared and public                      yes
+    token by the operator every owner       everything its scope allows            unless scope.owner is the owner
+    any                   any other owner   public                                 yes
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from memoranda.encoding.bases import base32_encode
+from memoranda.encoding.didkey import SigningKey
+from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
+from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.model.memory import VISIBILITIES, Visibility
+from memoranda.standards.ump import token as ump_token
+from memoranda.storage.engine import ApiKey, System
+
+# What an API key can be allowed. The first four are UMP's verbs.
+SCOPES: Mapping[str, str] = {
+    "read": "recall, get, history, subscribe, rehydrate, audit",
+    "write": "remember, revise, forget, import",
+    "derive": "feedback, and producing new memories from these",
+    "export": "take whole collections out",
+}
+ALL_VERBS = frozenset(SCOPES)
+KEY_PREFIX = "mk_"
+NAME_CHARS_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What one caller may do. Made by `Gate`, passed to every verb."""
+
+    credential: str
+    actor: str
+    actor_kind: str = "user"
+    # The one tenant it reaches; None means every tenant, which only the operator can grant.
+    tenant: str | None
+    verbs: frozenset[str] = ALL_VERBS
+    # What a token was narrowed to: owner, project, agent, visibility.
+    limits: Mapping[str, str] = field(default_factory=dict)
+    # A peer is someone else to whom the owner granted something.
+    is_peer: bool = False
+    default_tenant: str
+
+    def require(self, verb: str) -> None:
+        if verb not in self.verbs:
+            raise ForbiddenScope(f"this credential does not grant '{verb}'")
+
+    def tenant_for(self, owner: str | None) -> str:
+        """The tenant a request is about."""
+        return owner or self.default_tenant
+
+    def reaches(self, tenant: str) -> bool:
+        """Whether more than what is public can be seen there."""
+        return self.tenant is None or self.tenant == tenant
+
+    def require_reach(self, tenant: str) -> None:
+        if not self.reaches(tenant):
+            raise ForbiddenScope("this credential belongs to another owner")
+
+    def require_scope(self, scope: Mapping[str, str | None]) -> None:
+        """A narrowed token reaches exactly what it names (UMP §5.2: verbs × scope × time)."""
+        for name, value in self.limits.items():
+            if scope.get(name) != value:
+                raise ForbiddenScope(f"this token is limited to another {name}")
+
+    def within(self, scope: Mapping[str, str | None]) -> bool:
+        return all(scope.get(name) == value for name, value in self.limits.items())
+
+    def visibilities(self, tenant: str) -> tuple[Visibility, ...]:
+        """Which visibilities can be seen there."""
+        if not self.reaches(tenant):
+            return ("public",)
+        return ("shared", "public") if self.is_peer else VISIBILITIES
+
+    def sees_unredacted(self, tenant: str) -> bool:
+        """Whether this is the owner's own side of the visibility boundary (UMP §2.7)."""
+        if self.is_peer or not self.reaches(tenant):
+            return False
+        return self.tenant == tenant and (not self.is_token or self.limits.get("owner") == tenant)
+
+    @property
+    def is_token(self) -> bool:
+        return self.credential.startswith("token:")
+
+
+class Gate:
+    """Turns credentials into access, and makes and revokes them."""
+
+    def __init__(self, system: System, operator: SigningKey, clock: Callable[[], Instant], version: str) -> None:
+        self._system = system
+        self._operator = operator
+        self._clock = clock
+        self._version = version
+        # A token's signature does not change; its time and its revocation are looked at every time.
+        self._claims = lru_cache(maxsize=1024)(ump_token.claims_of)
+
+    def local(self, owner: str | None = None, *, actor_kind: str = "user") -> Access:
+        """The person at this machine, who can read the files anyway."""
+        tenant = owner or self._operator.did
+        return Access(credential="local", actor=tenant, actor_kind=actor_kind, tenant=tenant, default_tenant=tenant)
+
+    def authenticate(self, bearer: str) -> Access:
+        """The access a bearer credential gives. Raises Unauthorized."""
+        if bearer.startswith("umpcap."):
+            return self._from_token(bearer)
+        if bearer.startswith(KEY_PREFIX):
+            return self._from_key(bearer)
+        raise Unauthorized("the credential is neither an API key nor a capability token")
+
+    def _from_token(self, text: str) -> Access:
+        claims = self._claims(text)
+        ump_token.check_time(claims, now=self._clock())
+        if self._system.is_token_revoked(claims.iss, claims.jti):
+            raise Unauthorized("revoked: this token was revoked")
+        owner = claims.scope.get("owner")
+        # UMP §5.2: tokens are signed by the owner. The operator, who keeps the store, may sign for anyone.
+        by_operator = claims.iss == self._operator.did
+        if not by_operator and owner not in (None, claims.iss):
+            raise Unauthorized("issuer: a token must be signed by the owner it speaks for, or by the operator")
+        tenant = owner if by_operator else claims.iss
+        return Access(
+            credential=f"token:{claims.jti}",
+            actor=claims.aud or claims.iss,
+            actor_kind="agent",
+            tenant=tenant,
+            verbs=frozenset(claims.verbs),
+            limits=dict(claims.scope),
+            is_peer=claims.aud is not None and claims.aud not in (tenant, claims.iss),
+            default_tenant=tenant or self._operator.did,
+        )
+
+    def _from_key(self, text: str) -> Access:
+        key_id, _, secret = text.removeprefix(KEY_PREFIX).partition("_")
+        key = self._system.key(key_id) if key_id.isalnum() and len(key_id) <= 32 else None
+        # Compare also when there is no such key, so that both take the same time.
+        expected = key.key_hash if key else bytes(32)
+        matches = hmac.compare_digest(_hash(secret), expected)
+        if key is None or not matches:
+            raise Unauthorized("unknown API key")
+        if key.revoked is not None:
+            raise Unauthorized("this API key was revoked")
+        return Access(
+            credential=f"key:{key.key_id}",
+            actor=f"key:{key.name}",
+            actor_kind="agent",
+            tenant=key.tenant,
+            verbs=frozenset(key.scopes),
+            default_tenant=key.tenant,
+        )
+
+    def add_key(self, name: str, *, tenant: str, scopes: tuple[str, ...]) -> str:
+        """Make an API key and return it; it is never shown again."""
+        unknown = sorted(set(scopes) - ALL_VERBS)
+        if unknown:
+            raise InvalidInput(f"unknown scope {unknown[0]!r}; there are {', '.join(SCOPES)}")
+        if not scopes:
+            raise InvalidInput(f"a key needs at least one scope of {', '.join(SCOPES)}")
+        if not name.strip() or len(name) > NAME_CHARS_LIMIT or not name.isprintable():
+            raise InvalidInput(f"a key needs a printable name of at most {NAME_CHARS_LIMIT} characters")
+        if not tenant:
+            raise InvalidInput("a key needs a tenant")
+        key_id, secret = base32_encode(secrets.token_bytes(8)), base32_encode(secrets.token_bytes(32))
+        self._system.add_key(
+            ApiKey(
+                key_id=key_id,
+                key_hash=_hash(secret),
+                name=name,
+                tenant=tenant,
+                scopes=tuple(dict.fromkeys(scopes)),
+                created=self._clock(),
+            )
+        )
+        return f"{KEY_PREFIX}{key_id}_{secret}"
+
+    def keys(self) -> list[ApiKey]:
+        return self._system.keys()
+
+    def revoke_key(self, id_or_name: str) -> ApiKey:
+        """Revoke the key of this id, or the only open one of this name."""
+        found = [k for k in self._system.keys() if k.revoked is None and id_or_name in (k.key_id, k.name)]
+        if not found:
+            raise NotFound(f"no open API key has the id or name {id_or_name!r}")
+        if len(found) > 1:
+            raise InvalidInput(f"{len(found)} open keys are named {id_or_name!r}; give the id")
+        self._system.revoke_key(found[0].key_id, self._clock())
+        return found[0]
+
+    def mint_token(
+        self,
+        *,
+        verbs: tuple[str, ...],
+        scope: Mapping[str, str],
+        ttl_ms: int,
+        audience: str | None = None,
+        jti: str | None = None,
+    ) -> str:
+        """A capability token signed by the operator."""
+        unknown = sorted(set(verbs) - ALL_VERBS)
+        if unknown or not verbs:
+            raise InvalidInput(f"verbs must be some of {', '.join(SCOPES)}")
+        if ttl_ms <= 0:
+            raise InvalidInput("a token needs a positive time to live")
+        now = self._clock()
+        claims = ump_token.Claims(
+            v=f"ump-cap/{self._version}",
+            iss=self._operator.did,
+            aud=audience,
+            verbs=tuple(dict.fromkeys(verbs)),
+            scope=dict(scope),
+            nbf=None,
+            exp=format_instant(now + ttl_ms),
+            jti=jti or base32_encode(secrets.token_bytes(16)),
+        )
+        return ump_token.mint(claims, self._operator)
+
+    def inspect_token(self, text: str) -> dict[str, object]:
+        """A token's claims and whether it would be accepted now."""
+        claims = self._claims(text)
+        try:
+            self._from_token(text)
+            verdict = "valid"
+        except Unauthorized as error:
+            verdict = error.message
+        return {
+            "claims": ump_token.claims_document(claims),
+            "verdict": verdict,
+            "expires_in_seconds": (parse_instant(claims.exp) - self._clock()) // 1000,
+        }
+
+    def revoke_token(self, token_or_jti: str, *, issuer: str | None = None) -> str:
+        """Revoke a token, given itself or its jti (then of the operator, unless an issuer is named)."""
+        if token_or_jti.startswith("umpcap."):
+            claims = self._claims(token_or_jti)
+            issuer, jti = claims.iss, claims.jti
+        else:
+            issuer, jti = issuer or self._operator.did, token_or_jti
+        self._system.revoke_token(issuer, jti, self._clock())
+        return jti
+
+
+def _hash(secret: str) -> bytes:
+    # The secret has 256 random bits: a plain hash cannot be searched, and a slow one would only slow us down.
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

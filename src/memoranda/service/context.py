@@ -1,0 +1,60 @@
+"""What every verb needs: the store, the operator's key, the clock, and the version of UMP we advertise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memoranda.encoding.didkey import SigningKey
+from memoranda.model.change import AuditEntry
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Document, Projection
+from memoranda.service.access import Access
+from memoranda.storage.engine import Engine
+
+# Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
+AuditReads = Literal["deferred", "durable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Injected once, at the rim."""
+
+    engine: Engine
+    operator: SigningKey
+    clock: Callable[[], Instant]
+    ump_version: str = "0.1"
+    audit_reads: AuditReads = "deferred"
+    # How documents of the other standards are read, by the standard's name.
+    readers: Mapping[str, Callable[[Document], Projection]] = field(default_factory=dict)
+
+    def audit_read(self, tenant: str, entry: AuditEntry) -> None:
+        """Put a read on record."""
+        if self.audit_reads == "durable":
+            self.engine.write(tenant, lambda unit: unit.record(entry))
+        else:
+            self.engine.record_later(tenant, entry)
+
+
+def audit_entry(
+    access: Access,
+    op: str,
+    *,
+    now: Instant,
+    targets: tuple[str, ...] = (),
+    scope: dict[str, str] | None = None,
+    result: str = "",
+    meta: Mapping[str, object] | None = None,
+) -> AuditEntry:
+    """An audit entry for what this caller did."""
+    return AuditEntry(
+        at=now,
+        op=op,
+        actor=access.actor,
+        actor_kind=access.actor_kind,
+        targets=targets,
+        scope=tuple((scope or {}).items()),
+        result=result,
+        meta={"credential": access.credential, **(meta or {})},
+    )

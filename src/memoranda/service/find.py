@@ -1,0 +1,97 @@
+"""Finding a memory by its name, within what the caller may see."""
+
+from __future__ import annotations
+
+from memoranda.errors import ForbiddenScope, NotFound, SignatureInvalid
+from memoranda.model.instant import Instant, format_instant
+from memoranda.model.memory import Version
+from memoranda.service.access import Access
+from memoranda.service.context import Context, audit_entry
+from memoranda.service.views import scope_of, show, view
+from memoranda.standards.ump import mapping
+from memoranda.standards.ump.record import Record
+
+
+def find_own(context: Context, access: Access, name: str, now: Instant) -> Version:
+    """A memory the caller's credential reaches and its token allows. For changing it."""
+    version = _locate(context, access, name, reachable_only=True)
+    record, _ = view(context, version, now)
+    access.require_scope(scope_of(record))
+    return version
+
+
+def find_visible(context: Context, access: Access, name: str, now: Instant) -> tuple[Version, Record]:
+    """A memory the caller may see, as a verified record, not yet redacted."""
+    version = _locate(context, access, name, reachable_only=False)
+    record, holds = view(context, version, now)
+    if scope_of(record)["visibility"] not in access.visibilities(version.tenant):
+        raise NotFound(f"no memory {name}")
+    access.require_scope(scope_of(record))
+    if not holds:
+        # UMP L3: integrity is verified on read.
+        raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
+    return version, record
+
+
+def get(context: Context, access: Access, name: str) -> Record:
+    """One record by its id (UMP §3.4)."""
+    access.require("read")
+    now = context.clock()
+    version, record = find_visible(context, access, name, now)
+    entry = audit_entry(access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok")
+    context.audit_read(version.tenant, entry)
+    return show(context, access, record)
+
+
+def history(context: Context, access: Access, name: str) -> list[dict[str, object]]:
+    """All versions of the memory this id belongs to, oldest first."""
+    access.require("read")
+    now = context.clock()
+    version, record = find_visible(context, access, name, now)
+    with context.engine.read(version.tenant) as snapshot:
+        versions = snapshot.history(version.memory_id)
+    entry = audit_entry(access, "history", now=now, targets=(name,), scope=scope_of(record), result="ok")
+    context.audit_read(version.tenant, entry)
+    shown: list[dict[str, object]] = []
+    for each in versions:
+        one, holds = view(context, each, now)
+        if scope_of(one)["visibility"] in access.visibilities(version.tenant) and access.within(scope_of(one)):
+            shown.append(
+                {
+                    "record": show(context, access, one),
+                    "recorded": format_instant(each.state.recorded),
+                    "replaced": None if each.state.retired is None else format_instant(each.state.retired),
+                    "verified": holds,
+                }
+            )
+    return shown
+
+
+def _locate(context: Context, access: Access, name: str, *, reachable_only: bool) -> Version:
+    """The caller's own memory of that name, else one that is public. Another's private one does not exist."""
+    if access.tenant is not None:
+        version = _named(context, access.tenant, name)
+        if version is not None:
+            return version
+    others = context.engine.system.tenants_naming(mapping.STANDARD, name)
+    for tenant in others:
+        version = _named(context, tenant, name)
+        if version is None:
+            continue
+        if access.tenant is None:
+            if len(others) > 1:
+                raise ForbiddenScope(f"several owners hold {name}; use a credential of one of them")
+            return version
+        if not reachable_only and _is_public(context, version):
+            return version
+    raise NotFound(f"no memory {name}")
+
+
+def _named(context: Context, tenant: str, name: str) -> Version | None:
+    with context.engine.read(tenant) as snapshot:
+        return snapshot.named(mapping.STANDARD, name)
+
+
+def _is_public(context: Context, version: Version) -> bool:
+    record, _ = view(context, version, context.clock())
+    return scope_of(record)["visibility"] == "public" and version.state.tombstoned is None

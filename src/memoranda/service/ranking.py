@@ -1,0 +1,106 @@
+"""Ranking: five named signals and one score (UMP §3.2). The algorithm is ours, the names are the standard's.
+
+similarity        how much of the question's weight the text covers, rare words weighing more
+scope_match       how much of the memory's own scope the question named
+recency           halves every 90 days since it was last observed
+salience          stated importance, moved a little by feedback
+provenance_depth  how many pieces of evidence stand behind it
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memoranda.model.instant import DAY_MS, Instant, parse_instant
+from memoranda.model.memory import State
+from memoranda.standards.ump.record import Record
+from memoranda.storage.words import words
+
+SIGNALS = ("similarity", "recency", "salience", "scope_match", "provenance_depth")
+WEIGHTS: Mapping[str, float] = {"similarity": 0.5, "scope_match": 0.2, "recency": 0.15, "salience": 0.15}
+HALF_LIFE_MS = 90 * DAY_MS
+DEFAULT_SALIENCE = 0.5
+# One follow or override moves salience by a twentieth, and all together by at most three tenths.
+_FEEDBACK_STEP, _FEEDBACK_LIMIT = 0.05, 0.3
+_K1, _B = 1.2, 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What ranking needs to know about a query: its words with their weights, and its scope."""
+
+    weights: Mapping[str, float]
+    mean_terms: float
+    scope: Mapping[str, str]
+    now: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A record with its signals and its score."""
+
+    record: Record
+    signals: Mapping[str, float | int]
+    score: float
+
+    def document(self) -> dict[str, object]:
+        return {"record": self.record, "signals": dict(self.signals), "score": self.score}
+
+
+def rate(record: Record, state: State, question: Question) -> Ranked:
+    """The signals and the score of one record."""
+    signals: dict[str, float | int] = {
+        "similarity": round(_similarity(record["body"]["text"], question), 4),
+        "recency": round(_recency(record, question.now), 4),
+        "salience": round(_salience(record, state), 4),
+        "scope_match": round(_scope_match(record["scope"], question.scope), 4),
+        "provenance_depth": len(record.get("provenance", {}).get("evidence", ())),
+    }
+    score = sum(weight * signals[name] for name, weight in WEIGHTS.items())
+    return Ranked(record=record, signals=signals, score=round(score, 4))
+
+
+def order(ranked: Sequence[Ranked], prefer: Sequence[str]) -> list[Ranked]:
+    """Best first: by the signals the client prefers, then by score; equal ones newest first."""
+    return sorted(
+        ranked,
+        key=lambda r: (
+            *(r.signals[name] for name in prefer),
+            r.score,
+            r.record["time"]["created"],
+            r.record["id"],
+        ),
+        reverse=True,
+    )
+
+
+def _similarity(text: str, question: Question) -> float:
+    total = sum(question.weights.values())
+    if not total:
+        return 0.0
+    stems = words(text)
+    counts = Counter(stem for stem in stems if stem in question.weights)
+    length = _K1 * (1.0 - _B + _B * len(stems) / question.mean_terms)
+    covered = sum(
+        question.weights[stem] * min(1.0, (_K1 + 1.0) * count / (count + length)) for stem, count in counts.items()
+    )
+    return min(1.0, covered / total)
+
+
+def _recency(record: Record, now: Instant) -> float:
+    time = record["time"]
+    age_ms = max(0, now - parse_instant(time.get("observed") or time["created"]))
+    return float(0.5 ** (age_ms / HALF_LIFE_MS))
+
+
+def _salience(record: Record, state: State) -> float:
+    stated = record.get("lifecycle", {}).get("salience", DEFAULT_SALIENCE)
+    moved = _FEEDBACK_STEP * (state.followed - state.overridden - 2 * state.contradicted)
+    return float(min(1.0, max(0.0, stated + max(-_FEEDBACK_LIMIT, min(_FEEDBACK_LIMIT, moved)))))
+
+
+def _scope_match(scope: Mapping[str, str], asked: Mapping[str, str]) -> float:
+    named = [field for field in ("owner", "project", "user", "agent", "session") if scope.get(field)]
+    return sum(asked.get(field) == scope[field] for field in named) / len(named)

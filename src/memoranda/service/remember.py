@@ -1,0 +1,164 @@
+"""Remember: check, complete, sign, and either join what is known or write something new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memoranda.encoding.json_text import dump
+from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Projection, Version
+from memoranda.service.access import Access
+from memoranda.service.context import Context, audit_entry
+from memoranda.service.views import load, scope_of, ump_document
+from memoranda.standards.ump import mapping, rules, signature
+from memoranda.standards.ump import record as records
+from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Unit
+
+Result = Literal["created", "merged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What became of a draft: written as a new memory, or merged into one that already said it."""
+
+    id: str
+    result: Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A draft that passed every check and is ready to be written."""
+
+    draft: Record
+    record: Record
+    projection: Projection
+    # A record with a name or a signature of its own is kept as it is, never merged into another.
+    is_own: bool
+
+
+def with_defaults(access: Access, draft: object, *, method: str, actor_kind: str | None = None) -> object:
+    """Fill in what a local agent or person need not say: the owner and where it comes from."""
+    if not isinstance(draft, dict):
+        return draft
+    filled: dict[str, Any] = dict(draft)
+    scope = filled.get("scope", {})
+    if isinstance(scope, dict) and "owner" not in scope:
+        filled["scope"] = {"owner": access.default_tenant, **scope}
+    if "provenance" not in filled and "integrity" not in filled:
+        kind = actor_kind or access.actor_kind
+        filled["provenance"] = {"actor": access.actor, "actor_kind": kind, "method": method}
+    return filled
+
+
+def accept(context: Context, access: Access, draft: object, now: Instant) -> Accepted:
+    """Everything that can be decided without the store. UMP §3.3: reject, never silently store."""
+    version = context.ump_version
+    checked = records.check(draft, version=version)
+    scope = scope_of(checked)
+    access.require_reach(scope["owner"])
+    access.require_scope(scope)
+    if "integrity" in checked:
+        record = records.check_complete(checked, version=version)
+        # Verified as it came: a default filled in now would break a signature that is good.
+        if not signature.verify(record):
+            raise SignatureInvalid("integrity: the signature does not match the record")
+    else:
+        record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
+    _check_consent(record)
+    is_own = "id" in checked or "integrity" in checked
+    return Accepted(draft=checked, record=record, projection=mapping.project(record), is_own=is_own)
+
+
+def remember(context: Context, access: Access, draft: object) -> Remembered:
+    """Write one memory."""
+    access.require("write")
+    now = context.clock()
+    accepted = accept(context, access, draft, now)
+    tenant = accepted.projection.scope.tenant
+    if accepted.is_own and access.tenant is None:
+        _refuse_name_of_another(context, accepted.record["id"], tenant)
+    return context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now))
+
+
+def write(context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant) -> Remembered:
+    """Write an accepted draft in a unit of work."""
+    record = accepted.record
+    if (known := unit.named(mapping.STANDARD, record["id"])) is not None:
+        _refuse_another(known, accepted)
+        remembered = Remembered(id=record["id"], result="merged")
+    elif (merged := None if accepted.is_own else _merge(context, unit, accepted, now)) is not None:
+        remembered = merged
+    else:
+        version = _append(unit, accepted, now)
+        unit.announce("created", version, now=now)
+        remembered = Remembered(id=record["id"], result="created")
+    scope = scope_of(record)
+    targets = (remembered.id,)
+    unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))
+    return remembered
+
+
+def _append(unit: Unit, accepted: Accepted, now: Instant) -> Version:
+    """Write a new memory, or the next version of one whose last version names this record as its successor."""
+    record = accepted.record
+    document = ump_document(record)
+    projection = accepted.projection
+    for predecessor_id in record.get("supersedes", ())[:1]:
+        prior = unit.named(mapping.STANDARD, predecessor_id)
+        if prior is not None and prior.state.is_head and _names_successor(prior, record["id"]):
+            version = unit.append(document, projection, now=now, memory_id=prior.memory_id)
+            unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
+            return version
+    return unit.append(document, projection, now=now)
+
+
+def _names_successor(prior: Version, successor_id: str) -> bool:
+    return successor_id in load(prior.document.native).get("superseded_by", ())
+
+
+def _merge(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
+    """Join the same fact if nothing of the newcomer is lost by it; the draft itself is kept as the cause."""
+    existing = unit.same(accepted.projection.sameness, now)
+    if existing is None or existing.document.standard != mapping.STANDARD:
+        return None
+    known = load(existing.document.native)
+    # Someone else's signature is worth more than one record less.
+    if known["integrity"]["signer"] != context.operator.did:
+        return None
+    merged = rules.merge(known, accepted.draft, now=now)
+    if merged is None:
+        return None
+    record = signature.sign(merged, context.operator)
+    version = unit.append(
+        ump_document(record),
+        mapping.project(record),
+        now=now,
+        memory_id=existing.memory_id,
+        cause=dump(accepted.draft),
+    )
+    unit.retire(existing, now=now)
+    unit.announce("merged", version, now=now)
+    return Remembered(id=record["id"], result="merged")
+
+
+def _refuse_another(known: Version, accepted: Accepted) -> None:
+    """A name stands for one record only; the same record again is no news."""
+    integrity = accepted.record["integrity"]
+    is_record = known.document.standard == mapping.STANDARD
+    if not is_record or load(known.document.native)["integrity"]["content_hash"] != integrity["content_hash"]:
+        raise Conflict(f"id: {accepted.record['id']} already names another record; revise it, or leave the id out")
+
+
+def _refuse_name_of_another(context: Context, name: str, tenant: str) -> None:
+    # Only for a credential that reaches all owners, who may know; others cannot tell whether a name is taken.
+    if any(other != tenant for other in context.engine.system.tenants_naming(mapping.STANDARD, name)):
+        raise Conflict(f"id: {name} already names a record of another owner")
+
+
+def _check_consent(record: Record) -> None:
+    # What may not leave cannot be for everyone.
+    if record["scope"].get("visibility") == "public" and record.get("consent", {}).get("exportable") is False:
+        raise ConsentViolation("consent: a public memory cannot be exportable: false")

@@ -1,0 +1,139 @@
+"""The verbs. Every binding, the command line and the library call these, and only these.
+
+Each takes the caller's `Access` first. Requests are the typed values of `standards.ump.requests`, results are
+plain values; errors are those drawn in `errors.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from memoranda import __version__
+from memoranda.service import audit, exchange, feed, find, recall, remember, revise, upkeep
+from memoranda.service.access import Access, Gate
+from memoranda.service.context import Context
+from memoranda.service.exchange import ImportReport, VerifyReport
+from memoranda.service.feed import Bell, FeedPage
+from memoranda.service.ranking import Ranked
+from memoranda.service.remember import Remembered
+from memoranda.service.revise import Forgotten, Revised
+from memoranda.standards.ump import capability
+from memoranda.standards.ump.audit import ChainReport
+from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.rehydrate import Rehydrated
+from memoranda.standards.ump.requests import (
+    FeedbackRequest,
+    ForgetRequest,
+    RecallRequest,
+    RehydrateRequest,
+    ReviseRequest,
+)
+
+
+class Service:
+    """One open store and everything that can be done with it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.gate = Gate(context.engine.system, context.operator, context.clock, context.ump_version)
+        self.bell = Bell(context.engine)
+        self.upkeep = upkeep.Upkeep(context)
+
+    @property
+    def operator_did(self) -> str:
+        return self._context.operator.did
+
+    def capabilities(self) -> dict[str, Any]:
+        """What this server speaks (UMP §3.1). No memory is touched."""
+        return capability.capabilities(
+            server_name="memoranda", server_version=__version__, version=self._context.ump_version
+        )
+
+    def manifest(self, endpoint: str | None = None) -> dict[str, Any]:
+        """`/.well-known/ump.json` (UMP §4.3)."""
+        return capability.manifest(version=self._context.ump_version, conformance="L3", endpoint=endpoint)
+
+    def remember(self, access: Access, draft: object) -> Remembered:
+        """Write one memory from a complete draft (UMP §3.3)."""
+        return remember.remember(self._context, access, draft)
+
+    def with_defaults(self, access: Access, draft: object, *, method: str) -> object:
+        """Fill in the owner and the provenance that a local agent or person need not say."""
+        return remember.with_defaults(access, draft, method=method)
+
+    def recall(self, access: Access, request: RecallRequest) -> list[Ranked]:
+        """The best memories for a query, with their signals (UMP §3.2)."""
+        return recall.recall(self._context, access, request)
+
+    def for_prompt(self, access: Access, request: RehydrateRequest) -> Rehydrated:
+        """Recalled memories as one framed block for a model's context (UMP §5.3)."""
+        return recall.for_prompt(self._context, access, request)
+
+    def get(self, access: Access, name: str) -> Record:
+        """One record by its id (UMP §3.4)."""
+        return find.get(self._context, access, name)
+
+    def history(self, access: Access, name: str) -> list[dict[str, object]]:
+        """All versions of a memory, oldest first: {record, recorded, replaced, verified}."""
+        return find.history(self._context, access, name)
+
+    def revise(self, access: Access, request: ReviseRequest) -> Revised:
+        """Write a successor (UMP §3.5)."""
+        return revise.revise(self._context, access, request)
+
+    def forget(self, access: Access, request: ForgetRequest) -> Forgotten:
+        """Tombstone or erase (UMP §3.6)."""
+        return revise.forget(self._context, access, request)
+
+    def feedback(self, access: Access, request: FeedbackRequest) -> None:
+        """Say what became of a recalled memory (UMP §3.8)."""
+        revise.feedback(self._context, access, request)
+
+    def feed_end(self, access: Access, scope: Mapping[str, str]) -> int:
+        """Check a subscription and say where it starts (UMP §3.8)."""
+        return feed.feed_end(self._context, access, scope)
+
+    def changes(self, access: Access, scope: Mapping[str, str], after: int) -> FeedPage:
+        """What changed in a scope since `after`."""
+        return feed.changes(self._context, access, scope, after)
+
+    def audit(self, access: Access, asked: object) -> list[dict[str, Any]]:
+        """Audit events that match, oldest first."""
+        return audit.query(self._context, access, asked)
+
+    def audit_verify(self, access: Access, owner: str | None = None) -> ChainReport:
+        """Whether the audit chain is whole."""
+        return audit.verify(self._context, access, owner)
+
+    def export(
+        self, access: Access, *, owner: str | None = None, project: str | None = None, history: bool = True
+    ) -> Iterator[Record]:
+        """Every record that may leave, redacted, in the order written."""
+        return exchange.export_records(self._context, access, owner=owner, project=project, history=history)
+
+    def import_records(
+        self,
+        access: Access,
+        drafts: Iterable[object],
+        *,
+        owner: str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> ImportReport:
+        """Take records in, reporting what was refused."""
+        return exchange.import_records(self._context, access, drafts, owner=owner, progress=progress)
+
+    def verify(
+        self, access: Access, *, owner: str | None = None, progress: Callable[[int], None] | None = None
+    ) -> VerifyReport:
+        """Check every signature, the audit chain and the database."""
+        return exchange.verify_all(self._context, access, owner=owner, progress=progress)
+
+    def sweep(self) -> int:
+        """Tombstone what is past its retention, now."""
+        return upkeep.sweep(self._context)
+
+    def close(self) -> None:
+        self.upkeep.close()
+        self.bell.close()
+        self._context.engine.close()

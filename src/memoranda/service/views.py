@@ -1,0 +1,114 @@
+"""Versions as UMP records: the native document, what the store knows about it laid over, verified, redacted.
+
+A version that nothing happened to is shown as it is, with its own signature. When the store knows more than
+the document (it was superseded, forgotten, has expired), the record says so and the operator signs that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import orjson
+
+from memoranda.encoding.didkey import SigningKey
+from memoranda.encoding.json_text import dump
+from memoranda.errors import StoreCorrupt, Unsupported
+from memoranda.model.instant import Instant, format_instant
+from memoranda.model.memory import Document, Projection, State, Version
+from memoranda.service.access import Access
+from memoranda.service.context import Context
+from memoranda.standards.ump import mapping, rules, signature
+from memoranda.standards.ump.record import Record
+
+
+def ump_document(record: Record) -> Document:
+    """A signed record as a native document."""
+    return Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=record["id"], native=dump(record))
+
+
+def project(context: Context, document: Document) -> Projection:
+    """A document read without its standard."""
+    if document.standard == mapping.STANDARD:
+        return mapping.project(load(document.native))
+    reader = context.readers.get(document.standard)
+    if reader is None:
+        raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
+    return reader(document)
+
+
+def load(native: bytes) -> Record:
+    """A stored record as a dict. It was checked when it came in, so the fast reader will do."""
+    try:
+        record = orjson.loads(native)
+    except orjson.JSONDecodeError as error:
+        raise StoreCorrupt("a stored document is not JSON any more") from error
+    assert isinstance(record, dict)
+    return record
+
+
+def scope_of(record: Mapping[str, object]) -> dict[str, str]:
+    """A record's scope, as tokens and audit entries compare it."""
+    scope = record["scope"]
+    assert isinstance(scope, dict)
+    return {"visibility": "private", **scope}
+
+
+def view(context: Context, version: Version, now: Instant) -> tuple[Record, bool]:
+    """The record a version shows, and whether its own document still verifies (UMP L3: verify on read)."""
+    document = version.document
+    if document.standard == mapping.STANDARD:
+        record, holds = load(document.native), _verifies(document.native)
+    else:
+        # Seen through another standard's eyes: the operator vouches for the translation, the original is inside.
+        foreign = mapping.from_projection(project(context, document), document, version=context.ump_version)
+        record, holds = signature.sign(foreign, context.operator), True
+    shown = _overlay(record, version.state, context.ump_version, now)
+    return (record if shown is record else signature.sign(shown, context.operator)), holds
+
+
+def show(context: Context, access: Access, record: Record) -> Record:
+    """The record as this caller may see it (UMP §2.7: redact before a visibility boundary is crossed)."""
+    if access.sees_unredacted(record["scope"]["owner"]):
+        return record
+    return redacted(record, context.operator)
+
+
+def redacted(record: Record, operator: SigningKey) -> Record:
+    """A copy without what its consent says to strip; signed anew, because the old signature covers the whole."""
+    shown, changed = rules.redact(record)
+    return signature.sign(shown, operator) if changed else record
+
+
+@lru_cache(maxsize=8_192)
+def _verifies(native: bytes) -> bool:
+    # The key is the bytes themselves, so a document changed on disk is verified anew.
+    return signature.verify(load(native))
+
+
+def _overlay(record: Record, state: State, version: str, now: Instant) -> Record:
+    shown = record
+    if state.erased:
+        return record
+    if state.superseded_by and state.superseded_by not in record.get("superseded_by", ()):
+        shown = rules.close(shown, valid_to=_closing(record, state), successor_id=state.superseded_by)
+    expired = state.expires is not None and state.expires <= now
+    if (state.tombstoned is not None or expired) and record.get("lifecycle", {}).get("status") != "tombstoned":
+        end = state.valid_to if state.tombstoned is not None else _earlier(state.valid_to, state.expires)
+        shown = rules.tombstone(shown, at=format_instant(end if end is not None else now))
+    if shown.get("ump") != version:
+        # UMP 1.0 §8: a server MUST emit the version it advertises.
+        shown = {**shown, "ump": version}
+    return shown
+
+
+def _closing(record: Record, state: State) -> str:
+    written = record["time"].get("valid_to")
+    if written is not None and state.valid_to == state.declared_valid_to:
+        return str(written)
+    return format_instant(state.valid_to) if state.valid_to is not None else format_instant(state.recorded)
+
+
+def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:
+    known = [instant for instant in (one, other) if instant is not None]
+    return min(known) if known else None

@@ -1,0 +1,103 @@
+"""Settings: from the environment, overridden by the command line. Names, meanings and defaults in one place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from memoranda.errors import InvalidInput
+
+Unit = Literal["text", "path", "whole number", "list"]
+
+
+def _setting(default: Any, meaning: str, kind: Unit, *, choices: tuple[str, ...] = ()) -> Any:
+    metadata = {"meaning": meaning, "kind": kind, "choices": choices}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Each is read from MEMORANDA_<NAME> in capitals."""
+
+    home: Path = _setting(lambda: Path.home() / ".memoranda", "the data directory", "path")
+    store: str = _setting("", "the store: sqlite:///PATH; by default memoranda.db in the data directory", "text")
+    owner: str = _setting("", "whose memory local commands use; by default the operator's DID", "text")
+    host: str = _setting("127.0.0.1", "the address to listen on; loopback unless told otherwise", "text")
+    port: int = _setting(8420, "the port to listen on", "whole number")
+    allowed_hosts: tuple[str, ...] = _setting(
+        (), "further Host names to answer to, besides the loopback names and the address listened on", "list"
+    )
+    allowed_origins: tuple[str, ...] = _setting((), "further web origins that may call the API", "list")
+    ump_version: str = _setting("0.1", "the UMP version to advertise", "text", choices=("0.1", "1.0"))
+    audit_reads: str = _setting(
+        "deferred",
+        "whether a read is answered before (deferred) or after (durable) its audit entry is on disk",
+        "text",
+        choices=("deferred", "durable"),
+    )
+    rate_limit: int = _setting(
+        5_000,
+        "requests a second that one credential may make; more is answered with rate_limited",
+        "whole number",
+    )
+    max_body_bytes: int = _setting(
+        2_097_152, "bytes a request body may have: one record of 1 MiB, escaped", "whole number"
+    )
+    log_level: str = _setting(
+        "info", "how much is logged to standard error", "text", choices=("debug", "info", "warning", "error")
+    )
+
+    @property
+    def database_path(self) -> Path | None:
+        """Where the SQLite file is; None for a store in memory."""
+        if not self.store:
+            return self.home / "memoranda.db"
+        return sqlite_path(self.store)
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file a store URL names; None for `sqlite:///:memory:`."""
+    if url.startswith(("postgresql://", "postgres://")):
+        raise InvalidInput("store: PostgreSQL is not supported yet; use sqlite:///PATH")
+    if not url.startswith("sqlite:///"):
+        raise InvalidInput(f"store: {url.split(':', 1)[0]!r} is not a kind of store; use sqlite:///PATH")
+    rest = url.removeprefix("sqlite:///")
+    return None if rest == ":memory:" else Path(rest).expanduser()
+
+
+def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    """Settings from the environment; overrides that are not None win."""
+    source = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    for each in fields(Settings):
+        variable = f"MEMORANDA_{each.name.upper()}"
+        given = overrides.get(each.name)
+        if given is not None:
+            values[each.name] = given
+        elif source.get(variable):
+            values[each.name] = _read(source[variable], each.metadata["kind"], variable)
+        choices = each.metadata["choices"]
+        if choices and values.get(each.name, choices[0]) not in choices:
+            raise InvalidInput(f"{variable}: must be one of {', '.join(choices)}")
+    settings = Settings(**values)
+    if not 0 <= settings.port <= 65_535:
+        raise InvalidInput("MEMORANDA_PORT: must be from 0 to 65535")
+    return settings
+
+
+def _read(text: str, kind: Unit, variable: str) -> Any:
+    if kind == "path":
+        return Path(text).expanduser()
+    if kind == "list":
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if kind == "whole number":
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidInput(f"{variable}: {text!r} is not a whole number") from None
+    return text

@@ -1,0 +1,62 @@
+"""What a server says about itself: the handshake (section 3.1) and /.well-known/ump.json (section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from memoranda.standards.ump.record import KINDS
+
+RETRIEVAL_SIGNALS: Final = ("similarity", "scope_match", "recency", "salience", "provenance_depth")
+BINDINGS: Final = ("mcp", "http", "file")
+MAX_RECALL: Final = 50
+
+
+def capabilities(
+    *,
+    server_name: str,
+    server_version: str,
+    version: str,
+    conformance: str = "L3",
+    bindings: Sequence[str] = BINDINGS,
+    max_recall: int = MAX_RECALL,
+    audit: bool = True,
+) -> dict[str, Any]:
+    """The answer to `capabilities`."""
+    return {
+        "server": {"name": server_name, "version": server_version},
+        "ump": version,
+        "conformance": conformance,
+        "kinds": list(KINDS),
+        "bindings": list(bindings),
+        "retrieval_signals": list(RETRIEVAL_SIGNALS),
+        "max_recall": max_recall,
+        "writable": True,
+        "audit": audit,
+    }
+
+
+def manifest(
+    *,
+    version: str,
+    conformance: str,
+    endpoint: str | None = None,
+    exports: Sequence[Mapping[str, str]] = (),
+    owner: str | None = None,
+    bindings: Sequence[str] = BINDINGS,
+) -> dict[str, Any]:
+    """The discovery document; what is not set is absent. An export is {url, format}."""
+    document: dict[str, Any] = {
+        "ump": version,
+        "conformance": conformance,
+        "bindings": list(bindings),
+        "kinds": list(KINDS),
+        "retrieval_signals": list(RETRIEVAL_SIGNALS),
+    }
+    if endpoint is not None:
+        document["endpoint"] = endpoint
+    if exports:
+        document["exports"] = [dict(export) for export in exports]
+    if owner is not None:
+        document["owner"] = owner
+    return document

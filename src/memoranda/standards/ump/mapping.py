@@ -1,0 +1,136 @@
+"""UMP records to and from the neutral model.
+
+Towards the model: what the store filters and ranks by. From the model: how a memory written through another
+standard looks as a record. Such a record carries the original under `body.structured["memoranda:native"]`, so
+that taking it back restores the original byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memoranda.encoding.bases import base64_decode, base64_encode
+from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.model.memory import Document, Projection, Relation, Scope
+from memoranda.standards.ump import rules
+from memoranda.standards.ump.canonical import content_hash
+from memoranda.standards.ump.record import Record, ordered
+
+STANDARD = "ump"
+MEDIA_TYPE = "application/vnd.ump+json"
+NATIVE_KEY = "memoranda:native"
+
+
+def project(record: Record) -> Projection:
+    """Read a complete record without UMP's words."""
+    scope, time = record["scope"], record["time"]
+    lifecycle = record.get("lifecycle", {})
+    provenance = record.get("provenance", {})
+    created = parse_instant(time["created"])
+    relations = tuple(Relation(type=r["type"], target=r["target"]) for r in record.get("relations", ()))
+    expires = rules.retention_end(record)
+    return Projection(
+        kind=record["kind"],
+        text=record["body"]["text"],
+        scope=Scope(
+            tenant=scope["owner"],
+            space=scope.get("project", ""),
+            user=scope.get("user", ""),
+            agent=scope.get("agent", ""),
+            session=scope.get("session", ""),
+            visibility=scope.get("visibility", "private"),
+        ),
+        created=created,
+        observed=_instant(time.get("observed")) or created,
+        valid_from=_instant(time.get("valid_from")) or created,
+        valid_to=_instant(time.get("valid_to")),
+        expires=None if expires is None else Instant(expires),
+        status=lifecycle.get("status", "active"),
+        confidence=lifecycle.get("confidence"),
+        salience=lifecycle.get("salience"),
+        evidence_count=len(provenance.get("evidence", ())),
+        exportable=record.get("consent", {}).get("exportable", True),
+        relations=relations,
+        source=provenance.get("source", {}).get("ref", ""),
+        actor=provenance.get("actor", ""),
+        sameness=rules.same_fact(record),
+    )
+
+
+def from_projection(projection: Projection, original: Document, *, version: str) -> Record:
+    """A memory of another standard as an unsigned record; its name is derived from the original's bytes."""
+    scope = projection.scope
+    optional_scope = {
+        "user": scope.user,
+        "project": scope.space,
+        "agent": scope.agent,
+        "session": scope.session,
+    }
+    lifecycle = {
+        "confidence": projection.confidence,
+        "salience": projection.salience,
+        "status": projection.status,
+    }
+    about = [{"type": "about", "target": f"tag:{tag}"} for tag in projection.tags]
+    linked = [{"type": relation.type, "target": relation.target} for relation in projection.relations]
+    record: Record = {
+        "ump": version,
+        "id": "",
+        "kind": projection.kind,
+        "body": {"text": projection.text, "structured": {NATIVE_KEY: wrap(original)}},
+        "scope": {
+            "owner": scope.tenant,
+            **{name: value for name, value in optional_scope.items() if value},
+            "visibility": scope.visibility,
+        },
+        "time": {
+            "created": format_instant(projection.created),
+            "observed": format_instant(projection.observed),
+            "valid_from": format_instant(projection.valid_from),
+            "valid_to": None if projection.valid_to is None else format_instant(projection.valid_to),
+        },
+        "lifecycle": {name: value for name, value in lifecycle.items() if value is not None},
+        "superseded_by": [],
+        "provenance": {
+            "actor": projection.actor or scope.tenant,
+            "actor_kind": "import",
+            "method": f"memoranda:{original.standard}",
+            "source": {"ref": projection.source or original.name, "provider": original.standard},
+        },
+    }
+    if about or linked:
+        record["relations"] = linked + about
+    if projection.expires is not None:
+        retention_seconds = max(0, projection.expires - projection.created) / 1000
+        record["consent"] = {"retention": f"PT{retention_seconds:.3f}S", "exportable": projection.exportable}
+    elif not projection.exportable:
+        record["consent"] = {"exportable": False}
+    record["id"] = "urn:ump:" + content_hash(record).removeprefix("blake3:")
+    return ordered(record)
+
+
+def wrap(original: Document) -> dict[str, str]:
+    """The original document as it travels inside a foreign one."""
+    return {
+        "standard": original.standard,
+        "name": original.name,
+        "media_type": original.media_type,
+        "data": base64_encode(original.native),
+    }
+
+
+def unwrap(record: Record) -> Document | None:
+    """The original document that a foreign view carries, if the record is one."""
+    native: Any = record.get("body", {}).get("structured", {}).get(NATIVE_KEY)
+    fields = ("standard", "name", "media_type", "data")
+    if not isinstance(native, dict) or not all(isinstance(native.get(field), str) for field in fields):
+        return None
+    try:
+        data = base64_decode(native["data"])
+    except ValueError:
+        return None
+    return Document(standard=native["standard"], name=native["name"], media_type=native["media_type"], native=data)
+
+
+def _instant(text: str | None) -> Instant | None:
+    return None if text is None else parse_instant(text)

@@ -1,0 +1,357 @@
+"""How records change: merge, revise, close, forget, erase, redact and expire (sections 2.3, 2.7, 3.3–3.6).
+
+Every function takes records and returns new ones without an integrity block (`redact` excepted): what
+changed must be signed again. Nothing here reads a clock; `now` is milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from memoranda.encoding.json_text import canonical
+from memoranda.model.instant import format_instant, parse_duration_ms, parse_instant
+from memoranda.standards.ump.record import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_VISIBILITY,
+    MAX_EVIDENCE,
+    MAX_RELATIONS,
+    MAX_SUPERSEDES,
+    Actor,
+    Record,
+    ordered,
+)
+
+# What one more assertion of a known fact adds to the confidence in it.
+_CONFIDENCE_STEP: Final = 0.1
+REDACTED: Final = "[redacted]"
+
+
+# --- remember: the same fact again -------------------------------------------------------------------
+
+
+def same_fact(record: Mapping[str, Any]) -> str:
+    """The text that two records share when they state the same fact in the same scope.
+
+    Narrower than the reference, which forgets user, agent, session and visibility: merging across those
+    would show a memory to someone it was not meant for.
+    """
+    scope = record["scope"]
+    names = [scope.get(field) for field in ("owner", "project", "user", "agent", "session")]
+    text = unicodedata.normalize("NFC", record["body"]["text"]).strip().casefold()
+    key = [record["kind"], *names, scope.get("visibility", DEFAULT_VISIBILITY), text]
+    return canonical(key).decode("utf-8")
+
+
+def merge(existing: Record, draft: Record, *, now: int) -> Record | None:
+    """The existing record, strengthened by a draft of the same fact; None if the draft would lose something.
+
+    `draft` is what the caller sent, before defaults: only what it says explicitly can be lost.
+    """
+    if _says_otherwise(existing, draft):
+        return None
+    structured = _union(existing["body"].get("structured"), draft["body"].get("structured"))
+    relations = _appended(existing.get("relations", []), draft.get("relations", []))
+    if structured is _CONFLICT or len(relations) > MAX_RELATIONS:
+        return None
+    merged = {key: value for key, value in existing.items() if key != "integrity"}
+    if structured:
+        merged["body"] = {**existing["body"], "structured": structured}
+    if relations:
+        merged["relations"] = relations
+    provenance = _joined_provenance(existing.get("provenance"), draft.get("provenance"))
+    if provenance is not None:
+        merged["provenance"] = provenance
+    merged["lifecycle"] = _strengthened(existing.get("lifecycle", {}), draft.get("lifecycle", {}))
+    merged["time"] = {**existing["time"], "observed": format_instant(now)}
+    return ordered(merged)
+
+
+def _says_otherwise(existing: Record, draft: Record) -> bool:
+    """Whether the draft states something that the existing record has no room for."""
+    lifecycle, known_lifecycle = draft.get("lifecycle", {}), existing.get("lifecycle", {})
+    time, known_time = draft.get("time", {}), existing["time"]
+    return (
+        # A client's own identity, and what it replaces, must stay reachable.
+        ("id" in draft and draft["id"] != existing["id"])
+        or ("consent" in draft and draft["consent"] != existing.get("consent"))
+        or ("decay" in lifecycle and lifecycle["decay"] != known_lifecycle.get("decay"))
+        or lifecycle.get("status") == "tombstoned"
+        or any(
+            field in time and not _same_instant(time[field], known_time.get(field))
+            for field in ("valid_from", "valid_to")
+        )
+        or any(
+            not set(draft.get(field, ())) <= set(existing.get(field, ())) for field in ("supersedes", "superseded_by")
+        )
+    )
+
+
+def _same_instant(left: str | None, right: str | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return parse_instant(left) == parse_instant(right)
+
+
+_CONFLICT: Final = object()
+
+
+def _union(left: Any, right: Any) -> Any:
+    """Both objects in one; _CONFLICT where they differ."""
+    if left is None or right is None:
+        return right if left is None else left
+    if not (isinstance(left, dict) and isinstance(right, dict)):
+        return left if _same_json(left, right) else _CONFLICT
+    joined = dict(left)
+    for key, value in right.items():
+        joined[key] = _member_union(left, key, value)
+        if joined[key] is _CONFLICT:
+            return _CONFLICT
+    return joined
+
+
+def _member_union(left: dict[str, Any], key: str, value: Any) -> Any:
+    if key not in left:
+        return value
+    if isinstance(left[key], dict) and isinstance(value, dict):
+        return _union(left[key], value)
+    # An explicit null is a value of its own, not an absence.
+    return value if _same_json(left[key], value) else _CONFLICT
+
+
+def _same_json(left: Any, right: Any) -> bool:
+    # Python holds True == 1; JSON does not.
+    return canonical(left) == canonical(right)
+
+
+def _appended(known: Sequence[Any], more: Sequence[Any]) -> list[Any]:
+    joined: list[Any] = []
+    seen: set[bytes] = set()
+    for item in (*known, *more):
+        mark = canonical(item)
+        if mark not in seen:
+            seen.add(mark)
+            joined.append(item)
+    return joined
+
+
+def _joined_provenance(known: Record | None, new: Record | None) -> Record | None:
+    if known is None or new is None:
+        return known or new
+    evidence = _appended(known.get("evidence", []), new.get("evidence", []))
+    ref = new.get("source", {}).get("ref")
+    differs = any(known.get(field) != new.get(field) for field in ("actor", "actor_kind", "method", "source"))
+    if differs and ref is not None and all(item["ref"] != ref for item in evidence):
+        # Who said it again would be lost; where they said it stays as evidence.
+        evidence.append({"ref": ref, "weight": 1})
+    if not evidence:
+        return known
+    # A fact asserted every day for a year must not grow without end: the newest evidence stays.
+    return {**known, "evidence": evidence[-MAX_EVIDENCE:]}
+
+
+def _strengthened(known: Record, new: Record) -> Record:
+    raised = round(known.get("confidence", DEFAULT_CONFIDENCE) + _CONFIDENCE_STEP, 2)
+    saliences = [part["salience"] for part in (known, new) if "salience" in part]
+    # Both default to active (section 2.4); one active assertion is enough.
+    active = "active" in (known.get("status", "active"), new.get("status", "active"))
+    lifecycle = {
+        **known,
+        "status": "active" if active else known["status"],
+        # Rounded, because 0.7999999999999999 would enter the hash.
+        "confidence": max(min(1, raised), new.get("confidence", 0)),
+    }
+    if saliences:
+        lifecycle["salience"] = max(saliences)
+    return lifecycle
+
+
+# --- revise and forget -------------------------------------------------------------------------------
+
+
+def succeed(prior: Record, patch: Record, *, now: int, actor: Actor | None = None) -> Record:
+    """The successor that a revision creates (section 3.5), without an id."""
+    moment = format_instant(now)
+    time = patch.get("time", {})
+    successor = {key: value for key, value in prior.items() if key != "integrity"}
+    successor["id"] = ""
+    if "body" in patch:
+        successor["body"] = patch["body"]
+    if "relations" in patch:
+        successor["relations"] = patch["relations"]
+    if "lifecycle" in patch:
+        successor["lifecycle"] = {**prior.get("lifecycle", {}), **patch["lifecycle"]}
+    successor["time"] = {
+        "created": moment,
+        "observed": moment,
+        "valid_from": time.get("valid_from", moment),
+        "valid_to": time.get("valid_to"),
+    }
+    # The whole chain, newest first; older links remain reachable through the predecessors themselves.
+    successor["supersedes"] = [prior["id"], *prior.get("supersedes", ())][:MAX_SUPERSEDES]
+    successor["superseded_by"] = []
+    _stamp(successor, prior["id"], "revise", actor)
+    return ordered(successor)
+
+
+def close(prior: Record, *, valid_to: str, successor_id: str) -> Record:
+    """The prior version once it has a successor: section 3.5 sets its valid_to and superseded_by."""
+    closed = _ended(prior, valid_to)
+    closed["superseded_by"] = [successor_id, *prior.get("superseded_by", ())][:MAX_SUPERSEDES]
+    return ordered(closed)
+
+
+def tombstone(record: Record, *, at: str, actor: Actor | None = None) -> Record:
+    """The record once forgotten (section 3.6) or past its retention (section 2.7): kept, not recalled."""
+    buried = _ended(record, at)
+    buried["lifecycle"] = {**record.get("lifecycle", {}), "status": "tombstoned"}
+    _stamp(buried, record["id"], "forget", actor)
+    return ordered(buried)
+
+
+def erase(record: Record, *, reason: str, actor: Actor | None = None) -> Record:
+    """The record once erased (section 3.6, hard): its place in history, and nothing it said."""
+    scope = {key: value for key, value in record["scope"].items() if key in ("owner", "project", "visibility")}
+    lifecycle = {key: value for key, value in record.get("lifecycle", {}).items() if key != "decay"}
+    erased: Record = {
+        key: record[key] for key in ("ump", "id", "kind", "time", "supersedes", "superseded_by") if key in record
+    }
+    erased["body"] = {"text": f"[erased: {reason}]"}
+    erased["scope"] = scope
+    erased["lifecycle"] = {**lifecycle, "status": "tombstoned"}
+    provenance = record.get("provenance")
+    if provenance is not None:
+        erased["provenance"] = {
+            key: value for key, value in provenance.items() if key in ("actor", "actor_kind", "method")
+        }
+    if actor is not None:
+        erased["provenance"] = {"actor": actor[0], "actor_kind": actor[1], "method": "forget"}
+    return ordered(erased)
+
+
+def _ended(record: Record, at: str) -> Record:
+    """A copy that is valid no longer than `at`; an earlier end stands."""
+    known = record["time"].get("valid_to")
+    ends = known if known is not None and parse_instant(known) <= parse_instant(at) else at
+    bare = {key: value for key, value in record.items() if key != "integrity"}
+    bare["time"] = {**record["time"], "valid_to": ends}
+    return bare
+
+
+def _stamp(record: Record, source_id: str, method: str, actor: Actor | None) -> None:
+    if actor is None:
+        return
+    # Section 2.6: who asserted what, how; the evidence of the fact itself stays.
+    stamped: Record = {
+        "actor": actor[0],
+        "actor_kind": actor[1],
+        "method": method,
+        "source": {"ref": source_id},
+    }
+    evidence = record.get("provenance", {}).get("evidence")
+    if evidence:
+        stamped["evidence"] = evidence
+    record["provenance"] = stamped
+
+
+# --- consent -----------------------------------------------------------------------------------------
+
+# Without these a record is no record: strings are blanked, objects lose everything else, the rest stays.
+_BLANKED: Final = frozenset(
+    (
+        "body.text",
+        "provenance.actor",
+        "provenance.method",
+        "provenance.evidence.*.ref",
+        "relations.*.type",
+        "relations.*.target",
+    )
+)
+_HOLLOWED: Final[dict[str, Record]] = {
+    "body": {"text": REDACTED},
+    "scope": {"owner": None, "visibility": None},
+    "time": {"created": None},
+}
+_KEPT: Final = frozenset(
+    (
+        "ump",
+        "id",
+        "kind",
+        "scope.owner",
+        "scope.visibility",
+        "time.created",
+        "provenance.actor_kind",
+        "consent",
+        "consent.redact",
+        "consent.redact.*",
+    )
+)
+
+
+def redact(record: Record) -> tuple[Record, bool]:
+    """The record as others may see it, and whether anything was taken out.
+
+    Section 2.7: a store MUST apply redact before emitting a record across a visibility boundary. A
+    redacted record keeps its integrity block, which no longer verifies.
+    """
+    consent = record.get("consent")
+    paths = consent.get("redact") if isinstance(consent, dict) else None
+    seen = record
+    for path in paths if isinstance(paths, list) else ():
+        if isinstance(path, str):
+            seen = _without(seen, path.split("."), ())
+    return seen, seen is not record
+
+
+def _without(node: Any, rest: list[str], walked: tuple[str, ...]) -> Any:
+    """The node with one path taken out; the node itself, untouched, when the path leads nowhere."""
+    step = rest[0]
+    if isinstance(node, list):
+        if not (step.isdecimal() and step.isascii() and len(step) <= 6 and int(step) < len(node)):
+            return node
+        key: Any = int(step)
+        rule = ".".join((*walked, "*"))
+    elif isinstance(node, dict) and step in node:
+        key, rule = step, ".".join((*walked, step))
+    else:
+        return node
+    inner = node[key]
+    if len(rest) > 1:
+        changed = _without(inner, rest[1:], tuple(rule.split(".")))
+        return node if changed is inner else _replaced(node, key, changed)
+    return _taken(node, key, rule)
+
+
+def _taken(node: Any, key: Any, rule: str) -> Any:
+    inner = node[key]
+    if rule in _KEPT:
+        return node
+    if rule in _BLANKED:
+        return node if inner == REDACTED else _replaced(node, key, REDACTED)
+    if rule in _HOLLOWED and isinstance(inner, dict):
+        shell = _HOLLOWED[rule]
+        hollow = {field: inner[field] if shell[field] is None else shell[field] for field in shell if field in inner}
+        return node if hollow == inner else _replaced(node, key, hollow)
+    if isinstance(node, list):
+        # A hole, so that the other elements keep their index.
+        return node if inner is None else _replaced(node, key, None)
+    return {field: value for field, value in node.items() if field != key}
+
+
+def _replaced(node: Any, key: Any, value: Any) -> Any:
+    copy = node.copy()
+    copy[key] = value
+    return copy
+
+
+def retention_end(record: Mapping[str, Any]) -> int | None:
+    """The instant from which the record must be tombstoned (section 2.7), if its consent sets one."""
+    consent = record.get("consent")
+    retention = consent.get("retention") if isinstance(consent, dict) else None
+    if not isinstance(retention, str):
+        return None
+    try:
+        return parse_instant(record["time"]["created"]) + parse_duration_ms(retention)
+    except (ValueError, OverflowError):
+        return None

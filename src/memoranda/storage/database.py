@@ -1,0 +1,60 @@
+"""The seam under the one SQL logic: what a database must offer, and nothing more.
+
+A database runs named queries inside a snapshot (reads) or inside a transaction (writes). Which SQL a name
+stands for is data, in `sql/<database>/queries.sql`; the logic above never sees a dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+Row = tuple[Any, ...]
+Params = Mapping[str, Any]
+
+
+class Connection(Protocol):
+    """Runs named queries in one snapshot or one transaction."""
+
+    def rows(self, name: str, params: Params) -> list[Row]: ...
+
+    def row(self, name: str, params: Params) -> Row | None: ...
+
+    def run(self, name: str, params: Params) -> None: ...
+
+
+class Database(Protocol):
+    """A place that keeps rows durably."""
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A consistent snapshot."""
+        ...
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in a transaction; return only when it is durable. An exception undoes it alone."""
+        ...
+
+    def write_later(self, work: Callable[[Connection], None]) -> None:
+        """Run `work` in a transaction soon; do not wait for it."""
+        ...
+
+    def flush(self) -> None:
+        """Wait until everything handed to `write_later` is durable."""
+        ...
+
+    def scrub(self) -> bool:
+        """Make erased bytes unreadable in every file of the store; False if others are still reading."""
+        ...
+
+    def token(self) -> int:
+        """A number that changes when any process has committed. Cheap enough to poll."""
+        ...
+
+    def check(self) -> list[str]:
+        """What the database itself finds wrong with its files; empty when all is well."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,201 @@
+"""The storage contract: what the service may ask of a store. It knows no standard and no binding.
+
+A snapshot or a unit of work is bound to one tenant when it is opened, so no single call can name another.
+`System` holds the few things that are not a tenant's: credentials, expiry, and finding whose a name is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from memoranda.model.change import AuditEntry, Change, ChangeType
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Document, Projection, Version
+from memoranda.model.query import Filter, Matches
+
+T = TypeVar("T")
+
+# Puts an entry into its place in the chain: (entry, seq, previous hash) -> (bytes to keep, hash).
+Seal = Callable[[AuditEntry, int, str | None], tuple[bytes, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """An API key as stored: the secret itself is not."""
+
+    key_id: str
+    key_hash: bytes
+    name: str
+    tenant: str
+    scopes: tuple[str, ...]
+    created: Instant
+    revoked: Instant | None = None
+
+
+class Snapshot(Protocol):
+    """Consistent reads for one tenant."""
+
+    @property
+    def tenant(self) -> str: ...
+
+    def named(self, standard: str, name: str) -> Version | None:
+        """The version a standard's name stands for."""
+        ...
+
+    def versions(self, version_ids: Sequence[int]) -> list[Version]:
+        """The given versions, in the given order; unknown ids are left out."""
+        ...
+
+    def history(self, memory_id: int) -> list[Version]:
+        """All versions of a memory, oldest first."""
+        ...
+
+    def same(self, sameness: str, now: Instant) -> Version | None:
+        """The open version that already says this."""
+        ...
+
+    def search(self, text: str, where: Filter, limit: int, now: Instant) -> Matches:
+        """The best lexical matches among all admissible versions, best first."""
+        ...
+
+    def recent(self, where: Filter, limit: int, now: Instant) -> list[int]:
+        """Admissible versions, last observed first."""
+        ...
+
+    def page(self, after: int, limit: int, space: str | None = None) -> list[Version]:
+        """Current versions in the order they were written; `after` is the last version_id seen, or 0."""
+        ...
+
+    def changes(self, after: int, limit: int) -> list[Change]:
+        """Feed entries with seq > after, oldest first."""
+        ...
+
+    def change_seq(self) -> int:
+        """The seq of the newest feed entry, or 0."""
+        ...
+
+    def audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Audit entries with seq > after, oldest first."""
+        ...
+
+    def audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
+        """Audit entries with seq < before, newest first."""
+        ...
+
+    def audit_head(self) -> tuple[int, str | None]:
+        """How many audit entries there are, and the hash of the last."""
+        ...
+
+
+class Unit(Snapshot, Protocol):
+    """One unit of work: all of it happens, or none."""
+
+    def append(
+        self,
+        document: Document,
+        projection: Projection,
+        *,
+        now: Instant,
+        memory_id: int | None = None,
+        cause: bytes | None = None,
+    ) -> Version:
+        """Write a version: of a new memory, or the next one of an existing memory."""
+        ...
+
+    def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:
+        """Let another name resolve to this version, or to whatever is the head of its memory."""
+        ...
+
+    def close(self, version: Version, *, successor: Version, valid_to: Instant | None, now: Instant) -> None:
+        """Mark a version as superseded; it stays true for the time before."""
+        ...
+
+    def retire(self, version: Version, *, now: Instant) -> None:
+        """Mark a document as replaced by a fuller one of the same fact."""
+        ...
+
+    def tombstone(self, version: Version, *, valid_to: Instant | None, now: Instant) -> None:
+        """Forget softly: out of every recall, kept for the record."""
+        ...
+
+    def erase(self, version: Version, *, skeleton: bytes, now: Instant) -> None:
+        """Forget hard: content, words and subject go; the skeleton stays. Call `Engine.scrub` afterwards."""
+        ...
+
+    def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
+        """Record what became of a memory that was used."""
+        ...
+
+    def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002
+        """Put an entry into the change feed."""
+        ...
+
+    def record(self, entry: AuditEntry) -> None:
+        """Put an entry into the audit chain."""
+        ...
+
+
+class System(Protocol):
+    """What belongs to the installation, not to a tenant."""
+
+    def tenants(self) -> list[str]: ...
+
+    def tenants_naming(self, standard: str, name: str) -> list[str]:
+        """Which tenants hold this name. Only for the operator, and for finding public memories."""
+        ...
+
+    def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
+        """(tenant, version_id) of what is past its retention and not yet forgotten."""
+        ...
+
+    def next_expiry(self) -> Instant | None: ...
+
+    def add_key(self, key: ApiKey) -> None: ...
+
+    def key(self, key_id: str) -> ApiKey | None: ...
+
+    def keys(self) -> list[ApiKey]: ...
+
+    def revoke_key(self, key_id: str, now: Instant) -> bool: ...
+
+    def revoke_token(self, issuer: str, jti: str, now: Instant) -> None: ...
+
+    def is_token_revoked(self, issuer: str, jti: str) -> bool: ...
+
+
+class Engine(Protocol):
+    """A durable store."""
+
+    @property
+    def system(self) -> System: ...
+
+    def read(self, tenant: str) -> AbstractContextManager[Snapshot]: ...
+
+    def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
+        """Run `work` as one durable unit. An exception undoes it and is raised here."""
+        ...
+
+    def record_later(self, tenant: str, entry: AuditEntry) -> None:
+        """Audit a read without making it wait for the disk."""
+        ...
+
+    def fingerprint(self, tenant: str, text: str) -> str:
+        """A keyed fingerprint that stands for a text where the text itself must not be kept."""
+        ...
+
+    def flush(self) -> None: ...
+
+    def scrub(self) -> None:
+        """Make erased bytes unreadable in every file, now or as soon as no other reader stands in the way."""
+        ...
+
+    def change_token(self) -> int:
+        """Changes whenever any process has written."""
+        ...
+
+    def check(self) -> list[str]: ...
+
+    def close(self) -> None: ...

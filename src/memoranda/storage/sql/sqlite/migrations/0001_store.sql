@@ -1,0 +1,143 @@
+-- The one store. Tenant first in every key, with two exceptions that are explained where they stand.
+
+CREATE TABLE meta (
+  name  TEXT PRIMARY KEY,
+  value BLOB NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE tenant (
+  tenant_id     INTEGER PRIMARY KEY,
+  name          TEXT NOT NULL UNIQUE,
+  change_seq    INTEGER NOT NULL DEFAULT 0,
+  audit_seq     INTEGER NOT NULL DEFAULT 0,
+  audit_hash    TEXT,
+  -- For ranking: statistics are per tenant, so that no score depends on what others keep.
+  version_count INTEGER NOT NULL DEFAULT 0,
+  term_count    INTEGER NOT NULL DEFAULT 0
+);
+
+-- Append-only, and a heap on purpose: rows are only ever added at the right end, so SQLite never moves one
+-- between pages and leaves no stale copy behind that a hard forget could not reach. Every statement that
+-- touches it also names the tenant.
+CREATE TABLE version (
+  version_id  INTEGER PRIMARY KEY,
+  tenant_id   INTEGER NOT NULL,
+  memory_id   INTEGER NOT NULL,
+  standard    TEXT NOT NULL,
+  media_type  TEXT NOT NULL,
+  name        TEXT NOT NULL,
+  recorded_ms INTEGER NOT NULL,
+  native      BLOB NOT NULL,
+  cause       BLOB
+);
+
+-- What may change, and what is filtered on. user, agent, session and sameness are keyed fingerprints, because
+-- rows of this table do move between pages.
+CREATE TABLE state (
+  tenant_id      INTEGER NOT NULL,
+  version_id     INTEGER NOT NULL,
+  memory_id      INTEGER NOT NULL,
+  space          TEXT NOT NULL,
+  kind           TEXT NOT NULL,
+  visibility     TEXT NOT NULL,
+  status         TEXT NOT NULL,
+  user_key       BLOB,
+  agent_key      BLOB,
+  session_key    BLOB,
+  sameness_key   BLOB,
+  observed_ms    INTEGER NOT NULL,
+  valid_from_ms  INTEGER NOT NULL,
+  declared_to_ms INTEGER,
+  valid_to_ms    INTEGER,
+  recorded_ms    INTEGER NOT NULL,
+  closed_ms      INTEGER,
+  retired_ms     INTEGER,
+  tombstoned_ms  INTEGER,
+  expires_ms     INTEGER,
+  erased         INTEGER NOT NULL DEFAULT 0,
+  superseded_by  INTEGER,
+  exportable     INTEGER NOT NULL,
+  term_count     INTEGER NOT NULL,
+  followed       INTEGER NOT NULL DEFAULT 0,
+  overridden     INTEGER NOT NULL DEFAULT 0,
+  ignored        INTEGER NOT NULL DEFAULT 0,
+  contradicted   INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (tenant_id, version_id)
+) WITHOUT ROWID;
+
+CREATE INDEX state_memory ON state (tenant_id, memory_id, version_id);
+CREATE INDEX state_recent ON state (tenant_id, observed_ms) WHERE retired_ms IS NULL AND status <> 'tombstoned';
+CREATE INDEX state_space_recent ON state (tenant_id, space, observed_ms)
+  WHERE retired_ms IS NULL AND status <> 'tombstoned';
+CREATE INDEX state_sameness ON state (tenant_id, sameness_key)
+  WHERE sameness_key IS NOT NULL AND retired_ms IS NULL AND superseded_by IS NULL AND status <> 'tombstoned';
+-- The expiry sweep serves all tenants at once, so time comes first here.
+CREATE INDEX state_expiry ON state (expires_ms) WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL;
+
+-- Names of any standard resolve here. version_id NULL means "whatever is the head of that memory".
+CREATE TABLE alias (
+  tenant_id  INTEGER NOT NULL,
+  standard   TEXT NOT NULL,
+  name       TEXT NOT NULL,
+  memory_id  INTEGER NOT NULL,
+  version_id INTEGER,
+  PRIMARY KEY (tenant_id, standard, name)
+) WITHOUT ROWID;
+
+-- Tags and relations, for equality; values are keyed fingerprints.
+CREATE TABLE facet (
+  tenant_id  INTEGER NOT NULL,
+  name       TEXT NOT NULL,
+  value_key  BLOB NOT NULL,
+  version_id INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, name, value_key, version_id)
+) WITHOUT ROWID;
+CREATE INDEX facet_version ON facet (tenant_id, version_id);
+
+CREATE TABLE feedback (
+  tenant_id   INTEGER NOT NULL,
+  version_id  INTEGER NOT NULL,
+  at_ms       INTEGER NOT NULL,
+  outcome     TEXT NOT NULL,
+  session_key BLOB
+);
+CREATE INDEX feedback_version ON feedback (tenant_id, version_id);
+
+CREATE TABLE change (
+  tenant_id  INTEGER NOT NULL,
+  seq        INTEGER NOT NULL,
+  type       TEXT NOT NULL,
+  version_id INTEGER NOT NULL,
+  at_ms      INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, seq)
+) WITHOUT ROWID;
+
+CREATE TABLE audit (
+  tenant_id INTEGER NOT NULL,
+  seq       INTEGER NOT NULL,
+  entry     BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, seq)
+) WITHOUT ROWID;
+
+-- Credentials are looked up before a tenant is known.
+CREATE TABLE api_key (
+  key_id     TEXT PRIMARY KEY,
+  key_hash   BLOB NOT NULL,
+  name       TEXT NOT NULL,
+  tenant     TEXT NOT NULL,
+  scopes     TEXT NOT NULL,
+  created_ms INTEGER NOT NULL,
+  revoked_ms INTEGER
+) WITHOUT ROWID;
+
+CREATE TABLE revoked_token (
+  issuer     TEXT NOT NULL,
+  jti        TEXT NOT NULL,
+  revoked_ms INTEGER NOT NULL,
+  PRIMARY KEY (issuer, jti)
+) WITHOUT ROWID;
+
+-- Words are keyed fingerprints of stems, each bound to its tenant: a posting list belongs to one tenant alone.
+CREATE VIRTUAL TABLE search USING fts5 (
+  words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
+);

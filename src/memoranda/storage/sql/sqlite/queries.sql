@@ -1,0 +1,248 @@
+-- Named queries. `-- name: x` starts one, `-- fragment: x` a piece that `{{x}}` puts into others.
+
+-- fragment: admissible
+s.tenant_id = :tenant_id
+AND s.erased = 0
+AND s.status IN (SELECT value FROM json_each(:statuses))
+AND s.valid_from_ms <= :at_ms
+AND ifnull(CASE WHEN s.closed_ms > :known_ms THEN s.declared_to_ms ELSE s.valid_to_ms END, :forever_ms) > :at_ms
+AND s.recorded_ms <= :known_ms
+AND ifnull(s.retired_ms, :forever_ms) > :known_ms
+AND ifnull(s.expires_ms, :forever_ms) > :expiry_ms
+AND (:space IS NULL OR s.space = :space)
+AND (:user_key IS NULL OR s.user_key = :user_key)
+AND (:agent_key IS NULL OR s.agent_key = :agent_key)
+AND (:session_key IS NULL OR s.session_key = :session_key)
+AND (:kinds IS NULL OR s.kind IN (SELECT value FROM json_each(:kinds)))
+AND (:visibilities IS NULL OR s.visibility IN (SELECT value FROM json_each(:visibilities)))
+
+-- fragment: version_columns
+v.version_id, v.memory_id, v.standard, v.media_type, v.name, v.native, v.cause,
+s.status, s.valid_from_ms, s.valid_to_ms, s.declared_to_ms, s.recorded_ms, s.closed_ms, s.retired_ms,
+s.tombstoned_ms, s.expires_ms, s.erased,
+(SELECT n.name FROM version n WHERE n.version_id = s.superseded_by AND n.tenant_id = s.tenant_id),
+s.followed, s.overridden, s.ignored, s.contradicted
+
+-- name: meta_get
+SELECT value FROM meta WHERE name = :name
+
+-- name: meta_put
+INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: meta_claim
+INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING
+
+-- name: meta_delete
+DELETE FROM meta WHERE name = :name
+
+-- name: tenant_get
+SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count FROM tenant WHERE name = :name
+
+-- name: tenant_add
+INSERT INTO tenant (name) VALUES (:name)
+RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count
+
+-- name: tenant_put
+UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash = :audit_hash,
+  version_count = :version_count, term_count = :term_count
+WHERE tenant_id = :tenant_id
+
+-- name: tenant_list
+SELECT name FROM tenant ORDER BY tenant_id
+
+-- name: tenants_naming
+SELECT t.name FROM tenant t
+WHERE EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standard = :standard AND a.name = :name)
+ORDER BY t.tenant_id
+
+-- name: version_next_id
+SELECT ifnull(max(version_id), 0) + 1 FROM version
+
+-- name: version_add
+INSERT INTO version (version_id, tenant_id, memory_id, standard, media_type, name, recorded_ms, native, cause)
+VALUES (:version_id, :tenant_id, :memory_id, :standard, :media_type, :name, :recorded_ms, :native, :cause)
+
+-- name: state_add
+INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,
+  session_key, sameness_key, observed_ms, valid_from_ms, declared_to_ms, valid_to_ms, recorded_ms, expires_ms,
+  exportable, term_count)
+VALUES (:tenant_id, :version_id, :memory_id, :space, :kind, :visibility, :status, :user_key, :agent_key,
+  :session_key, :sameness_key, :observed_ms, :valid_from_ms, :valid_to_ms, :valid_to_ms, :recorded_ms,
+  :expires_ms, :exportable, :term_count)
+
+-- name: search_add
+INSERT INTO search (rowid, words) VALUES (:version_id, :words)
+
+-- name: search_remove
+DELETE FROM search WHERE rowid = :version_id
+
+-- name: facet_add
+INSERT INTO facet (tenant_id, name, value_key, version_id) VALUES (:tenant_id, :name, :value_key, :version_id)
+ON CONFLICT DO NOTHING
+
+-- name: facet_remove
+DELETE FROM facet WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: alias_put
+INSERT INTO alias (tenant_id, standard, name, memory_id, version_id)
+VALUES (:tenant_id, :standard, :name, :memory_id, :version_id)
+ON CONFLICT (tenant_id, standard, name)
+DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id
+
+-- name: version_named
+SELECT {{version_columns}}
+FROM alias a
+JOIN state s ON s.tenant_id = a.tenant_id AND s.version_id = ifnull(a.version_id, (
+  SELECT max(h.version_id) FROM state h WHERE h.tenant_id = a.tenant_id AND h.memory_id = a.memory_id))
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = :name
+
+-- name: versions_by_id
+SELECT {{version_columns}}
+FROM json_each(:version_ids) j
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+ORDER BY j.key
+
+-- name: versions_of_memory
+SELECT {{version_columns}}
+FROM state s
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE s.tenant_id = :tenant_id AND s.memory_id = :memory_id
+ORDER BY s.version_id
+
+-- name: versions_page
+SELECT {{version_columns}}
+FROM state s
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE s.tenant_id = :tenant_id AND s.version_id > :after AND s.retired_ms IS NULL
+  AND (:space IS NULL OR s.space = :space)
+ORDER BY s.version_id LIMIT :limit
+
+-- name: version_same
+SELECT {{version_columns}}
+FROM state s
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
+  AND s.retired_ms IS NULL AND s.superseded_by IS NULL AND s.status <> 'tombstoned'
+  AND ifnull(s.valid_to_ms, :forever_ms) > :now_ms AND ifnull(s.expires_ms, :forever_ms) > :now_ms
+ORDER BY s.version_id LIMIT 1
+
+-- name: term_frequency
+SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH :expression LIMIT :cap)
+
+-- name: search_terms
+SELECT s.version_id, c.weight / (1.0 + :k1 * (1.0 - :b + :b * s.term_count / :mean_terms)) AS lexical
+FROM (
+  SELECT f.rowid AS version_id, sum(j.value ->> 1) AS weight
+  FROM json_each(:terms) j JOIN search f ON f.search MATCH (j.value ->> 0)
+  GROUP BY f.rowid
+) c
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = c.version_id
+WHERE {{admissible}}
+ORDER BY lexical DESC, s.version_id DESC LIMIT :limit
+
+-- name: search_newest
+SELECT s.version_id
+FROM search f
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = f.rowid
+WHERE f.search MATCH :expression AND {{admissible}}
+ORDER BY f.rowid DESC LIMIT :limit
+
+-- name: recent
+SELECT s.version_id
+FROM state s INDEXED BY state_recent
+WHERE {{admissible}} AND s.retired_ms IS NULL AND s.status <> 'tombstoned'
+ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
+
+-- name: recent_in_space
+SELECT s.version_id
+FROM state s INDEXED BY state_space_recent
+WHERE {{admissible}} AND s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.space = :space
+ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
+
+-- name: recent_known
+SELECT s.version_id
+FROM state s
+WHERE {{admissible}}
+ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
+
+-- name: state_close
+UPDATE state SET superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_retire
+UPDATE state SET retired_ms = :now_ms WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_tombstone
+UPDATE state SET status = 'tombstoned', tombstoned_ms = :now_ms, valid_to_ms = :valid_to_ms,
+  closed_ms = ifnull(closed_ms, :now_ms)
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_erase
+UPDATE state SET status = 'tombstoned', tombstoned_ms = ifnull(tombstoned_ms, :now_ms), erased = 1,
+  user_key = NULL, agent_key = NULL, session_key = NULL, sameness_key = NULL, expires_ms = NULL, term_count = 0
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: version_erase
+UPDATE version SET native = :skeleton, cause = NULL WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: feedback_add
+INSERT INTO feedback (tenant_id, version_id, at_ms, outcome, session_key)
+VALUES (:tenant_id, :version_id, :at_ms, :outcome, :session_key)
+
+-- name: feedback_erase
+UPDATE feedback SET session_key = NULL WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_feedback
+UPDATE state SET followed = followed + :followed, overridden = overridden + :overridden,
+  ignored = ignored + :ignored, contradicted = contradicted + :contradicted
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: change_add
+INSERT INTO change (tenant_id, seq, type, version_id, at_ms)
+VALUES (:tenant_id, :seq, :type, :version_id, :at_ms)
+
+-- name: changes_after
+SELECT c.seq, c.type, c.at_ms, {{version_columns}}
+FROM change c
+JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE c.tenant_id = :tenant_id AND c.seq > :after
+ORDER BY c.seq LIMIT :limit
+
+-- name: audit_add
+INSERT INTO audit (tenant_id, seq, entry) VALUES (:tenant_id, :seq, :entry)
+
+-- name: audit_after
+SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq > :after ORDER BY seq LIMIT :limit
+
+-- name: audit_before
+SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq < :before ORDER BY seq DESC LIMIT :limit
+
+-- name: expired
+SELECT t.name, s.version_id FROM state s JOIN tenant t ON t.tenant_id = s.tenant_id
+WHERE s.expires_ms <= :now_ms AND s.tombstoned_ms IS NULL
+ORDER BY s.expires_ms LIMIT :limit
+
+-- name: next_expiry
+SELECT min(expires_ms) FROM state WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL
+
+-- name: api_key_add
+INSERT INTO api_key (key_id, key_hash, name, tenant, scopes, created_ms)
+VALUES (:key_id, :key_hash, :name, :tenant, :scopes, :created_ms)
+
+-- name: api_key_get
+SELECT key_id, key_hash, name, tenant, scopes, created_ms, revoked_ms FROM api_key WHERE key_id = :key_id
+
+-- name: api_key_list
+SELECT key_id, key_hash, name, tenant, scopes, created_ms, revoked_ms FROM api_key ORDER BY created_ms, key_id
+
+-- name: api_key_revoke
+UPDATE api_key SET revoked_ms = :revoked_ms WHERE key_id = :key_id AND revoked_ms IS NULL RETURNING key_id
+
+-- name: token_revoke
+INSERT INTO revoked_token (issuer, jti, revoked_ms) VALUES (:issuer, :jti, :revoked_ms) ON CONFLICT DO NOTHING
+
+-- name: token_revoked
+SELECT 1 FROM revoked_token WHERE issuer = :issuer AND jti = :jti

@@ -1,0 +1,535 @@
+"""The one SQL logic, over any database behind the seam.
+
+Search. A tenant's words are fingerprints of their own, so posting lists, document frequencies and mean lengths
+are the tenant's alone and no score tells of anyone else. Candidates come from the rarest words first until
+their posting lists add up to POSTINGS_LIMIT; commoner words cannot change the order much and would cost
+the most. A query of common words only takes the newest matches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+import orjson
+
+from memoranda.encoding.bases import base32_encode
+from memoranda.errors import StoreCorrupt
+from memoranda.model.change import AuditEntry, Change, ChangeType
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Document, Projection, State, Version
+from memoranda.model.query import Filter, Hit, Matches
+from memoranda.storage.database import Connection, Database, Row
+from memoranda.storage.engine import ApiKey, Seal, Snapshot, System, Unit
+from memoranda.storage.words import words
+
+T = TypeVar("T")
+
+# After every instant that can occur: stands for "never ends".
+FOREVER_MS = 1 << 62
+_NOW_KNOWN_MS = FOREVER_MS - 1
+
+POSTINGS_LIMIT = 4_000
+# A question has few words; a pasted page is cut, rarest words first.
+QUERY_WORDS_LIMIT = 32
+# BM25's usual constants.
+_K1, _B = 1.2, 0.75
+
+_OUTCOMES = ("followed", "overridden", "ignored", "contradicted")
+_ERASURE_PENDING = "erasure_pending"
+
+
+class _Fingerprints:
+    """Keyed fingerprints. The key lives in the store, so all its processes agree."""
+
+    def __init__(self, key: bytes) -> None:
+        self.secret = key
+        # Most words of a memory were seen before.
+        self.word = lru_cache(maxsize=131_072)(self._word)
+
+    def value(self, tenant_id: int, text: str) -> bytes | None:
+        return self._digest(b"value", tenant_id, text) if text else None
+
+    def _word(self, tenant_id: int, word: str) -> str:
+        return base32_encode(self._digest(b"word", tenant_id, word))
+
+    def space(self, tenant_id: int, space: str) -> str:
+        return base32_encode(self._digest(b"space", tenant_id, space))
+
+    def _digest(self, use: bytes, tenant_id: int, text: str) -> bytes:
+        message = b"%d\x00" % tenant_id + text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(message, digest_size=8, key=self.secret, person=use).digest()
+
+
+class SqlSnapshot:
+    """Reads for one tenant on one connection."""
+
+    def __init__(self, connection: Connection, tenant: str, prints: _Fingerprints, row: Row | None) -> None:
+        self._connection = connection
+        self._prints = prints
+        self._tenant = tenant
+        # An unknown tenant has no rows; -1 finds none.
+        self._tenant_id: int = row[0] if row else -1
+        self._change_seq: int = row[1] if row else 0
+        self._audit_seq: int = row[2] if row else 0
+        self._audit_hash: str | None = row[3] if row else None
+        self._version_count: int = row[4] if row else 0
+        self._term_count: int = row[5] if row else 0
+
+    @property
+    def tenant(self) -> str:
+        return self._tenant
+
+    def _rows(self, query: str, /, **params: Any) -> list[Row]:
+        params["tenant_id"] = self._tenant_id
+        return self._connection.rows(query, params)
+
+    def _versions(self, query: str, /, **params: Any) -> list[Version]:
+        return [_version(self._tenant, row) for row in self._rows(query, **params)]
+
+    def named(self, standard: str, name: str) -> Version | None:
+        found = self._versions("version_named", standard=standard, name=name)
+        return found[0] if found else None
+
+    def versions(self, version_ids: Sequence[int]) -> list[Version]:
+        return self._versions("versions_by_id", version_ids=_json(list(version_ids)))
+
+    def history(self, memory_id: int) -> list[Version]:
+        return self._versions("versions_of_memory", memory_id=memory_id)
+
+    def same(self, sameness: str, now: Instant) -> Version | None:
+        key = self._prints.value(self._tenant_id, sameness)
+        found = self._versions("version_same", sameness_key=key, now_ms=now, forever_ms=FOREVER_MS)
+        return found[0] if found else None
+
+    def page(self, after: int, limit: int, space: str | None = None) -> list[Version]:
+        return self._versions("versions_page", after=after, limit=limit, space=space)
+
+    def search(self, text: str, where: Filter, limit: int, now: Instant) -> Matches:
+        frequencies = self._frequencies(text, where.space)
+        present = {word: count for word, count in frequencies.items() if count}
+        chosen = _rarest(present)
+        params = self._filter_params(where, now)
+        weights = {word: _weight(count, self._version_count) for word, count in frequencies.items()}
+        mean_terms = max(1.0, self._term_count / max(1, self._version_count))
+        if not present:
+            hits = []
+        elif not chosen:
+            hits = self._newest_matches(list(present), where.space, params, limit)
+        else:
+            terms = _json([[self._expression(word, where.space), weights[word]] for word in chosen])
+            found = self._rows("search_terms", **params, terms=terms, k1=_K1, b=_B, mean_terms=mean_terms, limit=limit)
+            hits = [Hit(version_id=version_id, lexical=lexical) for version_id, lexical in found]
+        return Matches(hits=tuple(hits), weights=weights, mean_terms=mean_terms)
+
+    def _newest_matches(self, common: list[str], space: str | None, params: dict[str, Any], limit: int) -> list[Hit]:
+        """Every word is common: those that have all of them, then those that have any, newest first."""
+        found: dict[int, float] = {}
+        for joint, lexical in ((" AND ", 1.0), (" OR ", 0.5)):
+            expression = joint.join(self._expression(word, None) for word in common)
+            if space is not None:
+                expression = f'"{self._prints.space(self._tenant_id, space)}" AND ({expression})'
+            for (version_id,) in self._rows("search_newest", **params, expression=expression, limit=limit):
+                found.setdefault(version_id, lexical)
+            if len(found) >= limit:
+                break
+        return [Hit(version_id=version_id, lexical=lexical) for version_id, lexical in found.items()][:limit]
+
+    def _frequencies(self, text: str, space: str | None) -> dict[str, int]:
+        """How many of the tenant's versions hold each query word, counted up to the limit."""
+        distinct = list(dict.fromkeys(words(text)))[: QUERY_WORDS_LIMIT * 4]
+        counted = {}
+        for word in distinct:
+            expression = self._expression(word, space)
+            row = self._connection.row("term_frequency", {"expression": expression, "cap": POSTINGS_LIMIT + 1})
+            counted[word] = row[0] if row else 0
+        return counted
+
+    def _expression(self, word: str, space: str | None) -> str:
+        term = f'"{self._prints.word(self._tenant_id, word)}"'
+        return term if space is None else f'"{self._prints.space(self._tenant_id, space)}" AND {term}'
+
+    def recent(self, where: Filter, limit: int, now: Instant) -> list[int]:
+        if where.known_at is not None:
+            name = "recent_known"
+        else:
+            name = "recent" if where.space is None else "recent_in_space"
+        return [version_id for (version_id,) in self._rows(name, **self._filter_params(where, now), limit=limit)]
+
+    def _filter_params(self, where: Filter, now: Instant) -> dict[str, Any]:
+        def key(text: str | None) -> bytes | None:
+            return None if text is None else self._prints.value(self._tenant_id, text)
+
+        return {
+            "statuses": _json(list(where.statuses)),
+            "at_ms": where.at,
+            "known_ms": _NOW_KNOWN_MS if where.known_at is None else where.known_at,
+            "expiry_ms": now if where.known_at is None else max(now, where.known_at),
+            "forever_ms": FOREVER_MS,
+            "space": where.space,
+            "user_key": key(where.user),
+            "agent_key": key(where.agent),
+            "session_key": key(where.session),
+            "kinds": None if where.kinds is None else _json(list(where.kinds)),
+            "visibilities": None if where.visibilities is None else _json(list(where.visibilities)),
+        }
+
+    def changes(self, after: int, limit: int) -> list[Change]:
+        return [
+            Change(seq=row[0], type=row[1], at=Instant(row[2]), version=_version(self._tenant, row[3:]))
+            for row in self._rows("changes_after", after=after, limit=limit)
+        ]
+
+    def change_seq(self) -> int:
+        return self._change_seq
+
+    def audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        return [(seq, entry) for seq, entry in self._rows("audit_after", after=after, limit=limit)]
+
+    def audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
+        found = self._rows("audit_before", before=FOREVER_MS if before is None else before, limit=limit)
+        return [(seq, entry) for seq, entry in found]
+
+    def audit_head(self) -> tuple[int, str | None]:
+        return self._audit_seq, self._audit_hash
+
+
+class SqlUnit(SqlSnapshot):
+    """Reads and writes for one tenant in one transaction."""
+
+    def __init__(self, connection: Connection, tenant: str, prints: _Fingerprints, row: Row, seal: Seal) -> None:
+        super().__init__(connection, tenant, prints, row)
+        self._seal = seal
+
+    def _run(self, query: str, /, **params: Any) -> None:
+        params["tenant_id"] = self._tenant_id
+        self._connection.run(query, params)
+
+    def append(
+        self,
+        document: Document,
+        projection: Projection,
+        *,
+        now: Instant,
+        memory_id: int | None = None,
+        cause: bytes | None = None,
+    ) -> Version:
+        row = self._connection.row("version_next_id", {})
+        version_id: int = row[0] if row else 1
+        memory = version_id if memory_id is None else memory_id
+        self._run(
+            "version_add",
+            version_id=version_id,
+            memory_id=memory,
+            standard=document.standard,
+            media_type=document.media_type,
+            name=document.name,
+            recorded_ms=now,
+            native=document.native,
+            cause=cause,
+        )
+        self._index(version_id, memory, projection, now)
+        state = State(
+            status=projection.status,
+            valid_from=projection.valid_from,
+            valid_to=projection.valid_to,
+            declared_valid_to=projection.valid_to,
+            recorded=now,
+            expires=projection.expires,
+        )
+        version = Version(
+            tenant=self._tenant,
+            memory_id=memory,
+            version_id=version_id,
+            document=document,
+            state=state,
+            cause=cause,
+        )
+        self.add_name(version, document.standard, document.name)
+        return version
+
+    def _index(self, version_id: int, memory_id: int, projection: Projection, now: Instant) -> None:
+        scope = projection.scope
+        stems = words(projection.text)
+        prints, tenant_id = self._prints, self._tenant_id
+        self._run(
+            "state_add",
+            version_id=version_id,
+            memory_id=memory_id,
+            space=scope.space,
+            kind=projection.kind,
+            visibility=scope.visibility,
+            status=projection.status,
+            user_key=prints.value(tenant_id, scope.user),
+            agent_key=prints.value(tenant_id, scope.agent),
+            session_key=prints.value(tenant_id, scope.session),
+            sameness_key=prints.value(tenant_id, projection.sameness),
+            observed_ms=projection.observed,
+            valid_from_ms=projection.valid_from,
+            valid_to_ms=projection.valid_to,
+            recorded_ms=now,
+            expires_ms=projection.expires,
+            exportable=int(projection.exportable),
+            term_count=len(stems),
+        )
+        listed = [prints.word(tenant_id, stem) for stem in dict.fromkeys(stems)]
+        self._connection.run(
+            "search_add",
+            {"version_id": version_id, "words": " ".join([prints.space(tenant_id, scope.space), *listed])},
+        )
+        facets = [("tag", tag) for tag in projection.tags]
+        facets += [(f"relation:{relation.type}", relation.target) for relation in projection.relations]
+        for name, value in facets:
+            self._run("facet_add", name=name, value_key=prints.value(tenant_id, value), version_id=version_id)
+        self._version_count += 1
+        self._term_count += len(stems)
+
+    def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:
+        version_id = None if follow_head else version.version_id
+        self._run("alias_put", standard=standard, name=name, memory_id=version.memory_id, version_id=version_id)
+
+    def close(self, version: Version, *, successor: Version, valid_to: Instant | None, now: Instant) -> None:
+        self._run(
+            "state_close",
+            version_id=version.version_id,
+            successor_id=successor.version_id,
+            valid_to_ms=valid_to,
+            now_ms=now,
+        )
+
+    def retire(self, version: Version, *, now: Instant) -> None:
+        self._run("state_retire", version_id=version.version_id, now_ms=now)
+
+    def tombstone(self, version: Version, *, valid_to: Instant | None, now: Instant) -> None:
+        self._run("state_tombstone", version_id=version.version_id, valid_to_ms=valid_to, now_ms=now)
+
+    def erase(self, version: Version, *, skeleton: bytes, now: Instant) -> None:
+        version_id = version.version_id
+        self._run("version_erase", version_id=version_id, skeleton=skeleton)
+        self._run("state_erase", version_id=version_id, now_ms=now)
+        self._run("facet_remove", version_id=version_id)
+        self._run("feedback_erase", version_id=version_id)
+        self._connection.run("search_remove", {"version_id": version_id})
+        # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
+        self._connection.run("meta_put", {"name": _ERASURE_PENDING, "value": b"1"})
+
+    def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
+        version_id = version.version_id
+        session_key = self._prints.value(self._tenant_id, session)
+        self._run("feedback_add", version_id=version_id, at_ms=now, outcome=outcome, session_key=session_key)
+        self._run("state_feedback", version_id=version_id, **{name: int(name == outcome) for name in _OUTCOMES})
+
+    def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002
+        self._change_seq += 1
+        self._run("change_add", seq=self._change_seq, type=type, version_id=version.version_id, at_ms=now)
+
+    def record(self, entry: AuditEntry) -> None:
+        seq = self._audit_seq + 1
+        sealed, digest = self._seal(entry, seq, self._audit_hash)
+        self._run("audit_add", seq=seq, entry=sealed)
+        self._audit_seq, self._audit_hash = seq, digest
+
+    def finish(self) -> None:
+        """Write the tenant's counters back, once per unit."""
+        self._run(
+            "tenant_put",
+            change_seq=self._change_seq,
+            audit_seq=self._audit_seq,
+            audit_hash=self._audit_hash,
+            version_count=self._version_count,
+            term_count=self._term_count,
+        )
+
+
+class SqlSystem:
+    """Credentials, expiry, and whose a name is."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def _rows(self, query: str, /, **params: Any) -> list[Row]:
+        with self._database.reading() as connection:
+            return connection.rows(query, params)
+
+    def tenants(self) -> list[str]:
+        return [name for (name,) in self._rows("tenant_list")]
+
+    def tenants_naming(self, standard: str, name: str) -> list[str]:
+        return [tenant for (tenant,) in self._rows("tenants_naming", standard=standard, name=name)]
+
+    def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
+        return [(tenant, version_id) for tenant, version_id in self._rows("expired", now_ms=now, limit=limit)]
+
+    def next_expiry(self) -> Instant | None:
+        ((found,),) = self._rows("next_expiry")
+        return None if found is None else Instant(found)
+
+    def add_key(self, key: ApiKey) -> None:
+        params = {
+            "key_id": key.key_id,
+            "key_hash": key.key_hash,
+            "name": key.name,
+            "tenant": key.tenant,
+            "scopes": ",".join(key.scopes),
+            "created_ms": key.created,
+        }
+        self._database.write(lambda connection: connection.run("api_key_add", params))
+
+    def key(self, key_id: str) -> ApiKey | None:
+        found = self._rows("api_key_get", key_id=key_id)
+        return _api_key(found[0]) if found else None
+
+    def keys(self) -> list[ApiKey]:
+        return [_api_key(row) for row in self._rows("api_key_list")]
+
+    def revoke_key(self, key_id: str, now: Instant) -> bool:
+        params = {"key_id": key_id, "revoked_ms": now}
+        return self._database.write(lambda connection: connection.row("api_key_revoke", params)) is not None
+
+    def revoke_token(self, issuer: str, jti: str, now: Instant) -> None:
+        params = {"issuer": issuer, "jti": jti, "revoked_ms": now}
+        self._database.write(lambda connection: connection.run("token_revoke", params))
+
+    def is_token_revoked(self, issuer: str, jti: str) -> bool:
+        return bool(self._rows("token_revoked", issuer=issuer, jti=jti))
+
+
+class SqlEngine:
+    """The storage contract over any database behind the seam."""
+
+    def __init__(self, database: Database, seal: Seal) -> None:
+        self._database = database
+        self._seal = seal
+        self._prints = _Fingerprints(_index_key(database))
+        self._system = SqlSystem(database)
+        if self._erasure_pending():
+            self.scrub()
+
+    @property
+    def system(self) -> System:
+        return self._system
+
+    @contextmanager
+    def read(self, tenant: str) -> Iterator[Snapshot]:
+        with self._database.reading() as connection:
+            yield SqlSnapshot(connection, tenant, self._prints, connection.row("tenant_get", {"name": tenant}))
+
+    def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
+        return self._database.write(lambda connection: self._unit(connection, tenant, work))
+
+    def record_later(self, tenant: str, entry: AuditEntry) -> None:
+        self._database.write_later(lambda connection: self._unit(connection, tenant, lambda unit: unit.record(entry)))
+
+    def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
+        row = connection.row("tenant_get", {"name": tenant}) or connection.row("tenant_add", {"name": tenant})
+        assert row is not None
+        unit = SqlUnit(connection, tenant, self._prints, row, self._seal)
+        result = work(unit)
+        unit.finish()
+        return result
+
+    def fingerprint(self, tenant: str, text: str) -> str:
+        digest = hashlib.blake2b(
+            f"{tenant}\x00{text}".encode("utf-8", "surrogatepass"), digest_size=16, key=self._prints.secret
+        )
+        return base32_encode(digest.digest())
+
+    def flush(self) -> None:
+        self._database.flush()
+
+    def scrub(self) -> None:
+        if self._database.scrub():
+            self._database.write(lambda connection: connection.run("meta_delete", {"name": _ERASURE_PENDING}))
+
+    def _erasure_pending(self) -> bool:
+        with self._database.reading() as connection:
+            return connection.row("meta_get", {"name": _ERASURE_PENDING}) is not None
+
+    def change_token(self) -> int:
+        return self._database.token()
+
+    def check(self) -> list[str]:
+        return self._database.check()
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _index_key(database: Database) -> bytes:
+    """The key of all fingerprints, made once by whichever process comes first."""
+
+    def claim(connection: Connection) -> bytes:
+        connection.run("meta_claim", {"name": "index_key", "value": os.urandom(32)})
+        row = connection.row("meta_get", {"name": "index_key"})
+        if row is None:
+            raise StoreCorrupt("the store has lost its index key")
+        return bytes(row[0])
+
+    with database.reading() as connection:
+        row = connection.row("meta_get", {"name": "index_key"})
+    return bytes(row[0]) if row else database.write(claim)
+
+
+def _rarest(frequencies: dict[str, int]) -> list[str]:
+    """The rarest words whose posting lists together stay under the limit."""
+    chosen, postings = [], 0
+    for word, count in sorted(frequencies.items(), key=lambda item: item[1])[:QUERY_WORDS_LIMIT]:
+        if postings + count > POSTINGS_LIMIT:
+            break
+        chosen.append(word)
+        postings += count
+    return chosen
+
+
+def _weight(frequency: int, versions: int) -> float:
+    return math.log(1.0 + (max(versions, frequency) - frequency + 0.5) / (frequency + 0.5))
+
+
+def _version(tenant: str, row: Row) -> Version:
+    optional = cast("tuple[Instant | None, ...]", row[9:16])
+    valid_to, declared_to, _, closed, retired, tombstoned, expires = optional
+    return Version(
+        tenant=tenant,
+        version_id=row[0],
+        memory_id=row[1],
+        document=Document(standard=row[2], media_type=row[3], name=row[4], native=row[5]),
+        cause=row[6],
+        state=State(
+            status=row[7],
+            valid_from=row[8],
+            valid_to=valid_to,
+            declared_valid_to=declared_to,
+            recorded=row[11],
+            closed=closed,
+            retired=retired,
+            tombstoned=tombstoned,
+            expires=expires,
+            erased=bool(row[16]),
+            superseded_by=row[17] or "",
+            followed=row[18],
+            overridden=row[19],
+            ignored=row[20],
+            contradicted=row[21],
+        ),
+    )
+
+
+def _api_key(row: Row) -> ApiKey:
+    return ApiKey(
+        key_id=row[0],
+        key_hash=row[1],
+        name=row[2],
+        tenant=row[3],
+        scopes=tuple(filter(None, row[4].split(","))),
+        created=Instant(row[5]),
+        revoked=None if row[6] is None else Instant(row[6]),
+    )
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,310 @@
+"""SQLite behind the database seam.
+
+Theory of operation. One file in WAL mode, any number of processes. In each process one thread writes and a
+few connections read. Writers hand their work to the writer thread, which runs everything that is waiting in
+one transaction, each piece in its own savepoint, and commits once: that is group commit. `synchronous=FULL`
+means that a commit is on the disk before anyone is told so. Work that nobody waits for (audit of reads) is
+held back for a moment so that it shares a commit.
+
+Other processes hold the write lock for the length of one such commit, so we simply ask again, a little later
+and for up to BUSY_SECONDS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from memoranda.errors import StoreCorrupt, StoreUnavailable
+from memoranda.storage.database import Connection, Params, Row
+from memoranda.storage.queries import load_migrations, load_queries
+
+T = TypeVar("T")
+
+# A bulk import of another process may hold the lock for seconds; a person gives up after about half a minute.
+BUSY_SECONDS = 30.0
+# More pieces in one commit do not get faster, they only make the first of them wait.
+GROUP_LIMIT = 256
+# How long work that nobody waits for may be held back, and how much of it.
+LATER_SECONDS = 0.05
+LATER_LIMIT = 20_000
+READERS_LIMIT = 8
+# Marks the file as ours ("Memo").
+APPLICATION_ID = 0x4D656D6F
+
+_PRAGMAS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA secure_delete = ON;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -32000;
+PRAGMA mmap_size = 1073741824;
+PRAGMA journal_size_limit = 67108864;
+"""
+
+
+class SqliteConnection:
+    """Named queries on one apsw connection."""
+
+    def __init__(self, raw: apsw.Connection, queries: dict[str, str]) -> None:
+        self.raw = raw
+        self._queries = queries
+
+    def rows(self, name: str, params: Params) -> list[Row]:
+        return self.raw.execute(self._queries[name], params).fetchall()
+
+    def row(self, name: str, params: Params) -> Row | None:
+        found: Row | None = self.raw.execute(self._queries[name], params).fetchone()
+        return found
+
+    def run(self, name: str, params: Params) -> None:
+        self.raw.execute(self._queries[name], params)
+
+
+class _Piece:
+    """One piece of work for the writer thread."""
+
+    __slots__ = ("done", "work")
+
+    def __init__(self, work: Callable[[Connection], Any]) -> None:
+        self.work = work
+        self.done: Future[Any] = Future()
+
+
+class SqliteDatabase:
+    """One SQLite file, many readers, one writer thread with group commit."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open or create the file; `None` means a private store in memory."""
+        self._path = path
+        self._memory_name = f"file:/memoranda-{id(self)}-{random.getrandbits(64):x}?vfs=memdb"
+        self._queries = load_queries("sqlite")
+        self._readers: queue.LifoQueue[SqliteConnection] = queue.LifoQueue()
+        self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
+        self._ready = threading.Condition()
+        self._now: deque[_Piece] = deque()
+        self._later: deque[_Piece] = deque()
+        self._later_since = 0.0
+        self._flushing = False
+        self._closed = False
+        with _translated():
+            self._writer = self._connect()
+            _migrate(self._writer)
+            self._watcher = self._connect()
+        self._watching = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="memoranda-writer", daemon=True)
+        self._thread.start()
+
+    def _connect(self) -> SqliteConnection:
+        if self._path is None:
+            raw = apsw.Connection(
+                self._memory_name,
+                flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI,
+            )
+        else:
+            raw = apsw.Connection(str(self._path))
+        raw.set_busy_handler(_wait_a_little)
+        raw.execute(_PRAGMAS)
+        return SqliteConnection(raw, self._queries)
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteConnection]:
+        self._refuse_when_closed()
+        with self._reader_slots, _translated():
+            try:
+                connection = self._readers.get_nowait()
+            except queue.Empty:
+                connection = self._connect()
+            try:
+                connection.raw.execute("BEGIN")
+                yield connection
+            finally:
+                if connection.raw.in_transaction:
+                    connection.raw.execute("COMMIT")
+                self._readers.put(connection)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        piece = _Piece(work)
+        with self._ready:
+            self._refuse_when_closed()
+            self._now.append(piece)
+            self._ready.notify_all()
+        result: T = piece.done.result()
+        return result
+
+    def write_later(self, work: Callable[[Connection], None]) -> None:
+        with self._ready:
+            self._refuse_when_closed()
+            while len(self._later) >= LATER_LIMIT:
+                self._ready.wait()
+            if not self._later:
+                self._later_since = time.monotonic()
+                self._ready.notify_all()
+            self._later.append(_Piece(work))
+
+    def flush(self) -> None:
+        self.write(lambda _: None)
+
+    def token(self) -> int:
+        with self._watching, _translated():
+            found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
+            return int(found[0]) if found else 0
+
+    def scrub(self) -> bool:
+        # A truncating checkpoint copies every page home and cuts the log, so that no old page image remains.
+        with self._watching, _translated():
+            busy, _, _ = self._watcher.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() or (1, 0, 0)
+            return not busy
+
+    def check(self) -> list[str]:
+        with self.reading() as connection:
+            found = connection.raw.execute("PRAGMA quick_check(20)").fetchall()
+        return [str(line) for (line,) in found if line != "ok"]
+
+    def close(self) -> None:
+        with self._ready:
+            if self._closed:
+                return
+            self._closed = True
+            self._ready.notify_all()
+        self._thread.join()
+        while not self._readers.empty():
+            self._readers.get_nowait().raw.close()
+        self._watcher.raw.close()
+        self._writer.raw.close()
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+
+    def _run(self) -> None:
+        while (batch := self._next_batch()) is not None:
+            self._commit(batch)
+
+    def _next_batch(self) -> list[_Piece] | None:
+        """Wait for work: urgent work at once, other work when it is due or something urgent goes anyway."""
+        with self._ready:
+            while not self._now:
+                if self._later:
+                    due_in = self._later_since + LATER_SECONDS - time.monotonic()
+                    if due_in <= 0 or self._closed:
+                        break
+                    self._ready.wait(due_in)
+                elif self._closed:
+                    return None
+                else:
+                    self._ready.wait()
+            batch = [self._later.popleft() for _ in range(min(len(self._later), GROUP_LIMIT))]
+            batch += [self._now.popleft() for _ in range(min(len(self._now), GROUP_LIMIT))]
+            if self._later:
+                self._later_since = time.monotonic()
+            self._ready.notify_all()
+            return batch
+
+    def _commit(self, batch: list[_Piece]) -> None:
+        """Run the pieces in one transaction; tell their waiters only after the commit."""
+        outcomes: list[tuple[_Piece, Any, BaseException | None]] = []
+        try:
+            with _translated():
+                self._writer.raw.execute("BEGIN IMMEDIATE")
+                outcomes = [(piece, *self._attempt(piece)) for piece in batch]
+                self._writer.raw.execute("COMMIT")
+        except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
+            with contextlib.suppress(apsw.Error):
+                if self._writer.raw.in_transaction:
+                    self._writer.raw.execute("ROLLBACK")
+            for piece in batch:
+                piece.done.set_exception(error)
+            return
+        for piece, result, failure in outcomes:
+            if failure is None:
+                piece.done.set_result(result)
+            else:
+                piece.done.set_exception(failure)
+
+    def _attempt(self, piece: _Piece) -> tuple[Any, BaseException | None]:
+        raw = self._writer.raw
+        raw.execute("SAVEPOINT piece")
+        try:
+            result = piece.work(self._writer)
+        except BaseException as error:
+            if not raw.in_transaction:
+                raise  # SQLite gave up the whole transaction (disk full, I/O error): nobody's work is in
+            raw.execute("ROLLBACK TO piece; RELEASE piece")
+            return None, error
+        raw.execute("RELEASE piece")
+        return result, None
+
+
+def _wait_a_little(attempt: int) -> bool:
+    # Random and short, so that several processes take turns instead of moving in step.
+    if attempt * 0.002 > BUSY_SECONDS:
+        return False
+    time.sleep(random.uniform(0.0005, 0.0035))  # noqa: S311 -- jitter
+    return True
+
+
+def _migrate(connection: SqliteConnection) -> None:
+    """Bring the schema up to date, once, whichever process comes first."""
+    raw = connection.raw
+    migrations = load_migrations("sqlite")
+    newest = migrations[-1][0]
+    if _pragma(raw, "user_version") == newest:
+        return
+    raw.execute("BEGIN IMMEDIATE")
+    try:
+        _refuse_foreign_file(raw, newest)
+        present = _pragma(raw, "user_version")
+        for number, sql in migrations:
+            if number > present:
+                raw.execute(sql)
+        raw.execute(f"PRAGMA user_version = {newest}; PRAGMA application_id = {APPLICATION_ID}")
+        raw.execute("COMMIT")
+    except BaseException:
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")
+        raise
+
+
+def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
+    present = _pragma(raw, "user_version")
+    tables = raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if _pragma(raw, "application_id") != APPLICATION_ID and tables != (0,):
+        raise StoreCorrupt("this file is an SQLite database, but not one of Memoranda's")
+    if present > newest:
+        raise StoreUnavailable(f"this store was written by a newer Memoranda (schema {present}, ours is {newest})")
+
+
+def _pragma(raw: apsw.Connection, name: str) -> int:
+    found = raw.execute(f"PRAGMA {name}").fetchone()
+    return int(found[0]) if found else 0
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Say SQLite's troubles in our words; the original stays as the cause."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise StoreUnavailable(f"another process kept the store locked for {BUSY_SECONDS:.0f} s") from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise StoreCorrupt("the database file is damaged or is not a database") from error
+    except (
+        apsw.FullError,
+        apsw.IOError,
+        apsw.CantOpenError,
+        apsw.ReadOnlyError,
+        apsw.PermissionsError,
+    ) as error:
+        raise StoreUnavailable(f"the database file cannot be used: {type(error).__name__}") from error

@@ -1,0 +1,239 @@
+"""What a record is, and what is said about one that is not."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.standards.ump.published import (
+    JSON_OBJECTS,
+    JSON_VALUES,
+    KEY,
+    NOW,
+    PROVENANCE,
+    VECTORS,
+    draft,
+    full_record,
+)
+
+from memoranda.errors import InvalidInput
+from memoranda.standards.ump import record
+from memoranda.standards.ump.signature import seal
+
+BASE = draft()
+SCOPE = BASE["scope"]
+
+# The inputs behind the vectors' messages; the vectors name them but do not carry them.
+VALIDATION_INPUTS: dict[str, Any] = {
+    "ok": BASE,
+    "empty": {},
+    "ws_text": {**BASE, "body": {"text": "  "}},
+    "extra_top": {**BASE, "extra": 1},
+    "text_number": {**BASE, "body": {"text": 5}},
+    "no_visibility": {**BASE, "scope": {"owner": KEY.did}},
+    "id_upper": {**BASE, "id": "urn:ump:ABC"},
+    "id_8": {**BASE, "id": "urn:ump:8"},
+    "id_empty": {**BASE, "id": ""},
+    "bad_version": {**BASE, "ump": "9"},
+    "v10": {**BASE, "ump": "1.0"},
+    "v01": {**BASE, "ump": "0.1"},
+    "retention_bad": {**BASE, "consent": {"retention": "365D"}},
+    "retention_P": {**BASE, "consent": {"retention": "P"}},
+    "status_bad": {**BASE, "lifecycle": {"status": "dead"}},
+    "conf": {**BASE, "lifecycle": {"confidence": 1.5}},
+    "prov_partial": {**BASE, "provenance": {}},
+    "null_structured": {**BASE, "body": {"text": "x", "structured": None}},
+}
+
+# vector -> (why ours differs, what ours says)
+DIVERGENCES: dict[str, tuple[str, list[str]]] = {
+    "empty": (
+        "visibility defaults to private; provenance is REQUIRED at L2+ (section 2.6)",
+        [
+            *VECTORS["validation"]["empty"][:3],
+            "provenance is required at L2+",
+        ],
+    ),
+    "extra_top": (
+        "the schema forbids unknown fields; dropping them would lose data",
+        ["unknown field: extra"],
+    ),
+    "no_visibility": ("visibility defaults to private: section 3.3's own example omits it", []),
+    "null_structured": ("the schema says object", ["body.structured must be an object"]),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS["validation"])
+def test_messages_are_those_of_the_vectors_or_a_recorded_divergence(name: str) -> None:
+    expected = DIVERGENCES[name][1] if name in DIVERGENCES else VECTORS["validation"][name]
+    assert record.problems(VALIDATION_INPUTS[name], version="0.1") == expected
+
+
+def test_the_vectors_own_records_are_complete() -> None:
+    for stored in (
+        full_record(),
+        VECTORS["remember_signed"]["stored"],
+        VECTORS["revise"]["successor"],
+        VECTORS["revise"]["prior_closed"],
+        VECTORS["retention"]["at_boundary"],
+    ):
+        assert record.check_complete(stored, version="0.1") is stored
+
+
+def test_a_completed_and_sealed_draft_is_byte_for_byte_the_stored_vector() -> None:
+    vector = VECTORS["remember_signed"]
+    before = copy.deepcopy(vector["request"])
+    sealed = seal(record.complete(vector["request"], now=NOW, version="0.1"), KEY)
+    assert sealed == vector["stored"]
+    assert list(sealed) == list(vector["stored"])
+    assert sealed["id"] == vector["response"]["id"]
+    assert vector["request"] == before
+
+
+def test_version_1_0_reads_both_versions_and_writes_its_own() -> None:
+    for version in ("0.1", "1.0"):
+        checked = record.check({**BASE, "ump": version}, version="1.0")
+        assert record.complete(checked, now=NOW, version="1.0")["ump"] == "1.0"
+    assert record.problems({**BASE, "ump": "2.0"}, version="1.0") == ["ump version must be 0.1 or 1.0"]
+
+
+def test_what_a_draft_says_survives_completion() -> None:
+    full = full_record()
+    assert record.complete(full, now=NOW, version="0.1") == full
+    assert tuple(record.complete(full, now=NOW, version="0.1")) == record.KEY_ORDER[:-1]
+
+
+def test_a_missing_visibility_becomes_private() -> None:
+    narrow = record.complete({**BASE, "scope": {"owner": "o"}}, now=NOW, version="0.1")
+    assert narrow["scope"] == {"owner": "o", "visibility": "private"}
+    assert narrow["id"] == ""
+
+
+def test_provenance_may_be_waived() -> None:
+    bare = {key: value for key, value in BASE.items() if key != "provenance"}
+    assert record.problems(bare, version="0.1") == ["provenance is required at L2+"]
+    assert record.problems(bare, version="0.1", require_provenance=False) == []
+
+
+def with_field(path: str, value: Any) -> dict[str, Any]:
+    changed = full_record()
+    *parents, last = path.split(".")
+    node: Any = changed
+    for step in parents:
+        node = node[int(step)] if isinstance(node, list) else node[step]
+    node[int(last) if isinstance(node, list) else last] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("kind", ["semantic"]),
+        ("kind", None),
+        ("body", "text"),
+        ("body.text", "x" * (record.MAX_TEXT_BYTES + 1)),
+        ("body.text", "é" * (record.MAX_TEXT_BYTES // 2 + 1)),
+        ("body.structured", [1]),
+        ("body.title", "no such field"),
+        ("scope", []),
+        ("scope.owner", 7),
+        ("scope.owner", {}),
+        ("scope.owner", "a\nb"),
+        ("scope.project", "a\0b"),
+        ("scope.project", ""),
+        ("scope.agent", "x" * 1025),
+        ("scope.session", "\x7f"),
+        ("scope.user", None),
+        ("scope.visibility", None),
+        ("scope.tenant", "x"),
+        ("id", "urn:ump:" + "a" * 300),
+        ("id", "urn:ump:abc\n"),
+        ("time", "now"),
+        ("time.created", 5),
+        ("time.created", "2026-06-04"),
+        ("time.created", "2026-13-04T00:00:00Z"),
+        ("time.observed", "2026-06-04T10:00:00"),
+        ("time.valid_from", None),
+        ("time.deleted", "2026-06-04T00:00:00Z"),
+        ("lifecycle", None),
+        ("lifecycle.confidence", True),
+        ("lifecycle.confidence", float("nan")),
+        ("lifecycle.salience", -0.1),
+        ("lifecycle.salience", "0.5"),
+        ("lifecycle.decay", 1),
+        ("lifecycle.mood", "good"),
+        ("supersedes", "urn:ump:aaaa"),
+        ("supersedes", [1]),
+        ("superseded_by", ["x"] * 10_001),
+        ("relations", {}),
+        ("relations", [{"type": "about", "target": "x"}] * 257),
+        ("relations.0", "x"),
+        ("relations.0.target", ""),
+        ("relations.0.weight", 1),
+        ("provenance", []),
+        ("provenance.actor", 1),
+        ("provenance.actor_kind", "robot"),
+        ("provenance.method", ["x"]),
+        ("provenance.source", "x"),
+        ("provenance.source.url", "x"),
+        ("provenance.evidence", {"ref": "x"}),
+        ("provenance.evidence.0.weight", "1"),
+        ("provenance.evidence.0.ref", None),
+        ("provenance.evidence.0.note", "x"),
+        ("consent", True),
+        ("consent.retention", 365),
+        ("consent.retention", "Pfoo"),
+        ("consent.exportable", "yes"),
+        ("consent.redact", "body.text"),
+        ("consent.redact", [""]),
+        ("consent.redact", ["a..b"]),
+        ("consent.redact", [3]),
+        ("consent.redact", ["a"] * 65),
+        ("consent.share", True),
+        ("integrity", {}),
+        ("integrity", "x"),
+        ("integrity", {"content_hash": "md5:x", "signature": "ed25519:x", "signer": "did:x"}),
+        ("extra", 1),
+    ],
+)
+def test_every_field_is_checked(path: str, value: Any) -> None:
+    changed = with_field(path, value)
+    assert record.problems(changed, version="0.1")
+    with pytest.raises(InvalidInput):
+        record.check(changed, version="0.1")
+
+
+@pytest.mark.parametrize("field", ["ump", "id", "kind", "body", "scope", "time"])
+def test_a_full_record_needs_its_required_fields(field: str) -> None:
+    partial = full_record()
+    del partial[field]
+    with pytest.raises(InvalidInput):
+        record.check_complete(partial, version="0.1")
+
+
+def test_a_full_record_needs_the_time_it_was_created() -> None:
+    partial = full_record()
+    del partial["time"]["created"]
+    with pytest.raises(InvalidInput, match=r"time\.created is required"):
+        record.check_complete(partial, version="0.1")
+
+
+def test_what_cannot_be_hashed_is_not_a_record() -> None:
+    assert record.problems({**BASE, "body": {"text": "\ud800"}}, version="0.1")
+    assert record.problems({**BASE, "body": {"text": "x", "structured": {"n": 10**400}}}, version="0.1")
+    big = {**BASE, "body": {"text": "x", "structured": {"s": "x" * record.MAX_RECORD_BYTES}}}
+    assert record.problems(big, version="0.1") == [f"a record must be at most {record.MAX_RECORD_BYTES} bytes"]
+
+
+SHAPED = st.fixed_dictionaries(
+    {}, optional={field: JSON_VALUES | st.just(full_record().get(field)) for field in record.KEY_ORDER}
+)
+
+
+@given(JSON_VALUES | SHAPED | JSON_OBJECTS.map(lambda part: {**draft(), "provenance": {**PROVENANCE, **part}}))
+def test_finding_problems_never_raises(value: object) -> None:
+    assert isinstance(record.problems(value, version="0.1"), list)
+    assert isinstance(record.problems(value, version="1.0", require_provenance=False), list)
