@@ -1,4 +1,5 @@
 -- Named queries. `-- name: x` starts one, `-- fragment: x` a piece that `{{x}}` puts into others.
+-- CROSS JOIN fixes the order of the loops: SQLite has no statistics here and would start from the larger side.
 
 -- fragment: admissible
 s.tenant_id = :tenant_id
@@ -100,8 +101,8 @@ WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = :name
 -- name: versions_by_id
 SELECT {{version_columns}}
 FROM json_each(:version_ids) j
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
+CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 ORDER BY j.key
 
 -- name: versions_of_memory
@@ -132,20 +133,21 @@ ORDER BY s.version_id LIMIT 1
 SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH :expression LIMIT :cap)
 
 -- name: search_terms
+WITH term AS MATERIALIZED (SELECT value ->> 0 AS expression, value ->> 1 AS weight FROM json_each(:terms))
 SELECT s.version_id, c.weight / (1.0 + :k1 * (1.0 - :b + :b * s.term_count / :mean_terms)) AS lexical
 FROM (
-  SELECT f.rowid AS version_id, sum(j.value ->> 1) AS weight
-  FROM json_each(:terms) j JOIN search f ON f.search MATCH (j.value ->> 0)
+  SELECT f.rowid AS version_id, sum(term.weight) AS weight
+  FROM term CROSS JOIN search f ON f.search MATCH term.expression
   GROUP BY f.rowid
 ) c
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = c.version_id
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = c.version_id
 WHERE {{admissible}}
 ORDER BY lexical DESC, s.version_id DESC LIMIT :limit
 
 -- name: search_newest
 SELECT s.version_id
 FROM search f
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = f.rowid
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = f.rowid
 WHERE f.search MATCH :expression AND {{admissible}}
 ORDER BY f.rowid DESC LIMIT :limit
 
@@ -159,6 +161,18 @@ ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
 SELECT s.version_id
 FROM state s INDEXED BY state_space_recent
 WHERE {{admissible}} AND s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.space = :space
+ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
+
+-- name: recent_of_user
+SELECT s.version_id
+FROM state s INDEXED BY state_user_recent
+WHERE {{admissible}} AND s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.user_key = :user_key
+ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
+
+-- name: recent_of_session
+SELECT s.version_id
+FROM state s INDEXED BY state_session_recent
+WHERE {{admissible}} AND s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.session_key = :session_key
 ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
 
 -- name: recent_known
@@ -206,8 +220,8 @@ VALUES (:tenant_id, :seq, :type, :version_id, :at_ms)
 -- name: changes_after
 SELECT c.seq, c.type, c.at_ms, {{version_columns}}
 FROM change c
-JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+CROSS JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 WHERE c.tenant_id = :tenant_id AND c.seq > :after
 ORDER BY c.seq LIMIT :limit
 

@@ -69,6 +69,10 @@ CREATE INDEX state_memory ON state (tenant_id, memory_id, version_id);
 CREATE INDEX state_recent ON state (tenant_id, observed_ms) WHERE retired_ms IS NULL AND status <> 'tombstoned';
 CREATE INDEX state_space_recent ON state (tenant_id, space, observed_ms)
   WHERE retired_ms IS NULL AND status <> 'tombstoned';
+CREATE INDEX state_user_recent ON state (tenant_id, user_key, observed_ms)
+  WHERE user_key IS NOT NULL AND retired_ms IS NULL AND status <> 'tombstoned';
+CREATE INDEX state_session_recent ON state (tenant_id, session_key, observed_ms)
+  WHERE session_key IS NOT NULL AND retired_ms IS NULL AND status <> 'tombstoned';
 CREATE INDEX state_sameness ON state (tenant_id, sameness_key)
   WHERE sameness_key IS NOT NULL AND retired_ms IS NULL AND superseded_by IS NULL AND status <> 'tombstoned';
 -- The expiry sweep serves all tenants at once, so time comes first here.
@@ -138,6 +142,7 @@ CREATE TABLE revoked_token (
 ) WITHOUT ROWID;
 
 -- Words are keyed fingerprints of stems, each bound to its tenant: a posting list belongs to one tenant alone.
+-- Space, user, agent and session are words too, so that a narrow question reads only short lists.
 CREATE VIRTUAL TABLE search USING fts5 (
   words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
 );

@@ -1,0 +1,73 @@
+"""The arrows of the architecture: each layer imports only itself and those above it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import memoranda
+
+SOURCE = Path(memoranda.__file__).parent
+LAYERS = ("errors", "encoding", "model", "standards", "storage", "service", "bindings", "settings", "app", "cli")
+# `memoranda` itself holds only the version and a lazy door to `app`.
+RIM = {"__init__", "__main__"}
+# A standard never imports another, except that CAL may use OMS types.
+STANDARD_EXCEPTIONS = {("cal", "oms")}
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} uses a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules() -> Iterator[tuple[tuple[str, ...], Path]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        if parts[0] not in RIM:
+            yield parts, path
+
+
+def test_every_module_belongs_to_a_layer() -> None:
+    assert {parts[0] for parts, _ in modules()} <= set(LAYERS)
+
+
+def test_imports_point_only_upwards() -> None:
+    wrong = []
+    for parts, path in modules():
+        for name in imports_of(path):
+            target = name.split(".")
+            if target[0] != "memoranda" or len(target) < 2 or target[1] not in LAYERS:
+                continue
+            if LAYERS.index(target[1]) > LAYERS.index(parts[0]):
+                wrong.append(f"{'.'.join(parts)} imports {name}")
+    assert wrong == []
+
+
+def test_standards_and_bindings_do_not_import_their_siblings() -> None:
+    wrong = []
+    for parts, path in modules():
+        if parts[0] not in ("standards", "bindings") or len(parts) < 2:
+            continue
+        for name in imports_of(path):
+            target = name.split(".")
+            is_sibling = target[:2] == ["memoranda", parts[0]] and len(target) > 2 and target[2] != parts[1]
+            if is_sibling and (parts[1], target[2]) not in STANDARD_EXCEPTIONS:
+                wrong.append(f"{'.'.join(parts)} imports {name}")
+    assert wrong == []
+
+
+def test_the_pure_layers_do_no_input_or_output() -> None:
+    forbidden = {"os", "io", "pathlib", "socket", "time", "random", "secrets", "sqlite3", "apsw", "subprocess"}
+    wrong = [
+        f"{'.'.join(parts)} imports {name}"
+        for parts, path in modules()
+        if parts[0] in ("errors", "encoding", "model", "standards")
+        for name in imports_of(path)
+        if name.split(".")[0] in forbidden
+    ]
+    assert wrong == []
