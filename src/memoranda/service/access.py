@@ -188,11 +188,11 @@ class Gate:
         return f"{KEY_PREFIX}{key_id}_{secret}"
 
     def keys(self) -> list[ApiKey]:
-        return self._system.keys()
+        return self._system.all_keys()
 
     def revoke_key(self, id_or_name: str) -> ApiKey:
         """Revoke the key of this id, or the only open one of this name."""
-        found = [k for k in self._system.keys() if k.revoked is None and id_or_name in (k.key_id, k.name)]
+        found = [k for k in self._system.all_keys() if k.revoked is None and id_or_name in (k.key_id, k.name)]
         if not found:
             raise NotFound(f"no open API key has the id or name {id_or_name!r}")
         if len(found) > 1:

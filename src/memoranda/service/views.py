@@ -19,7 +19,7 @@ from memoranda.model.memory import Document, Projection, State, Version
 from memoranda.service.access import Access
 from memoranda.service.context import Context
 from memoranda.standards.ump import mapping, rules, signature
-from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.record import SCOPE_FIELDS, Record
 
 
 def ump_document(record: Record) -> Document:
@@ -51,7 +51,7 @@ def scope_of(record: Mapping[str, object]) -> dict[str, str]:
     """A record's scope, as tokens and audit entries compare it."""
     scope = record["scope"]
     assert isinstance(scope, dict)
-    return {"visibility": "private", **scope}
+    return {"visibility": "private", **{name: scope[name] for name in SCOPE_FIELDS if name in scope}}
 
 
 def view(context: Context, version: Version, now: Instant) -> tuple[Record, bool]:

@@ -386,7 +386,7 @@ class SqlSystem:
         found = self._rows("api_key_get", key_id=key_id)
         return _api_key(found[0]) if found else None
 
-    def keys(self) -> list[ApiKey]:
+    def all_keys(self) -> list[ApiKey]:
         return [_api_key(row) for row in self._rows("api_key_list")]
 
     def revoke_key(self, key_id: str, now: Instant) -> bool:

@@ -13,6 +13,7 @@ and for up to BUSY_SECONDS.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import random
 import threading
@@ -113,9 +114,11 @@ class SqliteDatabase:
                 flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI,
             )
         else:
+            _create_private(self._path)
             raw = apsw.Connection(str(self._path))
         raw.set_busy_handler(_wait_a_little)
-        raw.execute(_PRAGMAS)
+        # fetchall, because apsw stops at the first statement that returns a row
+        raw.execute(_PRAGMAS).fetchall()
         return SqliteConnection(raw, self._queries)
 
     @contextmanager
@@ -245,6 +248,12 @@ class SqliteDatabase:
             return None, error
         raw.execute("RELEASE piece")
         return result, None
+
+
+def _create_private(path: Path) -> None:
+    """Make the file, readable by its owner alone; SQLite gives its log and index the same mode."""
+    with contextlib.suppress(OSError):  # what cannot be made, SQLite will complain of
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _wait_a_little(attempt: int) -> bool:

@@ -63,6 +63,7 @@ def test_any_text_survives(text: str) -> None:
 
 @given(TEXTS.filter(bool))
 @example("a\r\nb\nc")
+@example("a\r\r\nb\r\rc")
 @settings(max_examples=400)
 def test_any_text_survives_git_s_line_end_conversion(text: str) -> None:
     rendered = markdown.render(with_text(text))
@@ -207,7 +208,7 @@ def test_a_text_in_the_header_counts_only_where_none_is_visible() -> None:
         '---\na: "\\ud800"\n---\n',
         '---\na: "\\UFFFFFFFF"\n---\n',
         "---\na: \x01\n---\n",
-        "---\na: 1\n...\n---\n--- \n",
+        "---\na: 1\n...\nb: 2\n---\n",
         "---\nbody: 5\n---\nx",
         "---\nbody: {structured: {n: 1e999}}\n---\nx",
         "---\na: " + "[" * 100 + "]" * 100 + "\n---\n",

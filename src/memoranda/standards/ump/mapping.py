@@ -121,7 +121,7 @@ def wrap(original: Document) -> dict[str, str]:
 
 def unwrap(record: Record) -> Document | None:
     """The original document that a foreign view carries, if the record is one."""
-    native: Any = record.get("body", {}).get("structured", {}).get(NATIVE_KEY)
+    native: Any = (record["body"].get("structured") or {}).get(NATIVE_KEY)
     fields = ("standard", "name", "media_type", "data")
     if not isinstance(native, dict) or not all(isinstance(native.get(field), str) for field in fields):
         return None

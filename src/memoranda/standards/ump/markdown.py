@@ -36,7 +36,8 @@ _MAX_CHARS: Final = MAX_RECORD_BYTES + MAX_TEXT_BYTES
 # What ECMAScript trims, since the reference trims by it.
 _SPACE: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 _WHITESPACE: Final = _SPACE + "\u2028\u2029\u202f\u205f\u3000\ufeff"
-_BREAK = re.compile(r"\r\n|\r|\n")
+# Git turns \r\r\n into \r\n: a run that ends in a newline counts as one break, before and after.
+_BREAK = re.compile(r"\r*\n|\r")
 _FENCE = re.compile(r"---[ \t]*(?:\r?\n)")
 _CLOSING_FENCE = re.compile(r"^---[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
 
@@ -133,7 +134,7 @@ def _newlines_of(core: str) -> str | list[str]:
 def _with_newlines(core: str, hint: Any) -> str:
     lines = _BREAK.split(core)
     breaks = [hint] * (len(lines) - 1) if isinstance(hint, str) else hint
-    known = isinstance(breaks, list) and all(item in ("\r\n", "\r", "\n") for item in breaks)
+    known = isinstance(breaks, list) and all(isinstance(item, str) and _BREAK.fullmatch(item) for item in breaks)
     if not known or len(breaks) != len(lines) - 1:
         # Someone added or removed lines: the old line ends no longer say which was which.
         return "\n".join(lines)

@@ -1,6 +1,7 @@
 """The UMP record: its closed sets, its limits, what is wrong with one, and its defaults (sections 2 and 3.3).
 
-A record is a plain dict, kept as it was sent: whatever would change its meaning changes its hash.
+A record is a plain dict, kept as it was sent: whatever would change its meaning changes its hash. Fields that we
+do not know are kept too: a later minor version may have added them, and a signature may cover them.
 `problems` finds everything wrong at once, in the order in which the reference reports it.
 """
 
@@ -104,6 +105,7 @@ def complete(draft: Record, *, now: int, version: str) -> Record:
         # The specification's own example omits visibility; the safe reading is the narrowest one.
         "scope": {**scope, "visibility": scope.get("visibility", DEFAULT_VISIBILITY)},
         "time": {
+            **time,
             "created": time.get("created", moment),
             "observed": time.get("observed", moment),
             "valid_from": time.get("valid_from", moment),
@@ -140,7 +142,6 @@ def problems(value: object, *, version: str, require_provenance: bool = True) ->
     if require_provenance and "provenance" not in value:
         # Section 2.6: provenance is REQUIRED at L2+.
         found.append("provenance is required at L2+")
-    _check_known(value, KEY_ORDER, "", found)
     if not found:
         _check_whole(value, found)
     return found
@@ -185,10 +186,9 @@ def _check_body(body: object, found: list[str]) -> None:
         found.append("body.text is required")
     elif len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
         found.append(f"body.text must be at most {MAX_TEXT_BYTES} bytes")
-    if isinstance(body, dict):
-        if "structured" in body and not isinstance(body["structured"], dict):
-            found.append("body.structured must be an object")
-        _check_known(body, ("text", "structured"), "body.", found)
+    # The reference lets null through, so null is kept as it came.
+    if isinstance(body, dict) and not isinstance(body.get("structured"), dict | None):
+        found.append("body.structured must be an object")
 
 
 def _check_scope(scope: object, found: list[str]) -> None:
@@ -206,7 +206,6 @@ def _check_scope(scope: object, found: list[str]) -> None:
         for field in SCOPE_FIELDS[:-1]
         if field in fields and not (is_name(fields[field]) or (field == "owner" and not fields[field]))
     )
-    _check_known(fields, SCOPE_FIELDS, "scope.", found)
 
 
 def _check_lifecycle(lifecycle: object, found: list[str]) -> None:
@@ -222,7 +221,6 @@ def _check_lifecycle(lifecycle: object, found: list[str]) -> None:
     )
     if "decay" in lifecycle and not is_name(lifecycle["decay"]):
         found.append(f"lifecycle.decay {NAME_EXPECTED}")
-    _check_known(lifecycle, ("confidence", "salience", "decay", "status"), "lifecycle.", found)
 
 
 def _check_provenance(provenance: object, found: list[str]) -> None:
@@ -243,7 +241,6 @@ def _check_provenance(provenance: object, found: list[str]) -> None:
         _check_names(provenance["source"], (), ("ref", "provider"), "provenance.source", found)
     if "evidence" in provenance:
         _check_evidence(provenance["evidence"], found)
-    _check_known(provenance, ("actor", "actor_kind", "method", "source", "evidence"), "provenance.", found)
 
 
 def _check_evidence(evidence: object, found: list[str]) -> None:
@@ -276,7 +273,6 @@ def _check_consent(consent: object, found: list[str]) -> None:
                 for index, path in enumerate(paths)
                 if not (is_name(path) and all(path.split(".")))
             )
-    _check_known(consent, ("retention", "exportable", "redact"), "consent.", found)
 
 
 def _check_time(time: object, found: list[str]) -> None:
@@ -288,7 +284,6 @@ def _check_time(time: object, found: list[str]) -> None:
             continue
         if not _parses(time[field], parse_instant):
             found.append(f"time.{field} must be an RFC 3339 date-time with an offset")
-    _check_known(time, ("created", "observed", "valid_from", "valid_to"), "time.", found)
 
 
 def _check_relations(relations: object, found: list[str]) -> None:
@@ -307,7 +302,6 @@ def _check_integrity(integrity: object, found: list[str]) -> None:
         text = integrity.get(field)
         if not is_name(text) or not str(text).startswith(prefix):
             found.append(f"integrity.{field} must be a string that starts with {prefix}")
-    _check_known(integrity, ("content_hash", "signature", "signer"), "integrity.", found)
 
 
 def _check_links(field: str) -> Callable[[object, list[str]], None]:
@@ -344,15 +338,6 @@ def _check_names(
         for field in (*required, *optional)
         if field in value and not is_name(value[field])
     )
-    _check_known(value, required + optional, f"{path}.", found)
-
-
-def _check_known(value: Record, known: tuple[str, ...], path: str, found: list[str]) -> None:
-    # Schema: additionalProperties is false everywhere but in body.structured.
-    unknown = [key for key in value if key not in known]
-    if unknown:
-        shown = ", ".join(path + CONTROL_PATTERN.sub("?", key[:40]) for key in unknown[:5])
-        found.append(f"unknown field: {shown}")
 
 
 def _check_whole(value: Record, found: list[str]) -> None:

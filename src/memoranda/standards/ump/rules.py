@@ -183,6 +183,7 @@ def succeed(prior: Record, patch: Record, *, now: int, actor: Actor | None = Non
     if "lifecycle" in patch:
         successor["lifecycle"] = {**prior.get("lifecycle", {}), **patch["lifecycle"]}
     successor["time"] = {
+        **prior["time"],
         "created": moment,
         "observed": moment,
         "valid_from": time.get("valid_from", moment),

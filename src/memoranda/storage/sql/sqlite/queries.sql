@@ -107,7 +107,7 @@ ORDER BY j.key
 
 -- name: versions_of_memory
 SELECT {{version_columns}}
-FROM state s
+FROM state s INDEXED BY state_memory
 JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 WHERE s.tenant_id = :tenant_id AND s.memory_id = :memory_id
 ORDER BY s.version_id
@@ -122,7 +122,7 @@ ORDER BY s.version_id LIMIT :limit
 
 -- name: version_same
 SELECT {{version_columns}}
-FROM state s
+FROM state s INDEXED BY state_sameness
 JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
   AND s.retired_ms IS NULL AND s.superseded_by IS NULL AND s.status <> 'tombstoned'

@@ -1,0 +1,330 @@
+"""What every store must do: one abstract suite, a few lines per backend."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from memoranda.model.change import AuditEntry
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Document, Projection, Relation, Scope, Version
+from memoranda.model.query import Filter
+from memoranda.storage.engine import ApiKey, Engine, Unit
+
+NOW = Instant(1_780_000_000_000)
+LATER = Instant(NOW + 60_000)
+
+
+def seal(entry: AuditEntry, seq: int, prev: str | None) -> tuple[bytes, str]:
+    return orjson.dumps([seq, entry.op, prev]), f"{entry.op}-{seq}"
+
+
+def document(name: str, native: bytes = b"{}") -> Document:
+    return Document(standard="note", media_type="text/plain", name=name, native=native)
+
+
+def projection(text: str, *, tenant: str = "ada", **changes: Any) -> Projection:
+    scope_names = {"space", "user", "agent", "session", "visibility"} & set(changes)
+    scope = Scope(tenant=tenant, **{name: changes.pop(name) for name in scope_names})
+    values: dict[str, Any] = {"kind": "semantic", "created": NOW, "observed": NOW, "valid_from": NOW, **changes}
+    return Projection(text=text, scope=scope, **values)
+
+
+class EngineContract:
+    """Subclasses provide the `engine` fixture."""
+
+    @pytest.fixture
+    def engine(self) -> Iterator[Engine]:
+        raise NotImplementedError
+
+    def add(
+        self, engine: Engine, text: str, *, tenant: str = "ada", name: str | None = None, **changes: Any
+    ) -> Version:
+        shown = projection(text, tenant=tenant, **changes)
+        return engine.write(tenant, lambda unit: unit.append(document(name or text), shown, now=NOW))
+
+    def found(self, engine: Engine, text: str, *, tenant: str = "ada", at: Instant = NOW, **where: Any) -> list[str]:
+        with engine.read(tenant) as snapshot:
+            matches = snapshot.search(text, Filter(at=at, **where), 50, at)
+            return [v.document.name for v in snapshot.versions([hit.version_id for hit in matches.hits])]
+
+    def test_a_version_comes_back_exactly_as_it_was_written(self, engine: Engine) -> None:
+        native = bytes(range(256)) * 40
+        engine.write("ada", lambda unit: unit.append(document("n", native), projection("x"), now=NOW, cause=b"why"))
+        with engine.read("ada") as snapshot:
+            version = snapshot.named("note", "n")
+        assert version is not None
+        assert version.document == document("n", native)
+        assert version.cause == b"why"
+        assert version.state.is_head
+        assert (version.state.recorded, version.state.valid_from, version.state.valid_to) == (NOW, NOW, None)
+
+    def test_a_tenant_sees_nothing_of_another(self, engine: Engine) -> None:
+        version = self.add(engine, "secret plan", name="shared-name")
+        engine.write("ada", lambda unit: unit.announce("created", version, now=NOW))
+        with engine.read("bob") as snapshot:
+            assert snapshot.named("note", "shared-name") is None
+            assert snapshot.versions([version.version_id]) == []
+            assert snapshot.history(version.memory_id) == []
+            assert snapshot.search("secret", Filter(at=NOW), 9, NOW).hits == ()
+            assert snapshot.recent(Filter(at=NOW), 9, NOW) == []
+            assert snapshot.page(0, 9) == []
+            assert snapshot.changes(0, 9) == []
+            assert snapshot.change_seq() == 0
+            assert snapshot.audit_head() == (0, None)
+
+    def test_two_tenants_may_use_the_same_name(self, engine: Engine) -> None:
+        self.add(engine, "of ada", name="n")
+        self.add(engine, "of bob", tenant="bob", name="n")
+        for tenant, text in (("ada", "of ada"), ("bob", "of bob")):
+            assert self.found(engine, text, tenant=tenant) == ["n"]
+        assert engine.system.tenants_naming("note", "n") == ["ada", "bob"]
+
+    def test_search_weights_do_not_depend_on_other_tenants(self, engine: Engine) -> None:
+        self.add(engine, "green apple")
+        with engine.read("ada") as snapshot:
+            before = snapshot.search("green apple", Filter(at=NOW), 9, NOW)
+        for number in range(20):
+            self.add(engine, f"green thing {number}", tenant="bob")
+        with engine.read("ada") as snapshot:
+            assert snapshot.search("green apple", Filter(at=NOW), 9, NOW) == before
+
+    @pytest.mark.parametrize(
+        ("text", "query"),
+        [
+            ("the deployments were failing", "deploy failed"),
+            ("Über den Wölken", "uber wolken"),
+            ("ＦＵＬＬ width", "full"),
+            ("東京に住んでいます", "東京"),
+            ("naïve café", "NAIVE CAFE"),
+            ("ΣΊΣΥΦΟΣ", "σίσυφος"),
+        ],
+    )
+    def test_search_folds_stems_and_cuts(self, engine: Engine, text: str, query: str) -> None:
+        self.add(engine, "something else entirely")
+        self.add(engine, text)
+        assert self.found(engine, query) == [text]
+
+    def test_stop_words_match_nothing(self, engine: Engine) -> None:
+        self.add(engine, "this is what it was about")
+        assert self.found(engine, "what is this") == []
+
+    def test_rarer_words_rank_higher(self, engine: Engine) -> None:
+        for number in range(20):
+            self.add(engine, f"common filler {number}")
+        self.add(engine, "common zebra")
+        assert self.found(engine, "common zebra")[0] == "common zebra"
+
+    def test_words_that_nearly_every_version_has_still_find_the_newest(self, engine: Engine) -> None:
+        def work(unit: Unit) -> None:
+            for number in range(2_100):
+                unit.append(document(f"n{number}"), projection(f"everywhere {number}"), now=NOW)
+
+        engine.write("ada", work)
+        assert self.found(engine, "everywhere")[:2] == ["n2099", "n2098"]
+        assert self.found(engine, "everywhere 7")[0] == "n7"
+
+    @pytest.mark.parametrize("dimension", ["space", "user", "agent", "session"])
+    def test_every_scope_dimension_filters_exactly(self, engine: Engine, dimension: str) -> None:
+        asked: dict[str, Any] = {dimension: "x"}
+        self.add(engine, "apple one", **asked)
+        self.add(engine, "apple two", **{dimension: "y"})
+        self.add(engine, "apple three")
+        assert self.found(engine, "apple", **asked) == ["apple one"]
+        with engine.read("ada") as snapshot:
+            ids = snapshot.recent(Filter(at=NOW, **asked), 9, NOW)
+            assert [v.document.name for v in snapshot.versions(ids)] == ["apple one"]
+
+    def test_kind_status_and_visibility_filter(self, engine: Engine) -> None:
+        self.add(engine, "apple a", kind="episodic")
+        self.add(engine, "apple b", status="candidate")
+        self.add(engine, "apple c", visibility="public")
+        assert self.found(engine, "apple", kinds=("episodic",)) == ["apple a"]
+        assert self.found(engine, "apple", statuses=("candidate",)) == ["apple b"]
+        assert self.found(engine, "apple", visibilities=("public",)) == ["apple c"]
+        assert self.found(engine, "apple", visibilities=()) == []
+
+    def test_valid_time_is_half_open(self, engine: Engine) -> None:
+        self.add(engine, "apple", valid_from=Instant(NOW + 10), valid_to=Instant(NOW + 20))
+        seen = [offset for offset in (9, 10, 19, 20) if self.found(engine, "apple", at=Instant(NOW + offset))]
+        assert seen == [10, 19]
+
+    def test_what_was_known_then_can_be_asked(self, engine: Engine) -> None:
+        prior = self.add(engine, "lives in Rome")
+
+        def work(unit: Unit) -> None:
+            shown = projection("lives in Oslo", valid_from=LATER)
+            successor = unit.append(document("oslo"), shown, now=LATER, memory_id=prior.memory_id)
+            unit.close(prior, successor=successor, valid_to=LATER, now=LATER)
+
+        engine.write("ada", work)
+        after = Instant(LATER + 1)
+        assert self.found(engine, "lives", at=after) == ["oslo"]
+        assert self.found(engine, "lives", at=NOW) == ["lives in Rome"]
+        # Before the correction was recorded, Rome was believed to hold for good.
+        assert self.found(engine, "lives", at=after, known_at=NOW) == ["lives in Rome"]
+        with engine.read("ada") as snapshot:
+            assert [v.document.name for v in snapshot.history(prior.memory_id)] == ["lives in Rome", "oslo"]
+            closed = snapshot.named("note", "lives in Rome")
+            assert closed is not None
+            assert closed.state.superseded_by == "oslo"
+            assert not closed.state.is_head
+
+    def test_expired_versions_are_not_found_even_before_the_sweep(self, engine: Engine) -> None:
+        version = self.add(engine, "apple", expires=LATER)
+        assert self.found(engine, "apple", at=Instant(LATER - 1)) == ["apple"]
+        assert self.found(engine, "apple", at=LATER) == []
+        assert engine.system.next_expiry() == LATER
+        assert engine.system.expired(Instant(LATER - 1), 9) == []
+        assert engine.system.expired(LATER, 9) == [("ada", version.version_id)]
+
+    def test_a_tombstone_hides_and_keeps(self, engine: Engine) -> None:
+        version = self.add(engine, "apple", expires=LATER)
+        engine.write("ada", lambda unit: unit.tombstone(version, valid_to=LATER, now=LATER))
+        assert self.found(engine, "apple") == []
+        assert engine.system.next_expiry() is None
+        with engine.read("ada") as snapshot:
+            kept = snapshot.named("note", "apple")
+        assert kept is not None
+        assert kept.document.native == b"{}"
+        assert kept.state.tombstoned == LATER
+
+    def test_erasing_leaves_only_the_skeleton(self, engine: Engine) -> None:
+        version = self.add(engine, "apple", relations=(Relation(type="about", target="entity:fruit"),))
+        engine.write("ada", lambda unit: unit.erase(version, skeleton=b"bones", now=LATER))
+        assert self.found(engine, "apple") == []
+        with engine.read("ada") as snapshot:
+            left = snapshot.named("note", "apple")
+        assert left is not None
+        assert (left.document.native, left.cause, left.state.erased) == (b"bones", None, True)
+
+    def test_a_duplicate_is_found_only_while_it_is_open(self, engine: Engine) -> None:
+        version = self.add(engine, "apple", sameness="fruit")
+
+        def same(tenant: str = "ada") -> str | None:
+            with engine.read(tenant) as snapshot:
+                found = snapshot.same("fruit", NOW)
+                return found.document.name if found else None
+
+        assert same() == "apple"
+        assert same("bob") is None
+        engine.write("ada", lambda unit: unit.tombstone(version, valid_to=NOW, now=NOW))
+        assert same() is None
+
+    def test_a_retired_version_gives_way_to_its_replacement(self, engine: Engine) -> None:
+        version = self.add(engine, "apple", name="n")
+
+        def work(unit: Unit) -> None:
+            unit.append(document("n", b"fuller"), projection("apple"), now=LATER, memory_id=version.memory_id)
+            unit.retire(version, now=LATER)
+
+        engine.write("ada", work)
+        with engine.read("ada") as snapshot:
+            current = snapshot.named("note", "n")
+            assert current is not None
+            assert current.document.native == b"fuller"
+            assert [v.document.native for v in snapshot.page(0, 9)] == [b"fuller"]
+            assert len(snapshot.history(version.memory_id)) == 2
+
+    def test_a_name_may_follow_the_head(self, engine: Engine) -> None:
+        version = self.add(engine, "one")
+
+        def work(unit: Unit) -> None:
+            unit.add_name(version, "key", "k", follow_head=True)
+            unit.append(document("two"), projection("two"), now=NOW, memory_id=version.memory_id)
+
+        engine.write("ada", work)
+        with engine.read("ada") as snapshot:
+            head = snapshot.named("key", "k")
+        assert head is not None
+        assert head.document.name == "two"
+
+    def test_a_failing_unit_leaves_no_trace_and_does_not_disturb_others(self, engine: Engine) -> None:
+        def work(unit: Unit) -> None:
+            unit.append(document("half"), projection("half"), now=NOW)
+            unit.record(AuditEntry(at=NOW, op="half"))
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no"):
+            engine.write("ada", work)
+        self.add(engine, "whole")
+        with engine.read("ada") as snapshot:
+            assert [v.document.name for v in snapshot.page(0, 9)] == ["whole"]
+            assert snapshot.audit_head() == (0, None)
+
+    def test_feed_and_audit_count_per_tenant_without_gaps(self, engine: Engine) -> None:
+        for tenant in ("ada", "bob", "ada"):
+            version = self.add(engine, f"{tenant} something", tenant=tenant)
+
+            def work(unit: Unit, version: Version = version) -> None:
+                unit.announce("created", version, now=NOW)
+                unit.record(AuditEntry(at=NOW, op="remember"))
+
+            engine.write(tenant, work)
+        with engine.read("ada") as snapshot:
+            assert [change.seq for change in snapshot.changes(0, 9)] == [1, 2]
+            assert [change.seq for change in snapshot.changes(1, 9)] == [2]
+            assert snapshot.audit_after(0, 9) == [(1, b'[1,"remember",null]'), (2, b'[2,"remember","remember-1"]')]
+            assert [seq for seq, _ in snapshot.audit_before(None, 1)] == [2]
+            assert snapshot.audit_head() == (2, "remember-2")
+
+    def test_later_records_are_durable_after_a_flush(self, engine: Engine) -> None:
+        self.add(engine, "x")
+        for _ in range(5):
+            engine.record_later("ada", AuditEntry(at=NOW, op="get"))
+        engine.flush()
+        with engine.read("ada") as snapshot:
+            assert snapshot.audit_head()[0] == 5
+
+    def test_feedback_is_counted(self, engine: Engine) -> None:
+        version = self.add(engine, "x")
+        for outcome in ("followed", "followed", "contradicted"):
+            engine.write("ada", lambda unit, o=outcome: unit.feedback(version, o, "s", now=NOW))  # type: ignore[misc]
+        with engine.read("ada") as snapshot:
+            state = snapshot.versions([version.version_id])[0].state
+        assert (state.followed, state.overridden, state.ignored, state.contradicted) == (2, 0, 0, 1)
+
+    def test_many_threads_write_at_once(self, engine: Engine) -> None:
+        def write(worker: int) -> None:
+            for number in range(25):
+                version = self.add(engine, f"w{worker} n{number}")
+                engine.write("ada", lambda unit, v=version: unit.announce("created", v, now=NOW))  # type: ignore[misc]
+
+        threads = [threading.Thread(target=write, args=(worker,)) for worker in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with engine.read("ada") as snapshot:
+            assert [change.seq for change in snapshot.changes(0, 500)] == list(range(1, 201))
+            assert len({v.document.name for v in snapshot.page(0, 500)}) == 200
+
+    def test_keys_and_revocations_are_kept(self, engine: Engine) -> None:
+        key = ApiKey(key_id="k", key_hash=b"h" * 32, name="n", tenant="ada", scopes=("read", "write"), created=NOW)
+        engine.system.add_key(key)
+        assert engine.system.key("k") == key
+        assert engine.system.key("other") is None
+        assert engine.system.revoke_key("k", LATER)
+        assert not engine.system.revoke_key("k", LATER)
+        assert [found.revoked for found in engine.system.all_keys()] == [LATER]
+        engine.system.revoke_token("iss", "jti", NOW)
+        engine.system.revoke_token("iss", "jti", NOW)
+        assert engine.system.is_token_revoked("iss", "jti")
+        assert not engine.system.is_token_revoked("other", "jti")
+
+    def test_the_change_token_moves_with_every_commit(self, engine: Engine) -> None:
+        before = engine.change_token()
+        self.add(engine, "x")
+        assert engine.change_token() != before
+
+    def test_fingerprints_are_stable_keyed_and_per_tenant(self, engine: Engine) -> None:
+        assert engine.fingerprint("ada", "x") == engine.fingerprint("ada", "x")
+        assert engine.fingerprint("ada", "x") != engine.fingerprint("bob", "x")
+
+    def test_a_sound_store_has_nothing_to_report(self, engine: Engine) -> None:
+        self.add(engine, "x")
+        assert engine.check() == []
