@@ -82,6 +82,7 @@ class State:
     valid_from: Instant
     valid_to: Instant | None
     declared_valid_to: Instant | None
+    observed: Instant
     recorded: Instant
     closed: Instant | None = None
     retired: Instant | None = None

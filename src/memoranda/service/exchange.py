@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memoranda.errors import MemorandaError
@@ -10,8 +10,9 @@ from memoranda.model.instant import Instant
 from memoranda.service.access import Access
 from memoranda.service.audit import verify_tenant
 from memoranda.service.context import Context, audit_entry
+from memoranda.service.find import find_visible
 from memoranda.service.remember import Accepted, accept, with_defaults, write
-from memoranda.service.views import redacted, scope_of, view
+from memoranda.service.views import holds, redacted, scope_of, view
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
@@ -70,8 +71,12 @@ def export_records(
     owner: str | None = None,
     project: str | None = None,
     history: bool = True,
+    names: Sequence[str] | None = None,
 ) -> Iterator[Record]:
-    """Everything that may leave, in the order it was written (UMP §2.7: `exportable`, and `redact` always)."""
+    """Everything that may leave, in the order it was written (UMP §2.7: `exportable`, and `redact` always).
+
+    With `names`, only the records of these ids, in this order.
+    """
     access.require("export")
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
@@ -79,8 +84,11 @@ def export_records(
     access.require_scope({"visibility": access.limits.get("visibility"), **asked})
     count = 0
     now = context.clock()
-    for record in _records(context, tenant, project, now):
+    found = _records(context, tenant, project, now) if names is None else _named(context, access, names, now)
+    for record in found:
         scope = scope_of(record)
+        if scope["owner"] != tenant or project not in (None, scope.get("project")):
+            continue
         if scope["visibility"] not in access.visibilities(tenant) or not access.within(scope):
             continue
         if record.get("consent", {}).get("exportable") is False or _is_over(record, history):
@@ -106,10 +114,14 @@ def _records(context: Context, tenant: str, project: str | None, now: Instant) -
         if not page:
             return
         for version in page:
-            record, holds = view(context, version, now)
-            if holds:
-                yield record
+            if holds(version):
+                yield view(context, version, now)
         after = page[-1].version_id
+
+
+def _named(context: Context, access: Access, names: Sequence[str], now: Instant) -> Iterator[Record]:
+    for name in names:
+        yield find_visible(context, access, name, now)[1]
 
 
 def import_records(
@@ -196,16 +208,14 @@ def verify_all(
     context.engine.flush()
     unverified: list[str] = []
     count, after = 0, 0
-    now = context.clock()
     while True:
         with context.engine.read(tenant) as snapshot:
             page = snapshot.page(after, PAGE_LIMIT)
         if not page:
             break
         for version in page:
-            _, holds = view(context, version, now)
             count += 1
-            if not holds:
+            if not holds(version):
                 unverified.append(version.document.name)
         after = page[-1].version_id
         if progress:

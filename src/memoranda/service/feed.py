@@ -15,7 +15,7 @@ from memoranda.errors import StoreUnavailable
 from memoranda.model.change import ChangeType
 from memoranda.service.access import Access
 from memoranda.service.context import Context, audit_entry
-from memoranda.service.views import scope_of, show, view
+from memoranda.service.views import holds, scope_of, show, view
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Engine
 
@@ -74,9 +74,9 @@ def changes(context: Context, access: Access, scope: Mapping[str, str], after: i
     visible = access.visibilities(tenant)
     events = []
     for change in page:
-        record, holds = view(context, change.version, now)
+        record = view(context, change.version, now)
         found = scope_of(record)
-        if not holds or found["visibility"] not in visible or not access.within(found):
+        if not holds(change.version) or found["visibility"] not in visible or not access.within(found):
             continue
         if all(found.get(name) == value for name, value in scope.items()):
             shown = show(context, access, record)

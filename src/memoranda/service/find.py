@@ -5,9 +5,10 @@ from __future__ import annotations
 from memoranda.errors import ForbiddenScope, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Version
+from memoranda.model.query import Filter
 from memoranda.service.access import Access
 from memoranda.service.context import Context, audit_entry
-from memoranda.service.views import scope_of, show, view
+from memoranda.service.views import holds, scope_of, show, view
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
 
@@ -15,7 +16,7 @@ from memoranda.standards.ump.record import Record
 def find_own(context: Context, access: Access, name: str, now: Instant) -> Version:
     """A memory the caller's credential reaches and its token allows. For changing it."""
     version = _locate(context, access, name, reachable_only=True)
-    record, _ = view(context, version, now)
+    record = view(context, version, now)
     access.require_scope(scope_of(record))
     return version
 
@@ -23,11 +24,11 @@ def find_own(context: Context, access: Access, name: str, now: Instant) -> Versi
 def find_visible(context: Context, access: Access, name: str, now: Instant) -> tuple[Version, Record]:
     """A memory the caller may see, as a verified record, not yet redacted."""
     version = _locate(context, access, name, reachable_only=False)
-    record, holds = view(context, version, now)
+    record = view(context, version, now)
     if scope_of(record)["visibility"] not in access.visibilities(version.tenant):
         raise NotFound(f"no memory {name}")
     access.require_scope(scope_of(record))
-    if not holds:
+    if not holds(version):
         # UMP L3: integrity is verified on read.
         raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
     return version, record
@@ -54,17 +55,44 @@ def history(context: Context, access: Access, name: str) -> list[dict[str, objec
     context.audit_read(version.tenant, entry)
     shown: list[dict[str, object]] = []
     for each in versions:
-        one, holds = view(context, each, now)
+        one = view(context, each, now)
         if scope_of(one)["visibility"] in access.visibilities(version.tenant) and access.within(scope_of(one)):
             shown.append(
                 {
                     "record": show(context, access, one),
                     "recorded": format_instant(each.state.recorded),
                     "replaced": None if each.state.retired is None else format_instant(each.state.retired),
-                    "verified": holds,
+                    "verified": holds(each),
                 }
             )
     return shown
+
+
+def list_records(
+    context: Context, access: Access, *, project: str | None, after: int, limit: int
+) -> tuple[list[Record], int | None]:
+    """What is current, last observed first, a page at a time; `after` is how many were passed over before."""
+    access.require("read")
+    now = context.clock()
+    tenant = access.default_tenant
+    scope = {**access.limits, "owner": tenant, **({} if project is None else {"project": project})}
+    access.require_scope(scope)
+    asked = access.limits.get("visibility")
+    where = Filter(
+        at=now,
+        space=scope.get("project"),
+        agent=scope.get("agent"),
+        visibilities=tuple(v for v in access.visibilities(tenant) if asked in (None, v)),
+    )
+    with context.engine.read(tenant) as snapshot:
+        found = snapshot.recent(where, after + limit + 1, now)
+        versions = snapshot.versions(found[after : after + limit])
+    # UMP L3: integrity is verified on read.
+    records = [show(context, access, view(context, version, now)) for version in versions if holds(version)]
+    targets = tuple(record["id"] for record in records)
+    entry = audit_entry(access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records")
+    context.audit_read(tenant, entry)
+    return records, (after + limit if len(found) > after + limit else None)
 
 
 def _locate(context: Context, access: Access, name: str, *, reachable_only: bool) -> Version:
@@ -93,5 +121,5 @@ def _named(context: Context, tenant: str, name: str) -> Version | None:
 
 
 def _is_public(context: Context, version: Version) -> bool:
-    record, _ = view(context, version, context.clock())
+    record = view(context, version, context.clock())
     return scope_of(record)["visibility"] == "public" and version.state.tombstoned is None

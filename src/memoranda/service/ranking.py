@@ -9,14 +9,16 @@ provenance_depth  how many pieces of evidence stand behind it
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from memoranda.model.instant import DAY_MS, Instant, parse_instant
+from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import State
 from memoranda.standards.ump.record import Record
 from memoranda.storage.words import words
+
+T = TypeVar("T")
 
 SIGNALS = ("similarity", "recency", "salience", "scope_match", "provenance_depth")
 WEIGHTS: Mapping[str, float] = {"similarity": 0.5, "scope_match": 0.2, "recency": 0.15, "salience": 0.15}
@@ -53,7 +55,7 @@ def rate(record: Record, state: State, question: Question) -> Ranked:
     """The signals and the score of one record."""
     signals: dict[str, float | int] = {
         "similarity": round(_similarity(record["body"]["text"], question), 4),
-        "recency": round(_recency(record, question.now), 4),
+        "recency": round(_recency(state, question.now), 4),
         "salience": round(_salience(record, state), 4),
         "scope_match": round(_scope_match(record["scope"], question.scope), 4),
         "provenance_depth": len(record.get("provenance", {}).get("evidence", ())),
@@ -62,37 +64,32 @@ def rate(record: Record, state: State, question: Question) -> Ranked:
     return Ranked(record=record, signals=signals, score=round(score, 4))
 
 
-def order(ranked: Sequence[Ranked], prefer: Sequence[str]) -> list[Ranked]:
+def order(rated: Sequence[tuple[Ranked, T]], prefer: Sequence[str]) -> list[tuple[Ranked, T]]:
     """Best first: by the signals the client prefers, then by score; equal ones newest first."""
-    return sorted(
-        ranked,
-        key=lambda r: (
-            *(r.signals[name] for name in prefer),
-            r.score,
-            r.record["time"]["created"],
-            r.record["id"],
-        ),
-        reverse=True,
-    )
+
+    def key(pair: tuple[Ranked, T]) -> tuple[Any, ...]:
+        found, record = pair[0], pair[0].record
+        return (*(found.signals[name] for name in prefer), found.score, record["time"]["created"], record["id"])
+
+    return sorted(rated, key=key, reverse=True)
 
 
 def _similarity(text: str, question: Question) -> float:
     total = sum(question.weights.values())
     if not total:
         return 0.0
-    stems = words(text)
-    counts = Counter(stem for stem in stems if stem in question.weights)
+    weights, stems = question.weights, words(text)
+    counts: dict[str, int] = {}
+    for stem in stems:
+        if stem in weights:
+            counts[stem] = counts.get(stem, 0) + 1
     length = _K1 * (1.0 - _B + _B * len(stems) / question.mean_terms)
-    covered = sum(
-        question.weights[stem] * min(1.0, (_K1 + 1.0) * count / (count + length)) for stem, count in counts.items()
-    )
+    covered = sum(weights[stem] * min(1.0, (_K1 + 1.0) * count / (count + length)) for stem, count in counts.items())
     return min(1.0, covered / total)
 
 
-def _recency(record: Record, now: Instant) -> float:
-    time = record["time"]
-    age_ms = max(0, now - parse_instant(time.get("observed") or time["created"]))
-    return float(0.5 ** (age_ms / HALF_LIFE_MS))
+def _recency(state: State, now: Instant) -> float:
+    return float(0.5 ** (max(0, now - state.observed) / HALF_LIFE_MS))
 
 
 def _salience(record: Record, state: State) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import cast
 
 from memoranda.model.instant import Instant
@@ -10,13 +11,13 @@ from memoranda.model.query import Filter
 from memoranda.service.access import Access
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.ranking import Question, Ranked, order, rate
-from memoranda.service.views import show, view
+from memoranda.service.views import holds, show, view
 from memoranda.standards.ump.rehydrate import Rehydrated, rehydrate
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
 from memoranda.storage.engine import Snapshot
 
-# Ranking sees a few times more than is asked for, because recency and salience may reorder.
-_CANDIDATES_FACTOR, _CANDIDATES_LEAST = 3, 24
+# Ranking sees twice as much as is asked for, because recency and salience may reorder.
+_CANDIDATES_FACTOR, _CANDIDATES_LEAST = 2, 16
 _NEVER_RECALLED = "tombstoned"
 
 
@@ -31,13 +32,10 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     with context.engine.read(tenant) as snapshot:
         versions, question = _candidates(snapshot, request, where, scope, now)
         known = snapshot.audit_head()[0] > 0
-    ranked = []
-    for version in versions:
-        record, holds = view(context, version, now)
-        # UMP §5.3: drop what does not verify.
-        if holds:
-            ranked.append(rate(record, version.state, question))
-    best = order(ranked, request.prefer)[: request.limit]
+    rated = [(rate(view(context, version, now), version.state, question), version) for version in versions]
+    # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
+    ordered = order(rated, request.prefer)
+    best = list(islice((found for found, version in ordered if holds(version)), request.limit))
     _audit(context, access, tenant if known else access.default_tenant, request, scope, best, now)
     return [_shown(context, access, found) for found in best]
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memoranda.encoding.json_text import dump
-from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.service.access import Access
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.find import find_own
-from memoranda.service.views import scope_of, ump_document, view
+from memoranda.service.views import holds, scope_of, ump_document, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, ReviseRequest
@@ -42,6 +42,8 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
             raise Conflict(f"id: already superseded by {prior.state.superseded_by}; revise that one")
         if record.get("lifecycle", {}).get("status") == "tombstoned":
             raise InvalidInput("id: a forgotten memory cannot be revised; remember it anew")
+        if not holds(prior):
+            raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
         successor = rules.succeed(record, request.patch, now=now, actor=request.actor)
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
@@ -141,7 +143,7 @@ def _current(context: Context, access: Access, unit: Unit, name: str, now: Insta
     version = unit.named(mapping.STANDARD, name)
     if version is None:
         raise NotFound(f"no memory {name}")
-    record, _ = view(context, version, now)
+    record = view(context, version, now)
     access.require_scope(scope_of(record))
     return version, record
 
@@ -151,7 +153,7 @@ def _erase(context: Context, unit: Unit, version: Version, reason: str, now: Ins
     for earlier in unit.history(version.memory_id):
         if earlier.version_id > version.version_id or earlier.state.erased:
             continue
-        record, _ = view(context, earlier, now)
+        record = view(context, earlier, now)
         skeleton = signature.sign(rules.erase(record, reason=reason), context.operator)
         unit.erase(earlier, skeleton=dump(skeleton), now=now)
     unit.announce("tombstoned", version, now=now)

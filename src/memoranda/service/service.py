@@ -6,7 +6,7 @@ plain values; errors are those drawn in `errors.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memoranda import __version__
@@ -78,6 +78,12 @@ class Service:
         """All versions of a memory, oldest first: {record, recorded, replaced, verified}."""
         return find.history(self._context, access, name)
 
+    def list_records(
+        self, access: Access, *, project: str | None = None, after: int = 0, limit: int = 50
+    ) -> tuple[list[Record], int | None]:
+        """A page of what is current, newest first, and where the next page starts; project "" means none."""
+        return find.list_records(self._context, access, project=project, after=after, limit=limit)
+
     def revise(self, access: Access, request: ReviseRequest) -> Revised:
         """Write a successor (UMP §3.5)."""
         return revise.revise(self._context, access, request)
@@ -107,10 +113,18 @@ class Service:
         return audit.verify(self._context, access, owner)
 
     def export(
-        self, access: Access, *, owner: str | None = None, project: str | None = None, history: bool = True
+        self,
+        access: Access,
+        *,
+        owner: str | None = None,
+        project: str | None = None,
+        history: bool = True,
+        names: Sequence[str] | None = None,
     ) -> Iterator[Record]:
-        """Every record that may leave, redacted, in the order written."""
-        return exchange.export_records(self._context, access, owner=owner, project=project, history=history)
+        """Every record that may leave, redacted, in the order written; or those of the given ids."""
+        return exchange.export_records(
+            self._context, access, owner=owner, project=project, history=history, names=names
+        )
 
     def import_records(
         self,
@@ -128,6 +142,10 @@ class Service:
     ) -> VerifyReport:
         """Check every signature, the audit chain and the database."""
         return exchange.verify_all(self._context, access, owner=owner, progress=progress)
+
+    def check_ready(self) -> None:
+        """Raise StoreUnavailable or StoreCorrupt unless the store answers."""
+        self._context.engine.system.is_token_revoked("", "")
 
     def sweep(self) -> int:
         """Tombstone what is past its retention, now."""

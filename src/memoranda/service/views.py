@@ -54,17 +54,22 @@ def scope_of(record: Mapping[str, object]) -> dict[str, str]:
     return {"visibility": "private", **{name: scope[name] for name in SCOPE_FIELDS if name in scope}}
 
 
-def view(context: Context, version: Version, now: Instant) -> tuple[Record, bool]:
-    """The record a version shows, and whether its own document still verifies (UMP L3: verify on read)."""
+def view(context: Context, version: Version, now: Instant) -> Record:
+    """The record a version shows. Ask `holds` before letting anyone see it."""
     document = version.document
     if document.standard == mapping.STANDARD:
-        record, holds = load(document.native), _verifies(document.native)
+        record = load(document.native)
     else:
         # Seen through another standard's eyes: the operator vouches for the translation, the original is inside.
         foreign = mapping.from_projection(project(context, document), document, version=context.ump_version)
-        record, holds = signature.sign(foreign, context.operator), True
+        record = signature.sign(foreign, context.operator)
     shown = _overlay(record, version.state, context.ump_version, now)
-    return (record if shown is record else signature.sign(shown, context.operator)), holds
+    return record if shown is record else signature.sign(shown, context.operator)
+
+
+def holds(version: Version) -> bool:
+    """Whether the document is still what was signed (UMP L3: integrity is verified on read)."""
+    return version.document.standard != mapping.STANDARD or _verifies(version.document.native)
 
 
 def show(context: Context, access: Access, record: Record) -> Record:

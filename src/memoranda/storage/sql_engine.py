@@ -146,12 +146,9 @@ class SqlSnapshot:
     def _frequencies(self, text: str, within: list[str]) -> dict[str, int]:
         """How many of the tenant's versions hold each query word, counted up to the limit."""
         distinct = list(dict.fromkeys(words(text)))[: QUERY_WORDS_LIMIT * 4]
-        counted = {}
-        for word in distinct:
-            expression = self._expression(word, within)
-            row = self._connection.row("term_frequency", {"expression": expression, "cap": POSTINGS_LIMIT + 1})
-            counted[word] = row[0] if row else 0
-        return counted
+        expressions = _json([self._expression(word, within) for word in distinct])
+        counts = self._connection.rows("term_frequencies", {"expressions": expressions, "cap": POSTINGS_LIMIT + 1})
+        return {word: count for word, (count,) in zip(distinct, counts, strict=True)}
 
     def _expression(self, word: str, within: list[str]) -> str:
         return " AND ".join([*within, f'"{self._prints.word(self._tenant_id, word)}"'])
@@ -243,6 +240,7 @@ class SqlUnit(SqlSnapshot):
             valid_from=projection.valid_from,
             valid_to=projection.valid_to,
             declared_valid_to=projection.valid_to,
+            observed=projection.observed,
             recorded=now,
             expires=projection.expires,
         )
@@ -528,6 +526,7 @@ def _version(tenant: str, row: Row) -> Version:
             overridden=row[19],
             ignored=row[20],
             contradicted=row[21],
+            observed=row[22],
         ),
     )
 

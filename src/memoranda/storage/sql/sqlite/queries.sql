@@ -22,7 +22,7 @@ v.version_id, v.memory_id, v.standard, v.media_type, v.name, v.native, v.cause,
 s.status, s.valid_from_ms, s.valid_to_ms, s.declared_to_ms, s.recorded_ms, s.closed_ms, s.retired_ms,
 s.tombstoned_ms, s.expires_ms, s.erased,
 (SELECT n.name FROM version n WHERE n.version_id = s.superseded_by AND n.tenant_id = s.tenant_id),
-s.followed, s.overridden, s.ignored, s.contradicted
+s.followed, s.overridden, s.ignored, s.contradicted, s.observed_ms
 
 -- name: meta_get
 SELECT value FROM meta WHERE name = :name
@@ -129,8 +129,9 @@ WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
   AND ifnull(s.valid_to_ms, :forever_ms) > :now_ms AND ifnull(s.expires_ms, :forever_ms) > :now_ms
 ORDER BY s.version_id LIMIT 1
 
--- name: term_frequency
-SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH :expression LIMIT :cap)
+-- name: term_frequencies
+SELECT (SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH j.value LIMIT :cap))
+FROM json_each(:expressions) j ORDER BY j.key
 
 -- name: search_terms
 WITH term AS MATERIALIZED (SELECT value ->> 0 AS expression, value ->> 1 AS weight FROM json_each(:terms))
