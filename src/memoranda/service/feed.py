@@ -99,7 +99,9 @@ class Bell:
         with self._changed:
             self._listeners.add(callback)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="memoranda-bell", daemon=True)
+                # Looked at before listening begins, so that what is written while the thread starts is heard.
+                seen = self._engine.change_token()
+                self._thread = threading.Thread(target=self._run, args=(seen,), name="memoranda-bell", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
@@ -116,8 +118,7 @@ class Bell:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self) -> None:
-        seen = self._engine.change_token()
+    def _run(self, seen: int) -> None:
         while True:
             with self._changed:
                 while not self._listeners and not self._stopped:

@@ -27,6 +27,8 @@ DEFAULT_SALIENCE = 0.5
 # One follow or override moves salience by a twentieth, and all together by at most three tenths.
 _FEEDBACK_STEP, _FEEDBACK_LIMIT = 0.05, 0.3
 _K1, _B = 1.2, 0.75
+# Enough to tell memories apart that are ten milliseconds apart.
+_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +56,14 @@ class Ranked:
 def rate(record: Record, state: State, question: Question) -> Ranked:
     """The signals and the score of one record."""
     signals: dict[str, float | int] = {
-        "similarity": round(_similarity(record["body"]["text"], question), 4),
-        "recency": round(_recency(state, question.now), 4),
-        "salience": round(_salience(record, state), 4),
-        "scope_match": round(_scope_match(record["scope"], question.scope), 4),
+        "similarity": round(_similarity(record["body"]["text"], question), _DIGITS),
+        "recency": round(_recency(state, question.now), _DIGITS),
+        "salience": round(_salience(record, state), _DIGITS),
+        "scope_match": round(_scope_match(record["scope"], question.scope), _DIGITS),
         "provenance_depth": len(record.get("provenance", {}).get("evidence", ())),
     }
     score = sum(weight * signals[name] for name, weight in WEIGHTS.items())
-    return Ranked(record=record, signals=signals, score=round(score, 4))
+    return Ranked(record=record, signals=signals, score=round(score, _DIGITS))
 
 
 def order(rated: Sequence[tuple[Ranked, T]], prefer: Sequence[str]) -> list[tuple[Ranked, T]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from memoranda.encoding.json_text import dump
@@ -14,6 +15,7 @@ from memoranda.service.context import Context, audit_entry
 from memoranda.service.views import load, scope_of, ump_document
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
+from memoranda.standards.ump.canonical import random_id
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
 
@@ -85,20 +87,40 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
 
 def write(context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant) -> Remembered:
     """Write an accepted draft in a unit of work."""
-    record = accepted.record
-    if (known := unit.named(mapping.STANDARD, record["id"])) is not None:
-        _refuse_another(known, accepted)
-        remembered = Remembered(id=record["id"], result="merged")
-    elif (merged := None if accepted.is_own else _merge(context, unit, accepted, now)) is not None:
-        remembered = merged
-    else:
-        version = _append(unit, accepted, now)
+    remembered = _repeat(unit, accepted) if accepted.is_own else _merge(context, unit, accepted, now)
+    if remembered is None:
+        fresh = accepted if accepted.is_own else _with_free_name(context, unit, accepted, now)
+        version = _append(unit, fresh, now)
         unit.announce("created", version, now=now)
-        remembered = Remembered(id=record["id"], result="created")
-    scope = scope_of(record)
-    targets = (remembered.id,)
+        remembered = Remembered(id=version.document.name, result="created")
+    scope, targets = scope_of(accepted.record), (remembered.id,)
     unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))
     return remembered
+
+
+def _repeat(unit: Unit, accepted: Accepted) -> Remembered | None:
+    """A name stands for one record only; the same record again is no news."""
+    record = accepted.record
+    known = unit.named(mapping.STANDARD, record["id"])
+    if known is None:
+        return None
+    is_record = known.document.standard == mapping.STANDARD
+    stated = record["integrity"]["content_hash"]
+    if not is_record or load(known.document.native)["integrity"]["content_hash"] != stated:
+        raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
+    return Remembered(id=record["id"], result="merged")
+
+
+def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Accepted:
+    """Said again in the same millisecond after it was closed: the same content would get the same name."""
+    record = accepted.record
+    while unit.named(mapping.STANDARD, record["id"]) is not None:
+        now = Instant(now + 1)
+        completed = records.complete(accepted.draft, now=now, version=context.ump_version)
+        if completed["time"] == record["time"]:  # the draft fixes every time itself
+            completed["id"] = random_id(secrets.token_bytes(16))
+        record = signature.seal(completed, context.operator)
+    return replace(accepted, record=record, projection=mapping.project(record))
 
 
 def _append(unit: Unit, accepted: Accepted, now: Instant) -> Version:
@@ -142,14 +164,6 @@ def _merge(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Re
     unit.retire(existing, now=now)
     unit.announce("merged", version, now=now)
     return Remembered(id=record["id"], result="merged")
-
-
-def _refuse_another(known: Version, accepted: Accepted) -> None:
-    """A name stands for one record only; the same record again is no news."""
-    integrity = accepted.record["integrity"]
-    is_record = known.document.standard == mapping.STANDARD
-    if not is_record or load(known.document.native)["integrity"]["content_hash"] != integrity["content_hash"]:
-        raise Conflict(f"id: {accepted.record['id']} already names another record; revise it, or leave the id out")
 
 
 def _refuse_name_of_another(context: Context, name: str, tenant: str) -> None:

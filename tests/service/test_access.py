@@ -1,0 +1,249 @@
+"""Who may see and do what: keys, tokens, visibility, redaction (UMP §2.2, §2.7, §5.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memoranda.encoding.didkey import SigningKey
+from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
+from memoranda.service.access import Access
+from memoranda.standards.ump import signature, token
+from tests.service.world import OPERATOR, PEER, World
+
+ADA = SigningKey(b"a" * 32)
+
+
+def minted(key: SigningKey, **changes: Any) -> str:
+    claims: dict[str, Any] = {
+        "v": "ump-cap/0.1",
+        "iss": key.did,
+        "verbs": ("read", "write", "derive", "export"),
+        "scope": {},
+        "exp": "2999-01-01T00:00:00Z",
+        "jti": "t1",
+        **changes,
+    }
+    return token.mint(token.Claims(**claims), key)
+
+
+def access(world: World, key: SigningKey, **changes: Any) -> Access:
+    return world.service.gate.authenticate(minted(key, **changes))
+
+
+def test_an_api_key_works_until_it_is_revoked(world: World) -> None:
+    gate = world.service.gate
+    secret = gate.add_key("laptop", tenant="ada", scopes=("read",))
+    assert gate.authenticate(secret).tenant == "ada"
+    gate.revoke_key("laptop")
+    with pytest.raises(Unauthorized, match="revoked"):
+        gate.authenticate(secret)
+    with pytest.raises(NotFound):
+        gate.revoke_key("laptop")
+
+
+def test_a_key_is_not_kept_in_the_clear(world: World) -> None:
+    secret = world.service.gate.add_key("k", tenant="ada", scopes=("read",))
+    (stored,) = world.service.gate.keys()
+    assert secret.rsplit("_", 1)[1].encode() not in stored.key_hash
+    assert len(stored.key_hash) == 32
+
+
+@pytest.mark.parametrize(
+    "bearer", ["", "nonsense", "mk_", "mk_x_y", "mk_" + "a" * 500, "umpcap.", "umpcap.a.b", "mk_é_é"]
+)
+def test_nonsense_is_unauthorized(world: World, bearer: str) -> None:
+    with pytest.raises(Unauthorized):
+        world.service.gate.authenticate(bearer)
+
+
+def test_a_changed_secret_is_unauthorized(world: World) -> None:
+    secret = world.service.gate.add_key("k", tenant="ada", scopes=("read",))
+    with pytest.raises(Unauthorized):
+        world.service.gate.authenticate(secret[:-1] + ("a" if secret[-1] != "a" else "b"))
+
+
+@pytest.mark.parametrize(("scopes", "message"), [((), "at least one"), (("reed",), "unknown scope")])
+def test_a_key_needs_known_scopes(world: World, scopes: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        world.service.gate.add_key("k", tenant="ada", scopes=scopes)
+
+
+@pytest.mark.parametrize(
+    ("scope", "attempt"),
+    [
+        ("read", lambda w, a: w.recall("x", access=a)),
+        ("read", lambda w, a: w.get("urn:ump:aaaa", access=a)),
+        ("read", lambda w, a: w.service.changes(a, {}, 0)),
+        ("read", lambda w, a: w.service.audit(a, {})),
+        ("write", lambda w, a: w.remember("x", access=a)),
+        ("write", lambda w, a: w.revise("urn:ump:aaaa", access=a, body={"text": "x"})),
+        ("write", lambda w, a: w.forget("urn:ump:aaaa", access=a)),
+        ("export", lambda w, a: list(w.service.export(a))),
+    ],
+)
+def test_every_verb_needs_its_scope(world: World, scope: str, attempt: Any) -> None:
+    others = tuple({"read", "write", "derive", "export"} - {scope})
+    with pytest.raises(ForbiddenScope, match=scope):
+        attempt(world, world.key("ada", *others))
+
+
+# --- tokens --------------------------------------------------------------------------------------------
+
+
+def test_an_owner_can_grant_what_is_theirs(world: World) -> None:
+    name = world.remember("apple", access=access(world, ADA))
+    assert world.get(name, access=access(world, ADA))["scope"]["owner"] == ADA.did
+
+
+def test_nobody_can_grant_what_is_not_theirs(world: World) -> None:
+    with pytest.raises(Unauthorized, match="issuer"):
+        access(world, PEER, scope={"owner": ADA.did})
+
+
+def test_a_token_of_a_stranger_reaches_nothing_of_others(world: World) -> None:
+    name = world.remember("apple", access=access(world, ADA))
+    stranger = access(world, PEER)
+    assert world.texts("apple", access=stranger) == []
+    assert world.texts("apple", access=stranger, scope={"owner": ADA.did}) == []
+    for attempt in (world.get, world.forget):
+        with pytest.raises(NotFound):
+            attempt(name, access=stranger)
+
+
+def test_the_operator_can_grant_for_anyone(world: World) -> None:
+    world.remember("apple", access=access(world, ADA))
+    for scope in ({}, {"owner": ADA.did}):
+        granted = access(world, OPERATOR, scope=scope)
+        assert world.texts("apple", access=granted, scope={"owner": ADA.did}) == ["apple"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"exp": "2020-01-01T00:00:00Z"}, "expired"),
+        ({"nbf": "2998-01-01T00:00:00Z"}, "not_yet_valid"),
+    ],
+)
+def test_time_is_enforced(world: World, changes: dict[str, str], reason: str) -> None:
+    with pytest.raises(Unauthorized, match=reason):
+        access(world, OPERATOR, **changes)
+
+
+def test_a_token_expires_while_it_is_cached(world: World) -> None:
+    gate = world.service.gate
+    text = gate.mint_token(verbs=("read",), scope={}, ttl_ms=1_000)
+    gate.authenticate(text)
+    world.advance(1_001)
+    with pytest.raises(Unauthorized, match="expired"):
+        gate.authenticate(text)
+
+
+def test_a_token_is_revoked_by_its_jti_for_its_issuer_only(world: World) -> None:
+    gate = world.service.gate
+    text, same_jti = minted(OPERATOR, jti="j"), minted(ADA, jti="j")
+    assert gate.revoke_token("j") == "j"
+    with pytest.raises(Unauthorized, match="revoked"):
+        gate.authenticate(text)
+    assert gate.authenticate(same_jti).tenant == ADA.did
+    gate.revoke_token(same_jti)
+    with pytest.raises(Unauthorized, match="revoked"):
+        gate.authenticate(same_jti)
+    assert gate.inspect_token(text)["verdict"] != "valid"
+
+
+@pytest.mark.parametrize("dimension", ["project", "agent", "visibility"])
+def test_a_narrowed_token_reaches_exactly_its_scope(world: World, dimension: str) -> None:
+    value, other = ("shared", "private") if dimension == "visibility" else ("x", "y")
+    inside = world.remember("apple in", scope={dimension: value})
+    outside = world.remember("apple out", scope={dimension: other})
+    narrow = access(world, OPERATOR, scope={"owner": OPERATOR.did, dimension: value})
+    assert world.texts("apple", access=narrow, scope={dimension: value}) == ["apple in"]
+    assert world.get(inside, access=narrow)["id"] == inside
+    for bad in ({}, {dimension: other}):
+        with pytest.raises(ForbiddenScope, match=dimension):
+            world.recall("apple", access=narrow, scope=bad)
+    with pytest.raises(ForbiddenScope):
+        world.get(outside, access=narrow)
+    with pytest.raises(ForbiddenScope):
+        world.remember("apple new", access=narrow, scope={"owner": OPERATOR.did, dimension: other})
+    page = world.service.changes(narrow, {dimension: value}, 0)
+    assert [event.id for event in page.events] == [inside]
+
+
+def test_verbs_are_enforced(world: World) -> None:
+    reader = access(world, OPERATOR, verbs=("read",))
+    with pytest.raises(ForbiddenScope, match="write"):
+        world.remember("x", access=reader)
+
+
+# --- visibility and redaction --------------------------------------------------------------------------
+
+SECRET = {"text": "apple", "structured": {"token": "sk-123", "open": 1}}
+CONSENT = {"redact": ["body.structured.token"]}
+
+
+def test_private_shared_and_public_from_every_side(world: World) -> None:
+    names = {v: world.remember(f"apple {v}", scope={"visibility": v}) for v in ("private", "shared", "public")}
+    peer = access(world, OPERATOR, scope={"owner": OPERATOR.did}, aud=PEER.did)
+    stranger = world.key("someone")
+    seen = {
+        "owner": world.texts("apple"),
+        "peer": world.texts("apple", access=peer),
+        "stranger": world.texts("apple", access=stranger, scope={"owner": OPERATOR.did}),
+    }
+    assert {who: {text.split()[1] for text in texts} for who, texts in seen.items()} == {
+        "owner": {"private", "shared", "public"},
+        "peer": {"shared", "public"},
+        "stranger": {"public"},
+    }
+    assert world.get(names["public"], access=stranger)["body"]["text"] == "apple public"
+    for who, hidden in ((peer, ("private",)), (stranger, ("private", "shared"))):
+        for visibility in hidden:
+            with pytest.raises(NotFound):
+                world.get(names[visibility], access=who)
+
+
+def test_without_an_owner_only_ones_own_memories_come_back(world: World) -> None:
+    world.remember("apple public", scope={"visibility": "public"})
+    assert world.texts("apple", access=world.key("someone")) == []
+
+
+def test_a_forgotten_public_memory_is_gone_for_others(world: World) -> None:
+    name = world.remember("apple", scope={"visibility": "public"})
+    world.forget(name)
+    with pytest.raises(NotFound):
+        world.get(name, access=world.key("someone"))
+
+
+@pytest.mark.parametrize("how", ["recall", "get", "subscribe", "export", "history"])
+def test_redaction_happens_at_every_boundary_and_the_copy_still_verifies(world: World, how: str) -> None:
+    name = world.remember("apple", body=SECRET, consent=CONSENT, scope={"visibility": "shared"})
+    peer = access(world, OPERATOR, scope={"owner": OPERATOR.did}, aud=PEER.did)
+    copies: dict[str, Any] = {
+        "recall": lambda: world.recall("apple", access=peer)[0].record,
+        "get": lambda: world.get(name, access=peer),
+        "subscribe": lambda: world.service.changes(peer, {}, 0).events[0].record,
+        "export": lambda: next(iter(world.service.export(world.owner))),
+        "history": lambda: world.service.history(peer, name)[0]["record"],
+    }
+    copy = copies[how]()
+    assert copy["body"]["structured"] == {"open": 1}
+    assert signature.verify(copy)
+
+
+def test_the_owner_sees_what_others_do_not(world: World) -> None:
+    name = world.remember("apple", body=SECRET, consent=CONSENT)
+    own = access(world, OPERATOR, scope={"owner": OPERATOR.did})
+    for who in (world.owner, own):
+        assert world.get(name, access=who)["body"]["structured"]["token"] == "sk-123"
+    # A token that does not name the owner is handed on, and so on the other side of the boundary.
+    anyone = access(world, OPERATOR)
+    assert "token" not in world.get(name, access=anyone)["body"]["structured"]
+
+
+def test_what_is_not_exportable_does_not_leave(world: World) -> None:
+    world.remember("stays", consent={"exportable": False})
+    world.remember("goes")
+    assert [record["body"]["text"] for record in world.service.export(world.owner)] == ["goes"]

@@ -1,0 +1,211 @@
+"""Revise, forget, feedback, retention and history (UMP §3.5, §3.6, §3.8, §2.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+import pytest
+
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
+from memoranda.standards.ump import signature
+from memoranda.standards.ump.requests import ReviseRequest
+from tests.service.test_recall import tamper
+from tests.service.test_remember import VECTORS
+from tests.service.world import OPERATOR, World
+
+
+def test_revising_links_both_ways_and_closes_the_prior(world: World) -> None:
+    first = world.remember("use pnpm", consent={"exportable": True})
+    world.advance(1_000)
+    second = world.service.revise(
+        world.owner, ReviseRequest.parse({"id": first, "patch": {"body": {"text": "use bun"}}})
+    )
+    assert second.supersedes == (first,)
+    prior, successor = world.get(first), world.get(second.id)
+    assert prior["time"]["valid_to"] == successor["time"]["valid_from"] == "2026-06-04T10:00:01.000Z"
+    assert prior["superseded_by"] == [second.id]
+    assert prior["lifecycle"]["status"] == "active"
+    assert successor["supersedes"] == [first]
+    assert successor["consent"] == {"exportable": True}
+    assert signature.verify(prior)
+    assert signature.verify(successor)
+
+
+def test_a_chain_lists_all_its_predecessors_newest_first(world: World) -> None:
+    names = [world.remember("version 0")]
+    for number in range(1, 4):
+        world.advance(1)
+        names.append(world.revise(names[-1], body={"text": f"version {number}"}))
+    assert world.get(names[-1])["supersedes"] == names[-2::-1]
+    history = world.service.history(world.owner, names[1])
+    assert [entry["record"]["body"]["text"] for entry in history] == [f"version {n}" for n in range(4)]  # type: ignore[index]
+    assert all(entry["verified"] for entry in history)
+
+
+def test_the_prior_reads_the_same_every_time(world: World) -> None:
+    first = world.remember("x")
+    world.advance(1)
+    world.revise(first, body={"text": "y"})
+    before = world.get(first)
+    world.advance(100_000)
+    assert orjson.dumps(world.get(first)) == orjson.dumps(before)
+
+
+def test_a_superseded_memory_is_revised_at_its_head(world: World) -> None:
+    first = world.remember("x")
+    world.advance(1)
+    second = world.revise(first, body={"text": "y"})
+    with pytest.raises(Conflict, match=second):
+        world.revise(first, body={"text": "z"})
+
+
+def test_a_forgotten_memory_cannot_be_revised(world: World) -> None:
+    name = world.remember("x")
+    world.forget(name)
+    with pytest.raises(InvalidInput, match="forgotten"):
+        world.revise(name, body={"text": "y"})
+
+
+def test_a_tampered_record_is_not_signed_again_by_revising_it(world: World) -> None:
+    name = world.remember("apple 1")
+    tamper(world, "apple 1", "apple 2")
+    with pytest.raises(SignatureInvalid):
+        world.revise(name, lifecycle={"salience": 1})
+    with pytest.raises(SignatureInvalid):
+        world.get(name)
+
+
+def test_the_end_cannot_be_before_the_start(world: World) -> None:
+    name = world.remember("x")
+    with pytest.raises(InvalidInput, match="valid_to"):
+        world.revise(name, time={"valid_from": "2026-01-02T00:00:00Z", "valid_to": "2026-01-01T00:00:00Z"})
+
+
+def test_an_actor_stamps_the_successor(world: World) -> None:
+    name = world.remember("x")
+    request = {"id": name, "patch": {"body": {"text": "y"}}, "actor": {"did": "did:key:zAgentActor", "kind": "agent"}}
+    successor = world.service.revise(world.owner, ReviseRequest.parse(request)).id
+    provenance = world.get(successor)["provenance"]
+    assert (provenance["actor"], provenance["method"]) == ("did:key:zAgentActor", "revise")
+    assert provenance["source"] == {"ref": name}
+
+
+@pytest.mark.parametrize("verb", ["revise", "forget", "feedback", "get", "history"])
+def test_an_unknown_id_is_not_found(world: World, verb: str) -> None:
+    attempts: dict[str, Callable[[str], object]] = {
+        "revise": lambda name: world.revise(name, body={"text": "x"}),
+        "forget": world.forget,
+        "feedback": lambda name: world.feedback(name, "followed"),
+        "get": world.get,
+        "history": lambda name: world.service.history(world.owner, name),
+    }
+    with pytest.raises(NotFound):
+        attempts[verb]("urn:ump:zzzz")
+
+
+def test_the_soft_forget_vector_is_reproduced_byte_for_byte(world: World) -> None:
+    vector = VECTORS["forget_soft"]
+    name = remember_vector_draft(world, "throwaway")
+    assert world.forget(name, reason="user_revoked") == vector["response"]["result"]
+    assert orjson.dumps(world.get(name)) == orjson.dumps(vector["stored"])
+
+
+def test_the_hard_forget_vector_is_reproduced_but_for_the_id_of_its_unknown_text(world: World) -> None:
+    vector = VECTORS["forget_hard"]
+    name = remember_vector_draft(world, "delete me")
+    expected = signature.sign({**vector["stored"], "id": name}, OPERATOR)
+    assert world.forget(name, reason="gdpr", hard=True) == vector["response"]["result"]
+    assert orjson.dumps(world.get(name)) == orjson.dumps(expected)
+
+
+def remember_vector_draft(world: World, text: str) -> str:
+    request = VECTORS["remember_signed"]["request"]
+    return world.service.remember(world.owner, {**request, "body": {"text": text}}).id
+
+
+def test_forgetting_twice_says_the_same(world: World) -> None:
+    name = world.remember("x")
+    assert [world.forget(name), world.forget(name)] == ["tombstoned", "tombstoned"]
+    assert [event for event, _ in world.events()].count("tombstoned") == 1
+    assert [world.forget(name, hard=True), world.forget(name)] == ["erased", "erased"]
+
+
+def test_forgetting_the_head_does_not_resurrect_the_old_version(world: World) -> None:
+    first = world.remember("apple one")
+    world.advance(1)
+    second = world.revise(first, body={"text": "apple two"})
+    world.advance(1)
+    world.forget(second)
+    assert world.texts("apple") == []
+
+
+def test_erasing_the_head_erases_its_predecessors(world: World) -> None:
+    first = world.remember("apple secret one")
+    world.remember("apple secret one")
+    world.advance(1)
+    second = world.revise(first, body={"text": "apple two"})
+    world.forget(second, hard=True, reason="r")
+    for name in (first, second):
+        record = world.get(name)
+        assert record["body"] == {"text": "[erased: r]"}
+        assert signature.verify(record)
+    assert b"secret" not in b"".join(stored_bytes(world))
+
+
+def test_erasing_a_predecessor_keeps_the_head(world: World) -> None:
+    first = world.remember("apple with a secret")
+    world.advance(1)
+    second = world.revise(first, body={"text": "apple without"})
+    world.forget(first, hard=True, reason="r")
+    assert world.texts("apple") == ["apple without"]
+    assert world.get(second)["body"]["text"] == "apple without"
+    assert b"secret" not in b"".join(stored_bytes(world))
+
+
+def stored_bytes(world: World) -> list[bytes]:
+    with world.engine._database.reading() as connection:
+        raw = connection.raw  # type: ignore[attr-defined]
+        return [bytes(b) for row in raw.execute("SELECT native, cause FROM version") for b in row if b]
+
+
+def test_a_peer_cannot_erase(world: World) -> None:
+    name = world.remember("x", scope={"visibility": "shared"})
+    gate = world.service.gate
+    token = gate.mint_token(
+        verbs=("read", "write"), scope={"owner": OPERATOR.did}, ttl_ms=1_000, audience="did:key:zPeer"
+    )
+    peer = gate.authenticate(token)
+    with pytest.raises(ForbiddenScope, match="owner"):
+        world.forget(name, access=peer, hard=True)
+
+
+# --- retention -----------------------------------------------------------------------------------------
+
+
+def test_the_retention_vector_is_reproduced_at_the_boundary(world: World) -> None:
+    vector = VECTORS["retention"]
+    request = {**VECTORS["remember_signed"]["request"], "body": {"text": "expiring"}, "consent": {"retention": "P1D"}}
+    name = world.service.remember(world.owner, request).id
+    world.advance(86_400_000 - 1)
+    assert world.get(name)["lifecycle"]["status"] == vector["before"]
+    world.advance(1)
+    assert orjson.dumps(world.get(name)) == orjson.dumps(vector["at_boundary"])
+    assert world.service.sweep() == 1
+    assert orjson.dumps(world.get(name)) == orjson.dumps(vector["at_boundary"])
+
+
+def test_an_expired_memory_is_not_recalled_and_is_tombstoned_once(world: World) -> None:
+    name = world.remember("apple", consent={"retention": "PT1S"})
+    world.advance(1_000)
+    assert world.texts("apple") == []
+    assert (world.service.sweep(), world.service.sweep()) == (1, 0)
+    assert world.events()[-1] == ("tombstoned", name)
+    assert [e["op"] for e in world.service.audit(world.owner, {"op": "expire"})] == ["expire"]
+
+
+def test_an_expired_memory_is_not_merged_into(world: World) -> None:
+    world.remember("apple", consent={"retention": "PT1S"})
+    world.advance(2_000)
+    draft = world.draft("apple", consent={"retention": "PT1S"})
+    assert world.service.remember(world.owner, draft).result == "created"

@@ -1,0 +1,194 @@
+"""The change feed, the audit chain, and moving memories in and out."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import orjson
+import pytest
+
+from memoranda.errors import ForbiddenScope, InvalidInput
+from memoranda.standards.ump import signature
+from memoranda.standards.ump.audit import verify_chain
+from tests.service.world import OPERATOR, World
+
+
+def test_the_feed_tells_what_happened_in_order_and_resumes(world: World) -> None:
+    first = world.remember("one")
+    world.advance(1)
+    second = world.revise(first, body={"text": "two"})
+    world.forget(second)
+    assert world.events() == [("created", first), ("revised", second), ("tombstoned", second)]
+    assert world.events(after=2) == [("tombstoned", second)]
+    assert world.service.feed_end(world.owner, {}) == 3
+
+
+def test_the_feed_can_be_narrowed(world: World) -> None:
+    world.remember("one", scope={"project": "p"})
+    name = world.remember("two", scope={"project": "q"})
+    assert world.events(project="q") == [("created", name)]
+    assert world.service.changes(world.owner, {"project": "q"}, 0).next == 2
+
+
+def test_another_owners_feed_is_closed(world: World) -> None:
+    with pytest.raises(ForbiddenScope):
+        world.events(access=world.key("ada"), owner=OPERATOR.did)
+
+
+def test_the_bell_rings_when_something_was_written(world: World) -> None:
+    rung = threading.Event()
+    stop = world.service.bell.listen(rung.set)
+    world.remember("x")
+    assert rung.wait(10)
+    stop()
+
+
+def test_every_operation_is_audited_reads_included(world: World) -> None:
+    name = world.remember("apple")
+    world.advance(1)
+    world.recall("apple")
+    world.get(name)
+    second = world.revise(name, body={"text": "pear"})
+    world.service.history(world.owner, name)
+    world.feedback(second, "followed")
+    world.service.feed_end(world.owner, {})
+    list(world.service.export(world.owner))
+    world.forget(second, reason="done")
+    events = world.service.audit(world.owner, {})
+    assert [event["op"] for event in events] == [
+        "remember",
+        "recall",
+        "get",
+        "revise",
+        "history",
+        "feedback",
+        "subscribe",
+        "export",
+        "forget",
+    ]
+    assert [event["seq"] for event in events] == list(range(1, 10))
+    assert verify_chain(events).ok
+    report = world.service.audit_verify(world.owner)
+    assert (report.ok, report.count) == (True, 9)
+
+
+def test_the_audit_holds_no_content(world: World) -> None:
+    world.remember("zanzibar", body={"text": "zanzibar", "structured": {"k": "quixotic"}})
+    world.recall("zanzibar spice")
+    text = orjson.dumps(world.service.audit(world.owner, {})).decode()
+    assert not any(word in text for word in ("zanzibar", "quixotic", "spice"))
+
+
+def test_audit_questions_filter(world: World) -> None:
+    name = world.remember("apple", scope={"project": "p"})
+    world.advance(1_000)
+    world.get(name)
+
+    def ask(**fields: object) -> list[str]:
+        return [event["op"] for event in world.service.audit(world.owner, fields)]
+
+    assert ask(op="get") == ["get"]
+    assert ask(op=["get", "remember"]) == ["remember", "get"]
+    assert ask(project="p", limit=1) == ["get"]
+    assert ask(since="2026-06-04T10:00:01Z") == ["get"]
+    assert ask(until="2026-06-04T10:00:00Z") == ["remember"]
+    assert ask(target="urn:ump:none") == []
+    assert ask(actor=OPERATOR.did) == ["remember", "get"]
+
+
+@pytest.mark.parametrize("bad", [[], {"limit": 0}, {"limit": True}, {"since": "noon"}, {"who": "me"}, {"op": 3}])
+def test_a_malformed_audit_question_is_refused(world: World, bad: Any) -> None:
+    with pytest.raises(InvalidInput):
+        world.service.audit(world.owner, bad)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            "UPDATE audit SET entry = CAST(replace(entry, 'remember', 'forgot??') AS BLOB) WHERE seq = 2",
+            "hash mismatch",
+        ),
+        ("DELETE FROM audit WHERE seq = 2", "seq gap"),
+        ("DELETE FROM audit WHERE seq = 3", "missing tail"),
+        ("UPDATE audit SET entry = X'00' WHERE seq = 1", ""),
+    ],
+)
+def test_a_touched_audit_chain_is_noticed(world: World, change: str, reason: str) -> None:
+    for number in range(3):
+        world.remember(f"apple {number}")
+    world.engine._database.write(lambda connection: connection.raw.execute(change))  # type: ignore[attr-defined]
+    report = world.service.audit_verify(world.owner)
+    assert not report.ok
+    assert reason in (report.reason or "")
+    assert not world.service.verify(world.owner).ok
+
+
+def test_a_durable_audit_of_reads_is_there_at_once() -> None:
+    world = World(audit_reads="durable")
+    try:
+        world.remember("apple")
+        world.recall("apple")
+        with world.engine.read(OPERATOR.did) as snapshot:
+            assert snapshot.audit_head()[0] == 2
+    finally:
+        world.service.close()
+
+
+def test_reading_an_unknown_owner_makes_no_owner(world: World) -> None:
+    world.recall("x", access=world.key("ada"), scope={"owner": "nobody"})
+    world.engine.flush()
+    assert "nobody" not in world.engine.system.tenants()
+
+
+def test_what_is_exported_can_be_imported_elsewhere_unchanged(world: World) -> None:
+    first = world.remember("apple one", scope={"project": "p"}, relations=[{"type": "about", "target": "entity:x"}])
+    world.advance(1)
+    world.revise(first, body={"text": "apple two"})
+    world.remember("pear", consent={"retention": "P1D"})
+    exported = list(world.service.export(world.owner))
+    other = World()
+    try:
+        report = other.service.import_records(other.owner, exported)
+        assert (report.created, report.refused) == (3, 0)
+        assert list(other.service.export(other.owner)) == exported
+        assert all(signature.verify(record) for record in exported)
+        other.advance(2)
+        assert other.texts("apple")[0] == "apple two"
+        assert len(other.service.history(other.owner, first)) == 2
+        again = other.service.import_records(other.owner, exported)
+        assert (again.created, again.merged) == (0, 3)
+    finally:
+        other.service.close()
+
+
+def test_export_can_leave_history_and_other_projects_out(world: World) -> None:
+    first = world.remember("old", scope={"project": "p"})
+    world.advance(1)
+    world.revise(first, body={"text": "new"})
+    world.remember("other", scope={"project": "q"})
+    texts = [r["body"]["text"] for r in world.service.export(world.owner, project="p", history=False)]
+    assert texts == ["new"]
+
+
+def test_what_was_forgotten_does_not_leave(world: World) -> None:
+    world.forget(world.remember("gone"))
+    assert list(world.service.export(world.owner)) == []
+
+
+def test_an_import_goes_on_after_a_bad_record(world: World) -> None:
+    drafts: list[object] = [{"kind": "semantic", "body": {"text": "good"}}, {"kind": "odd"}, 7, None]
+    drafts += [{"kind": "semantic", "body": {"text": f"more {n}"}} for n in range(450)]
+    seen: list[int] = []
+    report = world.service.import_records(world.owner, drafts, progress=seen.append)
+    assert (report.created, report.refused) == (451, 3)
+    assert [refusal.index for refusal in report.refusals] == [2, 3, 4]
+    assert seen
+    assert world.service.verify(world.owner).ok
+
+
+def test_an_import_cannot_bring_records_of_another_owner(world: World) -> None:
+    record = world.draft("theirs", scope={"owner": "bob"})
+    report = world.service.import_records(world.key("ada"), [record])
+    assert [(r.code, report.created) for r in report.refusals] == [("forbidden_scope", 0)]
