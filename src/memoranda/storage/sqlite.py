@@ -2,7 +2,8 @@
 
 Theory of operation. One file in WAL mode, any number of processes. In each process one thread writes and a
 few connections read. Writers hand their work to the writer thread, which runs everything that is waiting in
-one transaction, each piece in its own savepoint, and commits once: that is group commit. `synchronous=FULL`
+one transaction and commits once: that is group commit. A piece of work that fails is undone alone; for that the
+others may be run a second time, so a piece of work has no effect outside its transaction. `synchronous=FULL`
 means that a commit is on the disk before anyone is told so. Work that nobody waits for (audit of reads) is
 held back for a moment so that it shares a commit.
 
@@ -41,6 +42,8 @@ GROUP_LIMIT = 256
 LATER_SECONDS = 0.05
 LATER_LIMIT = 20_000
 READERS_LIMIT = 8
+# Every named query stays prepared on every connection.
+STATEMENTS_LIMIT = 256
 # Marks the file as ours ("Memo").
 APPLICATION_ID = 0x4D656D6F
 
@@ -83,12 +86,20 @@ class _Piece:
         self.done: Future[Any] = Future()
 
 
+_Outcome = tuple[_Piece, Any, BaseException | None]
+
+
+class _PieceFailedError(Exception):
+    """A piece of work raised; which one matters only to the second, careful run."""
+
+
 class SqliteDatabase:
     """One SQLite file, many readers, one writer thread with group commit."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Open or create the file; `None` means a private store in memory."""
+    def __init__(self, path: Path | None, *, vfs: str | None = None) -> None:
+        """Open or create the file; `None` means a private store in memory. `vfs` names another way to the disk."""
         self._path = path
+        self._vfs = vfs
         self._memory_name = f"file:/memoranda-{id(self)}-{random.getrandbits(64):x}?vfs=memdb"
         self._queries = load_queries("sqlite")
         self._readers: queue.LifoQueue[SqliteConnection] = queue.LifoQueue()
@@ -112,11 +123,14 @@ class SqliteDatabase:
             raw = apsw.Connection(
                 self._memory_name,
                 flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI,
+                statementcachesize=STATEMENTS_LIMIT,
             )
         else:
             _create_private(self._path)
-            raw = apsw.Connection(str(self._path))
+            raw = apsw.Connection(str(self._path), vfs=self._vfs)
         raw.set_busy_handler(_wait_a_little)
+        # Plans do not depend on the values bound, so that a statement is prepared once and not at every call.
+        raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         # fetchall, because apsw stops at the first statement that returns a row
         raw.execute(_PRAGMAS).fetchall()
         return SqliteConnection(raw, self._queries)
@@ -217,24 +231,48 @@ class SqliteDatabase:
 
     def _commit(self, batch: list[_Piece]) -> None:
         """Run the pieces in one transaction; tell their waiters only after the commit."""
-        outcomes: list[tuple[_Piece, Any, BaseException | None]] = []
+        outcomes: list[_Outcome] = []
         try:
             with _translated():
-                self._writer.raw.execute("BEGIN IMMEDIATE")
-                outcomes = [(piece, *self._attempt(piece)) for piece in batch]
-                self._writer.raw.execute("COMMIT")
+                try:
+                    outcomes = self._together(batch)
+                except _PieceFailedError:
+                    outcomes = self._one_by_one(batch)
         except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
-            with contextlib.suppress(apsw.Error):
-                if self._writer.raw.in_transaction:
-                    self._writer.raw.execute("ROLLBACK")
-            for piece in batch:
-                piece.done.set_exception(error)
-            return
+            outcomes = [(piece, None, error) for piece in batch]
         for piece, result, failure in outcomes:
             if failure is None:
                 piece.done.set_result(result)
             else:
                 piece.done.set_exception(failure)
+
+    def _together(self, batch: list[_Piece]) -> list[_Outcome]:
+        """The usual case: nothing fails, so nothing needs a savepoint, which makes the word index write early."""
+        with self._transaction():
+            outcomes: list[_Outcome] = []
+            for piece in batch:
+                try:
+                    outcomes.append((piece, piece.work(self._writer), None))
+                except BaseException as error:
+                    raise _PieceFailedError from error
+            return outcomes
+
+    def _one_by_one(self, batch: list[_Piece]) -> list[_Outcome]:
+        """Some piece fails: run all again, each in a savepoint, so that only the failing ones are undone."""
+        with self._transaction():
+            return [(piece, *self._attempt(piece)) for piece in batch]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        raw = self._writer.raw
+        raw.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            raw.execute("COMMIT")
+        except BaseException:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            raise
 
     def _attempt(self, piece: _Piece) -> tuple[Any, BaseException | None]:
         raw = self._writer.raw

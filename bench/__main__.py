@@ -1,0 +1,183 @@
+"""Run the measurements: `python -m bench [--quick]`. One JSON object on standard output, progress on the other."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from bench.client import Client
+from bench.corpus import Corpus
+from memoranda import Memoranda, __version__
+from memoranda.app import owner_credential
+from memoranda.settings import load_settings
+
+Figures = dict[str, float | str | int]
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def percentile(values: list[float], share: float) -> float:
+    return round(sorted(values)[min(len(values) - 1, int(len(values) * share))], 3)
+
+
+def fill(home: Path, corpus: Corpus) -> float:
+    """Write the corpus; records a second."""
+    with Memoranda.open(home) as m:
+        start = time.perf_counter()
+        report = m.service.import_records(m.access, corpus.drafts())
+        elapsed = time.perf_counter() - start
+        if report.created != corpus.size:
+            raise SystemExit(f"only {report.created} of {corpus.size} were written: {report.refusals[:1]}")
+        owner_credential(m.service, load_settings(home=home))
+    return corpus.size / elapsed
+
+
+@contextmanager
+def server(home: Path) -> Iterator[tuple[str, int, str]]:
+    """A real server process on a free port: host, port, bearer."""
+    command = [sys.executable, "-m", "memoranda", "--data", str(home), "serve", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if "http://127.0.0.1:" in line:
+                port = int(line.split("http://127.0.0.1:", 1)[1].split("/")[0].split()[0])
+                break
+        else:
+            raise SystemExit("the server did not start")
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        yield "127.0.0.1", port, (home / "owner.credential").read_text().strip()
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+        process.stdout.close()
+
+
+def draft(owner: str, number: int, label: str) -> dict[str, object]:
+    return {
+        "kind": "semantic",
+        "body": {"text": f"measured {label} memory number {number} about deploys and budgets"},
+        "scope": {"owner": owner, "project": "bench", "visibility": "private"},
+        "provenance": {"actor": owner, "actor_kind": "agent", "method": "bench"},
+    }
+
+
+def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures:
+    with server(home) as (host, port, bearer), Client(host, port, bearer) as client:
+        figures: Figures = {}
+        latencies, found, ids = [], 0, []
+        for query, number in corpus.questions(rounds):
+            status, body, milliseconds = client.post("/ump/recall", {"query": query})
+            assert status == 200, body
+            results = json.loads(body)["results"]
+            latencies.append(milliseconds)
+            found += any(f"unique{number}" in result["record"]["body"]["text"].split() for result in results)
+            ids.append(results[0]["record"]["id"])
+            owner = results[0]["record"]["scope"]["owner"]
+        figures[f"http.recall.{label}.p50_ms"] = percentile(latencies, 0.50)
+        figures[f"http.recall.{label}.p95_ms"] = percentile(latencies, 0.95)
+        figures[f"http.recall.{label}.hit_at_8"] = round(found / rounds, 3)
+        gets = [client.get(f"/ump/memory/{quote(name, safe='')}")[2] for name in ids]
+        figures[f"http.get.{label}.p50_ms"] = percentile(gets, 0.50)
+        figures[f"http.get.{label}.p95_ms"] = percentile(gets, 0.95)
+        writes = []
+        start = time.perf_counter()
+        for number in range(rounds * 2):
+            status, body, milliseconds = client.post("/ump/remember", draft(owner, number, f"single-{label}"))
+            assert status == 200, body
+            writes.append(milliseconds)
+        figures[f"http.remember.{label}.one_client_per_s"] = round(rounds * 2 / (time.perf_counter() - start))
+        figures[f"http.remember.{label}.one_client_p50_ms"] = percentile(writes, 0.50)
+        figures[f"http.remember.{label}.eight_clients_per_s"] = eight_writers(host, port, bearer, owner, label, rounds)
+    return figures
+
+
+def eight_writers(host: str, port: int, bearer: str, owner: str, label: str, rounds: int) -> int:
+    def work(worker: int) -> None:
+        with Client(host, port, bearer) as client:
+            for number in range(rounds):
+                status, body, _ = client.post("/ump/remember", draft(owner, number, f"worker-{worker}-{label}"))
+                assert status == 200, body
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return round(8 * rounds / (time.perf_counter() - start))
+
+
+def measure_library(home: Path, label: str, rounds: int) -> Figures:
+    opens = []
+    for _ in range(5):
+        start = time.perf_counter()
+        m = Memoranda.open(home)
+        opens.append((time.perf_counter() - start) * 1000)
+        m.close()
+    with Memoranda.open(home) as m:
+        writes = []
+        for number in range(rounds):
+            start = time.perf_counter()
+            m.remember(f"library memory number {number} of {label}", project="bench")
+            writes.append((time.perf_counter() - start) * 1000)
+    return {
+        f"library.open.{label}.ms": round(statistics.median(opens), 2),
+        f"library.remember.{label}.p50_ms": percentile(writes, 0.50),
+    }
+
+
+def machine() -> Figures:
+    return {
+        "memoranda": __version__,
+        "python": platform.python_version(),
+        "machine.cores": os.cpu_count() or 0,
+        "machine.system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def start_up() -> Figures:
+    command = [sys.executable, "-m", "memoranda", "--version"]
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        times.append((time.perf_counter() - start) * 1000)
+    return {"cli.start.ms": round(statistics.median(times), 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    arguments = parser.parse_args()
+    sizes = {"200": 200, "1k": 1_000} if arguments.quick else {"1k": 1_000, "10k": 10_000, "100k": 100_000}
+    rounds = 50 if arguments.quick else 500
+    figures = machine() | start_up()
+    for label, size in sizes.items():
+        with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder:
+            home, corpus = Path(folder) / "home", Corpus(size)
+            say(f"{label}: writing {size} memories")
+            figures[f"import.{label}.per_s"] = round(fill(home, corpus))
+            figures |= measure_library(home, label, rounds)
+            say(f"{label}: measuring over HTTP")
+            figures |= measure_http(home, corpus, label, rounds)
+            figures[f"store.{label}.bytes_per_memory"] = round((home / "memoranda.db").stat().st_size / size)
+    print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()
