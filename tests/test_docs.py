@@ -1,0 +1,65 @@
+"""What is documented is true: links lead somewhere, settings are listed, examples run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from memoranda.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
+    assert missing == []
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    for each in fields(Settings):
+        assert f"`MEMORANDA_{each.name.upper()}`" in text
+        assert each.metadata["meaning"] in text
+
+
+def test_the_readme_fits_and_shows_its_two_commands_first() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 150
+    first_screen = "\n".join(lines[:30])
+    assert "make serve" in first_screen
+    assert "make test" in first_screen
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md"], ids=lambda page: page.name)
+def test_python_examples_print_what_they_say(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORANDA_HOME", str(tmp_path))
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), {})
+        printed = capsys.readouterr().out
+        for promised in re.findall(r"print\(.*\)  # (.*)$", block, flags=re.MULTILINE):
+            assert promised in printed or promised.startswith("framed")
+
+
+def test_the_library_example_in_the_docstring_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import doctest
+
+    import memoranda.app
+
+    monkeypatch.setenv("MEMORANDA_HOME", str(tmp_path))
+    results = doctest.testmod(memoranda.app)
+    assert results.attempted
+    assert not results.failed
+
+
+def test_no_page_names_a_machine_path() -> None:
+    assert [p for p in PAGES if re.search(r"/(root|work|home/[a-z]+)/", p.read_text(encoding="utf-8"))] == []
