@@ -32,6 +32,7 @@ def access(world: World, key: SigningKey, **changes: Any) -> Access:
     return world.service.gate.authenticate(minted(key, **changes))
 
 
+@pytest.mark.requirement("UMP-5.1-owner-did")
 def test_an_api_key_works_until_it_is_revoked(world: World) -> None:
     gate = world.service.gate
     secret = gate.add_key("laptop", tenant="ada", scopes=("read",))
@@ -92,16 +93,19 @@ def test_every_verb_needs_its_scope(world: World, scope: str, attempt: Any) -> N
 # --- tokens --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("UMP-5.2-signed-by-owner")
 def test_an_owner_can_grant_what_is_theirs(world: World) -> None:
     name = world.remember("apple", access=access(world, ADA))
     assert world.get(name, access=access(world, ADA))["scope"]["owner"] == ADA.did
 
 
+@pytest.mark.requirement("UMP-5.2-signed-by-owner")
 def test_nobody_can_grant_what_is_not_theirs(world: World) -> None:
     with pytest.raises(Unauthorized, match="issuer"):
         access(world, PEER, scope={"owner": ADA.did})
 
 
+@pytest.mark.requirement("OURS-issuer-bound-and-exp-required")
 def test_a_token_of_a_stranger_reaches_nothing_of_others(world: World) -> None:
     name = world.remember("apple", access=access(world, ADA))
     stranger = access(world, PEER)
@@ -112,6 +116,7 @@ def test_a_token_of_a_stranger_reaches_nothing_of_others(world: World) -> None:
             attempt(name, access=stranger)
 
 
+@pytest.mark.requirement("UMP-5.2-signed-by-owner")
 def test_the_operator_can_grant_for_anyone(world: World) -> None:
     world.remember("apple", access=access(world, ADA))
     for scope in ({}, {"owner": ADA.did}):
@@ -126,6 +131,7 @@ def test_the_operator_can_grant_for_anyone(world: World) -> None:
         ({"nbf": "2998-01-01T00:00:00Z"}, "not_yet_valid"),
     ],
 )
+@pytest.mark.requirement("UMP-5.2-verbs-scope-time")
 def test_time_is_enforced(world: World, changes: dict[str, str], reason: str) -> None:
     with pytest.raises(Unauthorized, match=reason):
         access(world, OPERATOR, **changes)
@@ -140,6 +146,7 @@ def test_a_token_expires_while_it_is_cached(world: World) -> None:
         gate.authenticate(text)
 
 
+@pytest.mark.requirement("OURS-issuer-bound-and-exp-required")
 def test_a_token_is_revoked_by_its_jti_for_its_issuer_only(world: World) -> None:
     gate = world.service.gate
     text, same_jti = minted(OPERATOR, jti="j"), minted(ADA, jti="j")
@@ -154,6 +161,7 @@ def test_a_token_is_revoked_by_its_jti_for_its_issuer_only(world: World) -> None
 
 
 @pytest.mark.parametrize("dimension", ["project", "agent", "visibility"])
+@pytest.mark.requirement("UMP-5.2-verbs-scope-time")
 def test_a_narrowed_token_reaches_exactly_its_scope(world: World, dimension: str) -> None:
     value, other = ("shared", "private") if dimension == "visibility" else ("x", "y")
     inside = world.remember("apple in", scope={dimension: value})
@@ -172,6 +180,7 @@ def test_a_narrowed_token_reaches_exactly_its_scope(world: World, dimension: str
     assert [event.id for event in page.events] == [inside]
 
 
+@pytest.mark.requirement("UMP-5.2-verbs-scope-time")
 def test_verbs_are_enforced(world: World) -> None:
     reader = access(world, OPERATOR, verbs=("read",))
     with pytest.raises(ForbiddenScope, match="write"):
@@ -184,6 +193,7 @@ SECRET = {"text": "apple", "structured": {"token": "sk-123", "open": 1}}
 CONSENT = {"redact": ["body.structured.token"]}
 
 
+@pytest.mark.requirement("UMP-2.2-visibility")
 def test_private_shared_and_public_from_every_side(world: World) -> None:
     names = {v: world.remember(f"apple {v}", scope={"visibility": v}) for v in ("private", "shared", "public")}
     peer = access(world, OPERATOR, scope={"owner": OPERATOR.did}, aud=PEER.did)
@@ -218,6 +228,8 @@ def test_a_forgotten_public_memory_is_gone_for_others(world: World) -> None:
 
 
 @pytest.mark.parametrize("how", ["recall", "get", "subscribe", "export", "history"])
+@pytest.mark.requirement("UMP-2.7-redact")
+@pytest.mark.requirement("UMP-7-L0")
 def test_redaction_happens_at_every_boundary_and_the_copy_still_verifies(world: World, how: str) -> None:
     name = world.remember("apple", body=SECRET, consent=CONSENT, scope={"visibility": "shared"})
     peer = access(world, OPERATOR, scope={"owner": OPERATOR.did}, aud=PEER.did)
@@ -233,6 +245,7 @@ def test_redaction_happens_at_every_boundary_and_the_copy_still_verifies(world: 
     assert signature.verify(copy)
 
 
+@pytest.mark.requirement("UMP-2.7-redact")
 def test_the_owner_sees_what_others_do_not(world: World) -> None:
     name = world.remember("apple", body=SECRET, consent=CONSENT)
     own = access(world, OPERATOR, scope={"owner": OPERATOR.did})
@@ -243,6 +256,7 @@ def test_the_owner_sees_what_others_do_not(world: World) -> None:
     assert "token" not in world.get(name, access=anyone)["body"]["structured"]
 
 
+@pytest.mark.requirement("UMP-2.7-exportable")
 def test_what_is_not_exportable_does_not_leave(world: World) -> None:
     world.remember("stays", consent={"exportable": False})
     world.remember("goes")

@@ -15,6 +15,8 @@ from tests.service.test_remember import VECTORS
 from tests.service.world import OPERATOR, World
 
 
+@pytest.mark.requirement("UMP-2.3-never-deleted-on-change")
+@pytest.mark.requirement("UMP-3.5-revise")
 def test_revising_links_both_ways_and_closes_the_prior(world: World) -> None:
     first = world.remember("use pnpm", consent={"exportable": True})
     world.advance(1_000)
@@ -32,6 +34,7 @@ def test_revising_links_both_ways_and_closes_the_prior(world: World) -> None:
     assert signature.verify(successor)
 
 
+@pytest.mark.requirement("UMP-2.3-never-deleted-on-change")
 def test_a_chain_lists_all_its_predecessors_newest_first(world: World) -> None:
     names = [world.remember("version 0")]
     for number in range(1, 4):
@@ -92,6 +95,7 @@ def test_an_actor_stamps_the_successor(world: World) -> None:
 
 
 @pytest.mark.parametrize("verb", ["revise", "forget", "feedback", "get", "history"])
+@pytest.mark.requirement("UMP-3.4-get")
 def test_an_unknown_id_is_not_found(world: World, verb: str) -> None:
     attempts: dict[str, Callable[[str], object]] = {
         "revise": lambda name: world.revise(name, body={"text": "x"}),
@@ -104,6 +108,7 @@ def test_an_unknown_id_is_not_found(world: World, verb: str) -> None:
         attempts[verb]("urn:ump:zzzz")
 
 
+@pytest.mark.requirement("UMP-3.6-tombstone")
 def test_the_soft_forget_vector_is_reproduced_byte_for_byte(world: World) -> None:
     vector = VECTORS["forget_soft"]
     name = remember_vector_draft(world, "throwaway")
@@ -111,6 +116,7 @@ def test_the_soft_forget_vector_is_reproduced_byte_for_byte(world: World) -> Non
     assert orjson.dumps(world.get(name)) == orjson.dumps(vector["stored"])
 
 
+@pytest.mark.requirement("UMP-3.6-hard")
 def test_the_hard_forget_vector_is_reproduced_but_for_the_id_of_its_unknown_text(world: World) -> None:
     vector = VECTORS["forget_hard"]
     name = remember_vector_draft(world, "delete me")
@@ -140,6 +146,7 @@ def test_forgetting_the_head_does_not_resurrect_the_old_version(world: World) ->
     assert world.texts("apple") == []
 
 
+@pytest.mark.requirement("UMP-3.6-hard")
 def test_erasing_the_head_erases_its_predecessors(world: World) -> None:
     first = world.remember("apple secret one")
     world.remember("apple secret one")
@@ -169,6 +176,7 @@ def stored_bytes(world: World) -> list[bytes]:
         return [bytes(b) for row in raw.execute("SELECT native, cause FROM version") for b in row if b]
 
 
+@pytest.mark.requirement("UMP-3.6-hard")
 def test_a_peer_cannot_erase(world: World) -> None:
     name = world.remember("x", scope={"visibility": "shared"})
     gate = world.service.gate
@@ -183,6 +191,7 @@ def test_a_peer_cannot_erase(world: World) -> None:
 # --- retention -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("UMP-2.7-retention")
 def test_the_retention_vector_is_reproduced_at_the_boundary(world: World) -> None:
     vector = VECTORS["retention"]
     request = {**VECTORS["remember_signed"]["request"], "body": {"text": "expiring"}, "consent": {"retention": "P1D"}}
@@ -195,6 +204,7 @@ def test_the_retention_vector_is_reproduced_at_the_boundary(world: World) -> Non
     assert orjson.dumps(world.get(name)) == orjson.dumps(vector["at_boundary"])
 
 
+@pytest.mark.requirement("UMP-2.7-retention")
 def test_an_expired_memory_is_not_recalled_and_is_tombstoned_once(world: World) -> None:
     name = world.remember("apple", consent={"retention": "PT1S"})
     world.advance(1_000)

@@ -14,6 +14,7 @@ from memoranda.standards.ump.audit import verify_chain
 from tests.service.world import OPERATOR, World
 
 
+@pytest.mark.requirement("UMP-3.8-subscribe")
 def test_the_feed_tells_what_happened_in_order_and_resumes(world: World) -> None:
     first = world.remember("one")
     world.advance(1)
@@ -192,3 +193,18 @@ def test_an_import_cannot_bring_records_of_another_owner(world: World) -> None:
     record = world.draft("theirs", scope={"owner": "bob"})
     report = world.service.import_records(world.key("ada"), [record])
     assert [(r.code, report.created) for r in report.refusals] == [("forbidden_scope", 0)]
+
+
+@pytest.mark.requirement("UMP-2.6-import-provider")
+def test_an_import_says_where_it_came_from(world: World) -> None:
+    world.service.import_records(world.owner, [{"kind": "semantic", "body": {"text": "apple"}}])
+    provenance = world.recall("apple")[0].record["provenance"]
+    assert provenance["actor_kind"] == "import"
+    assert provenance["source"] == {"provider": "file"}
+
+
+@pytest.mark.requirement("UMP-3.1-capabilities")
+def test_capabilities_touch_no_memory(world: World) -> None:
+    before = world.engine.change_token()
+    assert world.service.capabilities()["conformance"] == "L3"
+    assert world.engine.change_token() == before

@@ -25,6 +25,8 @@ def signed(world: World, text: str, **fields: Any) -> dict[str, Any]:
     return signature.seal(records.complete(draft, now=world.now, version="0.1"), PEER)
 
 
+@pytest.mark.requirement("UMP-2.8-integrity")
+@pytest.mark.requirement("UMP-3.3-fills-in")
 def test_the_signed_vector_is_reproduced_byte_for_byte(world: World) -> None:
     vector = VECTORS["remember_signed"]
     remembered = world.service.remember(world.owner, vector["request"])
@@ -33,6 +35,7 @@ def test_the_signed_vector_is_reproduced_byte_for_byte(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", records.KINDS)
+@pytest.mark.requirement("UMP-2.1-five-kinds")
 def test_all_five_kinds_are_accepted(world: World, kind: str) -> None:
     assert world.get(world.remember("x", kind=kind))["kind"] == kind
 
@@ -53,6 +56,8 @@ def test_what_was_remembered_is_recalled_at_once(world: World) -> None:
         ({"consent": {"retention": "a while"}}, "consent.retention"),
     ],
 )
+@pytest.mark.requirement("UMP-2-owner")
+@pytest.mark.requirement("UMP-3.3-rejects")
 def test_an_invalid_draft_is_refused_and_nothing_is_written(world: World, change: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         world.service.remember(world.owner, {**world.draft("x"), **change})
@@ -60,6 +65,7 @@ def test_an_invalid_draft_is_refused_and_nothing_is_written(world: World, change
     assert world.events() == []
 
 
+@pytest.mark.requirement("UMP-2.6-provenance")
 def test_provenance_is_required(world: World) -> None:
     draft = world.draft("x")
     del draft["provenance"]
@@ -67,6 +73,7 @@ def test_provenance_is_required(world: World) -> None:
         world.service.remember(world.owner, draft)
 
 
+@pytest.mark.requirement("UMP-5.1-owner-did")
 def test_local_callers_need_not_say_who_they_are(world: World) -> None:
     filled = world.service.with_defaults(world.owner, {"kind": "semantic", "body": {"text": "x"}}, method="cli")
     record = world.get(world.service.remember(world.owner, filled).id)
@@ -74,11 +81,13 @@ def test_local_callers_need_not_say_who_they_are(world: World) -> None:
     assert record["provenance"] == {"actor": OPERATOR.did, "actor_kind": "user", "method": "cli"}
 
 
+@pytest.mark.requirement("UMP-3.3-rejects")
 def test_a_public_memory_cannot_be_withheld_from_export(world: World) -> None:
     with pytest.raises(ConsentViolation):
         world.remember("x", scope={"visibility": "public"}, consent={"exportable": False})
 
 
+@pytest.mark.requirement("OURS-foreign-signatures-are-kept")
 def test_a_foreign_signature_is_kept_byte_for_byte(world: World) -> None:
     record = signed(world, "signed elsewhere")
     assert world.service.remember(world.owner, record).result == "created"
@@ -106,6 +115,7 @@ def test_a_signed_record_without_the_fields_we_would_default_is_kept_as_it_is(wo
     assert world.forget(successor) == "tombstoned"
 
 
+@pytest.mark.requirement("UMP-3.3-rejects")
 def test_a_broken_signature_is_refused(world: World) -> None:
     record = signed(world, "signed elsewhere")
     for path in ("body", "kind", "provenance"):
@@ -125,6 +135,7 @@ def test_the_same_record_again_is_no_news(world: World) -> None:
     assert world.events() == [("created", record["id"])]
 
 
+@pytest.mark.requirement("OURS-no-id-is-overwritten")
 def test_an_id_that_names_another_record_is_refused(world: World) -> None:
     name = world.remember("first")
     with pytest.raises(Conflict, match="already names another record"):
@@ -132,6 +143,7 @@ def test_an_id_that_names_another_record_is_refused(world: World) -> None:
     assert world.get(name)["body"]["text"] == "first"
 
 
+@pytest.mark.requirement("OURS-no-id-is-overwritten")
 def test_an_operator_wide_credential_cannot_reuse_the_id_of_another_owner(world: World) -> None:
     gate = world.service.gate
     everyone = gate.authenticate(gate.mint_token(verbs=("read", "write"), scope={}, ttl_ms=1000))
@@ -149,6 +161,7 @@ def test_a_key_cannot_write_for_another_owner(world: World) -> None:
 # --- merging -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("UMP-3.3-reports")
 def test_the_same_fact_again_is_merged_and_strengthened(world: World) -> None:
     name = world.remember("Use pnpm")
     world.advance(1000)
@@ -175,6 +188,7 @@ def test_two_merges_give_the_vector_but_for_its_float_artefact(world: World) -> 
     assert world.get(remembered.id) == signature.sign(expected, OPERATOR)
 
 
+@pytest.mark.requirement("OURS-merge-rounding")
 def test_confidence_has_no_float_artefacts(world: World) -> None:
     name = world.remember("x")
     for _ in range(5):
@@ -183,6 +197,7 @@ def test_confidence_has_no_float_artefacts(world: World) -> None:
     assert b"999" not in orjson.dumps(world.get(name)["lifecycle"])
 
 
+@pytest.mark.requirement("UMP-2.5-relations")
 def test_merging_loses_nothing_of_the_newcomer(world: World) -> None:
     provenance = {"actor": "did:a", "actor_kind": "user", "method": "m"}
     name = world.remember(
@@ -231,6 +246,7 @@ def test_what_cannot_be_merged_without_loss_is_written_beside(world: World, diff
     assert second.id != first
 
 
+@pytest.mark.requirement("OURS-closed-records-are-not-duplicates")
 def test_a_closed_record_is_not_merged_into(world: World) -> None:
     first = world.remember("use pnpm")
     world.advance(1)
@@ -259,6 +275,7 @@ def test_a_forgotten_record_is_not_merged_into(world: World) -> None:
     assert world.service.remember(world.owner, world.draft("use pnpm")).result == "created"
 
 
+@pytest.mark.requirement("OURS-foreign-signatures-are-kept")
 def test_a_record_signed_by_someone_else_is_not_merged_into(world: World) -> None:
     record = signed(world, "use pnpm")
     world.service.remember(world.owner, record)
@@ -270,6 +287,7 @@ def test_a_record_signed_by_someone_else_is_not_merged_into(world: World) -> Non
 # --- versions of UMP -----------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("OURS-advertised-version")
 def test_a_server_of_1_0_writes_and_emits_1_0_and_reads_0_1() -> None:
     world = World(version="1.0")
     try:
@@ -287,6 +305,7 @@ def test_a_server_of_1_0_writes_and_emits_1_0_and_reads_0_1() -> None:
         world.service.close()
 
 
+@pytest.mark.requirement("OURS-advertised-version")
 def test_a_server_of_0_1_refuses_1_0(world: World) -> None:
     with pytest.raises(InvalidInput, match=r"ump version must be 0\.1"):
         world.remember("x", ump="1.0")

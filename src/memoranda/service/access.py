@@ -55,6 +55,8 @@ class Access:
     # A peer is someone else to whom the owner granted something.
     is_peer: bool = False
     default_tenant: str
+    # Where a new memory belongs if its draft does not say; an agent is started for one project.
+    default_project: str | None = None
 
     def require(self, verb: str) -> None:
         if verb not in self.verbs:

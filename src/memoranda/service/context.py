@@ -15,6 +15,8 @@ from memoranda.storage.engine import Engine
 
 # Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
 AuditReads = Literal["deferred", "durable"]
+# An entry outlives the memory it is about, so it names the place but never the person, agent or session.
+_AUDITED_SCOPE = ("owner", "project", "visibility")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ def audit_entry(
         actor=access.actor,
         actor_kind=access.actor_kind,
         targets=targets,
-        scope=tuple((scope or {}).items()),
+        scope=tuple((name, value) for name, value in (scope or {}).items() if name in _AUDITED_SCOPE),
         result=result,
         meta={"credential": access.credential, **(meta or {})},
     )

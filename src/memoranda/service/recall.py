@@ -36,7 +36,8 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
     ordered = order(rated, request.prefer)
     best = list(islice((found for found, version in ordered if holds(version)), request.limit))
-    _audit(context, access, tenant if known else access.default_tenant, request, scope, best, now)
+    for chain in _chains(access, tenant, known, best):
+        _audit(context, access, chain, request, scope, best, now)
     return [_shown(context, access, found) for found in best]
 
 
@@ -86,6 +87,15 @@ def _candidates(
 def _shown(context: Context, access: Access, found: Ranked) -> Ranked:
     record = show(context, access, found.record)
     return found if record is found.record else Ranked(record=record, signals=found.signals, score=found.score)
+
+
+def _chains(access: Access, tenant: str, known: bool, best: list[Ranked]) -> tuple[str, ...]:
+    """Whose audit chains this recall goes into."""
+    if access.reaches(tenant):
+        return (tenant if known else access.default_tenant,)
+    # Always the caller's own, or its absence there would tell that such an owner exists; the owner's only when
+    # something of theirs was read.
+    return (access.default_tenant, tenant) if best else (access.default_tenant,)
 
 
 def _audit(

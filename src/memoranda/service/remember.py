@@ -12,7 +12,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Projection, Version
 from memoranda.service.access import Access
 from memoranda.service.context import Context, audit_entry
-from memoranda.service.views import load, scope_of, ump_document
+from memoranda.service.views import load, redacted, scope_of, ump_document, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump.canonical import random_id
@@ -47,11 +47,17 @@ def with_defaults(access: Access, draft: object, *, method: str, actor_kind: str
         return draft
     filled: dict[str, Any] = dict(draft)
     scope = filled.get("scope", {})
-    if isinstance(scope, dict) and "owner" not in scope:
-        filled["scope"] = {"owner": access.default_tenant, **scope}
+    if isinstance(scope, dict):
+        # A signed record says all it has to say.
+        is_free = access.default_project is not None and "integrity" not in filled
+        project = {"project": access.default_project} if is_free else {}
+        filled["scope"] = {"owner": access.default_tenant, **project, **scope}
     if "provenance" not in filled and "integrity" not in filled:
         kind = actor_kind or access.actor_kind
         filled["provenance"] = {"actor": access.actor, "actor_kind": kind, "method": method}
+        if kind == "import":
+            # UMP §2.6: an import carries its provider. A record without provenance is known to be from a file only.
+            filled["provenance"]["source"] = {"provider": "file"}
     return filled
 
 
@@ -87,7 +93,7 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
 
 def write(context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant) -> Remembered:
     """Write an accepted draft in a unit of work."""
-    remembered = _repeat(unit, accepted) if accepted.is_own else _merge(context, unit, accepted, now)
+    remembered = _repeat(context, unit, accepted, now) if accepted.is_own else _merge(context, unit, accepted, now)
     if remembered is None:
         fresh = accepted if accepted.is_own else _with_free_name(context, unit, accepted, now)
         version = _append(unit, fresh, now)
@@ -98,15 +104,18 @@ def write(context: Context, access: Access, unit: Unit, accepted: Accepted, now:
     return remembered
 
 
-def _repeat(unit: Unit, accepted: Accepted) -> Remembered | None:
+def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
     """A name stands for one record only; the same record again is no news."""
     record = accepted.record
     known = unit.named(mapping.STANDARD, record["id"])
     if known is None:
         return None
-    is_record = known.document.standard == mapping.STANDARD
-    stated = record["integrity"]["content_hash"]
-    if not is_record or load(known.document.native)["integrity"]["content_hash"] != stated:
+    shown = view(context, known, now)
+    # What this store itself gave away, closed since or redacted, is the same record too: an export comes back.
+    same = [shown, redacted(shown, context.operator)]
+    if known.document.standard == mapping.STANDARD:
+        same.append(load(known.document.native))
+    if all(each["integrity"]["content_hash"] != record["integrity"]["content_hash"] for each in same):
         raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
     return Remembered(id=record["id"], result="merged")
 

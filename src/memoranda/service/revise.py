@@ -130,6 +130,8 @@ def expire(context: Context, tenant: str, version_ids: list[int]) -> None:
                 continue  # another process was first
             known = version.state.valid_to
             unit.tombstone(version, valid_to=end if known is None else min(known, end), now=now)
+            if version.state.retired is not None:
+                continue  # an earlier document of a memory that is announced once
             unit.announce("tombstoned", version, now=now)
             access = Access(credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant)
             targets = (version.document.name,)

@@ -1,4 +1,4 @@
-"""Upkeep: retention is kept on time, whether or not anyone reads (UMP §2.7).
+"""Upkeep: retention is kept on time, whether or not anyone reads (UMP §2.7), and erasures are finished.
 
 Every long-running process does it; what one of them has done, the others find done.
 """
@@ -54,6 +54,8 @@ class Upkeep:
         while not self._stop.wait(wait):
             try:
                 sweep(self._context)
+                # What a reader kept from being scrubbed when it was erased.
+                self._context.engine.scrub(patient=False)
                 wait = self._until_next()
             except MemorandaError as error:
                 _log.warning("upkeep: %s", error.message)

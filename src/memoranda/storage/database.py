@@ -45,7 +45,7 @@ class Database(Protocol):
         """Wait until everything handed to `write_later` is durable."""
         ...
 
-    def scrub(self) -> bool:
+    def scrub(self, patience_seconds: float) -> bool:
         """Make erased bytes unreadable in every file of the store; False if others are still reading."""
         ...
 

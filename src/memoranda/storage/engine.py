@@ -188,8 +188,11 @@ class Engine(Protocol):
 
     def flush(self) -> None: ...
 
-    def scrub(self) -> None:
-        """Make erased bytes unreadable in every file, now or as soon as no other reader stands in the way."""
+    def scrub(self, *, patient: bool = True) -> None:
+        """Make erased bytes unreadable in every file, if any are left to.
+
+        A reader that stands in the way is waited for a moment, or not at all; then it is to be tried again later.
+        """
         ...
 
     def change_token(self) -> int:

@@ -41,6 +41,9 @@ QUERY_WORDS_LIMIT = 32
 # BM25's usual constants.
 _K1, _B = 1.2, 0.75
 
+# A scrub waits for readers that are about to finish; one that stays must not keep everybody from writing.
+SCRUB_SECONDS = 1.0
+
 _OUTCOMES = ("followed", "overridden", "ignored", "contradicted")
 _ERASURE_PENDING = "erasure_pending"
 
@@ -283,7 +286,8 @@ class SqlUnit(SqlSnapshot):
         listed += self._scope_words(scope.space, scope.user or None, scope.agent or None, scope.session or None)
         self._connection.run("search_add", {"version_id": version_id, "words": " ".join(listed)})
         facets = [("tag", tag) for tag in projection.tags]
-        facets += [(f"relation:{relation.type}", relation.target) for relation in projection.relations]
+        # The type is part of the value: it may say as much, and rows of this table move between pages.
+        facets += [("relation", f"{relation.type}\x00{relation.target}") for relation in projection.relations]
         for name, value in facets:
             self._run("facet_add", name=name, value_key=prints.value(tenant_id, value), version_id=version_id)
         self._version_count += 1
@@ -310,13 +314,14 @@ class SqlUnit(SqlSnapshot):
 
     def erase(self, version: Version, *, skeleton: bytes, now: Instant) -> None:
         version_id = version.version_id
-        self._run("version_erase", version_id=version_id, skeleton=skeleton)
+        self._run("version_erase", version_id=version_id)
+        self._run("skeleton_put", version_id=version_id, native=skeleton)
         self._run("state_erase", version_id=version_id, now_ms=now)
         self._run("facet_remove", version_id=version_id)
         self._run("feedback_erase", version_id=version_id)
         self._connection.run("search_remove", {"version_id": version_id})
         # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
-        self._connection.run("meta_put", {"name": _ERASURE_PENDING, "value": b"1"})
+        self._connection.run("meta_put", {"name": _ERASURE_PENDING, "value": os.urandom(8)})
 
     def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         version_id = version.version_id
@@ -407,8 +412,7 @@ class SqlEngine:
         self._seal = seal
         self._prints = _Fingerprints(_index_key(database))
         self._system = SqlSystem(database)
-        if self._erasure_pending():
-            self.scrub()
+        self.scrub()
 
     @property
     def system(self) -> System:
@@ -442,13 +446,13 @@ class SqlEngine:
     def flush(self) -> None:
         self._database.flush()
 
-    def scrub(self) -> None:
-        if self._database.scrub():
-            self._database.write(lambda connection: connection.run("meta_delete", {"name": _ERASURE_PENDING}))
-
-    def _erasure_pending(self) -> bool:
+    def scrub(self, *, patient: bool = True) -> None:
         with self._database.reading() as connection:
-            return connection.row("meta_get", {"name": _ERASURE_PENDING}) is not None
+            mark = connection.row("meta_get", {"name": _ERASURE_PENDING})
+        if mark is not None and self._database.scrub(SCRUB_SECONDS if patient else 0.0):
+            # Only the mark that was seen: what another process erased meanwhile is still to be scrubbed.
+            done = {"name": _ERASURE_PENDING, "value": mark[0]}
+            self._database.write(lambda connection: connection.run("meta_delete", done))
 
     def change_token(self) -> int:
         return self._database.token()

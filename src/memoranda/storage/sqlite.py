@@ -171,17 +171,30 @@ class SqliteDatabase:
             self._later.append(_Piece(work))
 
     def flush(self) -> None:
-        self.write(lambda _: None)
+        last = _Piece(lambda _: None)
+        with self._ready:
+            self._refuse_when_closed()
+            # Behind everything that waits there, which is due at once: one batch may not hold it all.
+            self._later.append(last)
+            self._later_since = 0.0
+            self._ready.notify_all()
+        last.done.result()
 
     def token(self) -> int:
         with self._watching, _translated():
             found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
             return int(found[0]) if found else 0
 
-    def scrub(self) -> bool:
+    def scrub(self, patience_seconds: float) -> bool:
         # A truncating checkpoint copies every page home and cuts the log, so that no old page image remains.
+        # While it waits for readers nobody can write, so it must not wait as long as others do.
         with self._watching, _translated():
-            busy, _, _ = self._watcher.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() or (1, 0, 0)
+            raw = self._watcher.raw
+            raw.set_busy_handler(lambda attempt: attempt * 0.002 < patience_seconds and _wait_a_little(attempt))
+            try:
+                busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() or (1, 0, 0)
+            finally:
+                raw.set_busy_handler(_wait_a_little)
             return not busy
 
     def check(self) -> list[str]:
@@ -224,8 +237,6 @@ class SqliteDatabase:
                     self._ready.wait()
             batch = [self._later.popleft() for _ in range(min(len(self._later), GROUP_LIMIT))]
             batch += [self._now.popleft() for _ in range(min(len(self._now), GROUP_LIMIT))]
-            if self._later:
-                self._later_since = time.monotonic()
             self._ready.notify_all()
             return batch
 

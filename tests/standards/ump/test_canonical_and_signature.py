@@ -33,6 +33,7 @@ def test_keys_have_the_published_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS["canonical"], ids=lambda vector: vector["name"])
+@pytest.mark.requirement("UMP-6.1-canonical")
 def test_canonical_bytes_and_their_hash(vector: dict[str, Any]) -> None:
     # The vectors carry results only: a canonical text is its own input.
     value = json.loads(vector["canonical"])
@@ -48,11 +49,13 @@ def test_canonical_bytes_and_their_hash(vector: dict[str, Any]) -> None:
     assert blake3(canonical(value)).hexdigest() == vector["blake3_hex"]
 
 
+@pytest.mark.requirement("UMP-6.1-canonical")
 def test_blake3_known_answers() -> None:
     assert blake3(b"").hexdigest() == VECTORS["blake3_kat"]["empty_hex"]
     assert blake3(b"abc").hexdigest() == VECTORS["blake3_kat"]["abc_hex"]
 
 
+@pytest.mark.requirement("UMP-2.8-integrity")
 def test_the_record_vector_hashes_and_signs_as_published() -> None:
     record = full_record()
     assert canonical(record).decode() == RECORD["canonical_minus_integrity"]
@@ -68,6 +71,7 @@ def test_the_record_vector_hashes_and_signs_as_published() -> None:
     assert record == full_record()
 
 
+@pytest.mark.requirement("UMP-6.2-ids")
 def test_the_id_hash_covers_the_published_canonical_text() -> None:
     vector = VECTORS["remember_signed"]
     bare = {key: value for key, value in vector["stored"].items() if key != "integrity"}
@@ -127,6 +131,7 @@ def test_a_hash_is_signed_as_text() -> None:
     assert not verify_hash("\ud800", signature, KEY.did)
 
 
+@pytest.mark.requirement("UMP-6.2-ids")
 def test_a_random_id_is_26_characters_of_base32() -> None:
     identity = random_id(bytes(range(16)))
     assert is_id(identity)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from memoranda.standards.ump.capability import capabilities, manifest
 
 KINDS = ["semantic", "episodic", "procedural", "working", "identity"]
 SIGNALS = ["similarity", "scope_match", "recency", "salience", "provenance_depth"]
 
 
+@pytest.mark.requirement("UMP-3.1-capabilities")
 def test_the_handshake_has_every_field() -> None:
     assert capabilities(server_name="memoranda", server_version="0.1.0", version="0.1") == {
         "server": {"name": "memoranda", "version": "0.1.0"},
@@ -22,6 +25,7 @@ def test_the_handshake_has_every_field() -> None:
     }
 
 
+@pytest.mark.requirement("UMP-4.3-well-known")
 def test_the_manifest_leaves_out_what_is_not_set() -> None:
     bare = manifest(version="1.0", conformance="L3")
     assert bare == {

@@ -23,6 +23,7 @@ SMALL = {
 }
 
 
+@pytest.mark.requirement("UMP-4.3-json-files")
 def test_an_array_is_byte_for_byte_the_vector() -> None:
     assert jsonfile.render_array([SMALL]) == VECTORS["json_array"]
     assert jsonfile.parse_file(VECTORS["json_array"].encode()) == [SMALL]

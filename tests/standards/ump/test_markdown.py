@@ -33,11 +33,13 @@ def with_text(text: str) -> dict[str, Any]:
     return {**PLAIN, "body": {"text": text}}
 
 
+@pytest.mark.requirement("UMP-4.3-markdown-files")
 def test_rendering_is_byte_for_byte_the_vectors() -> None:
     assert markdown.render(sign(full_record(), KEY)) == VECTORS["markdown"]["with_structured"]
     assert markdown.render(PLAIN) == VECTORS["markdown"]["plain"]
 
 
+@pytest.mark.requirement("UMP-6.3-lossless")
 def test_the_vectors_read_back_and_still_verify() -> None:
     signed = markdown.parse(VECTORS["markdown"]["with_structured"])
     assert signed == sign(full_record(), KEY)
@@ -57,6 +59,7 @@ def test_texts_that_the_reference_loses_are_kept(edge: dict[str, Any]) -> None:
 @example("a\rb\nc\r\nd")
 @example(" \n ")
 @settings(max_examples=400)
+@pytest.mark.requirement("UMP-6.3-lossless")
 def test_any_text_survives(text: str) -> None:
     assert markdown.parse(markdown.render(with_text(text))) == with_text(text)
 
@@ -74,6 +77,7 @@ def test_any_text_survives_git_s_line_end_conversion(text: str) -> None:
 
 
 @given(JSON_OBJECTS, TEXTS.filter(bool))
+@pytest.mark.requirement("UMP-6.3-lossless")
 def test_any_structured_value_survives(structured: dict[str, Any], text: str) -> None:
     record = {**full_record(), "body": {"text": text, "structured": structured}}
     read = markdown.parse(markdown.render(record))
@@ -115,6 +119,7 @@ Always run `pnpm gate` before handoff.
 """
 
 
+@pytest.mark.requirement("UMP-4.3-markdown-files")
 def test_the_specification_s_own_yaml_example_is_read() -> None:
     assert markdown.parse(SPEC_EXAMPLE) == {
         "ump": "0.1",

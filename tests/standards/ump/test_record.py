@@ -78,6 +78,7 @@ def test_the_vectors_own_records_are_complete() -> None:
         assert record.check_complete(stored, version="0.1") is stored
 
 
+@pytest.mark.requirement("UMP-2.4-hints")
 def test_a_completed_and_sealed_draft_is_byte_for_byte_the_stored_vector() -> None:
     vector = VECTORS["remember_signed"]
     before = copy.deepcopy(vector["request"])
@@ -101,6 +102,7 @@ def test_what_a_draft_says_survives_completion() -> None:
     assert tuple(record.complete(full, now=NOW, version="0.1")) == record.KEY_ORDER[:-1]
 
 
+@pytest.mark.requirement("OURS-visibility-defaults-to-private")
 def test_a_missing_visibility_becomes_private() -> None:
     narrow = record.complete({**BASE, "scope": {"owner": "o"}}, now=NOW, version="0.1")
     assert narrow["scope"] == {"owner": "o", "visibility": "private"}
@@ -185,6 +187,7 @@ def with_field(path: str, value: Any) -> dict[str, Any]:
         ("integrity", {"content_hash": "md5:x", "signature": "ed25519:x", "signer": "did:x"}),
     ],
 )
+@pytest.mark.requirement("UMP-2-required-fields")
 def test_every_field_is_checked(path: str, value: Any) -> None:
     changed = with_field(path, value)
     assert record.problems(changed, version="0.1")
@@ -215,6 +218,7 @@ def test_fields_we_do_not_know_are_kept_where_they_stand(path: str, value: Any) 
 
 
 @pytest.mark.parametrize("field", ["ump", "id", "kind", "body", "scope", "time"])
+@pytest.mark.requirement("UMP-2-required-fields")
 def test_a_full_record_needs_its_required_fields(field: str) -> None:
     partial = full_record()
     del partial[field]

@@ -75,8 +75,11 @@ def test_the_limit_is_clamped_to_what_the_server_advertises(asked: int, given_: 
         ({"query": "q", "scope": {"owner": ""}}, r"scope\.owner"),
         ({"query": "q", "scope": {"project": "a\0"}}, r"scope\.project"),
         ({"query": "q", "scope": {"tenant": "x"}}, "unknown field 'tenant'"),
+        ({"query": "q", "scope": []}, "scope must be an object"),
+        ({"query": "q", "filter": 0}, "filter must be an object"),
+        ({"query": "q", "ranking_hints": ""}, "ranking_hints must be an object"),
         ({"query": "q", "scope": {"visibility": "all"}}, r"scope\.visibility"),
-        ({"query": "q", "filter": []}, None),
+        ({"query": "q", "filter": []}, "filter must be an object"),
         ({"query": "q", "filter": [1]}, "filter must be an object"),
         ({"query": "q", "filter": {"kinds": []}}, "unknown field 'kinds'"),
         ({"query": "q", "filter": {"kind": ["fact"]}}, r"filter\.kind"),
@@ -162,6 +165,7 @@ def test_forgetting_needs_only_an_id() -> None:
             ForgetRequest.parse(bad)
 
 
+@pytest.mark.requirement("UMP-3.8-feedback")
 def test_feedback_has_a_known_outcome() -> None:
     assert FeedbackRequest.parse({"id": "x", "outcome": "followed", "session": "s"}).session == "s"
     for bad in ({"id": "x"}, {"id": "x", "outcome": "liked"}, {"id": "x", "outcome": ["followed"]}):

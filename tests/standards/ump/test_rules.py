@@ -54,6 +54,7 @@ def test_two_merges_give_the_published_record_but_for_the_rounding() -> None:
     assert list(twice) == list(expected)
 
 
+@pytest.mark.requirement("UMP-3.5-revise")
 def test_a_revision_gives_the_published_successor_and_prior() -> None:
     prior = VECTORS["merge"]["stored_after_two_merges"]
     before = copy.deepcopy(prior)

@@ -53,6 +53,7 @@ def wire_a(**changes: Any) -> dict[str, Any]:
     return {**json.loads(VECTOR["a"]["payload_json"]), **changes}
 
 
+@pytest.mark.requirement("UMP-5.2-signed-by-owner")
 def test_token_a_is_minted_byte_for_byte() -> None:
     assert token.mint(claims_a(), KEY) == TOKEN_A
 
@@ -90,6 +91,7 @@ def test_both_ends_of_the_time_are_inclusive() -> None:
     assert token.claims_of(exact).nbf == "2026-06-04T10:00:00Z"
 
 
+@pytest.mark.requirement("OURS-issuer-bound-and-exp-required")
 def test_a_token_must_have_an_expiry_that_can_be_read() -> None:
     assert set(DIVERGENCES) == {"exp_garbage", "exp_missing"}
     without = wire_a()

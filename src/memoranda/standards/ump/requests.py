@@ -47,6 +47,11 @@ def draft_of(body: object) -> object:
     return body
 
 
+def scope_filter(value: object) -> dict[str, str]:
+    """The scope to filter by in a subscription (section 3.8), checked as in a recall."""
+    return _scope(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
     """Section 3.2. Instants are milliseconds; `known_at` (transaction time) is our extension."""
@@ -149,16 +154,16 @@ class FeedbackRequest:
 
 
 def _recall_fields(fields: Mapping[str, Any], *, default_limit: int) -> dict[str, Any]:
-    filters = _object(fields.get("filter") or {}, "filter")
+    filters = _optional_object(fields.get("filter"), "filter")
     unknown = [name for name in filters if name not in _FILTERS]
     if unknown:
         # A filter that is not understood would widen the answer; refusing is the only safe reading.
         raise InvalidInput(f"filter has an unknown field {unknown[0][:40]!a}; known are {', '.join(_FILTERS)}")
-    hints = _object(fields.get("ranking_hints") or {}, "ranking_hints")
+    hints = _optional_object(fields.get("ranking_hints"), "ranking_hints")
     limit = fields.get("limit")
     return {
         "query": _query(fields.get("query")),
-        "scope": _scope(fields.get("scope") or {}),
+        "scope": _scope(_optional_object(fields.get("scope"), "scope")),
         "kinds": _choices(filters.get("kind"), KINDS, "filter.kind"),
         "statuses": _choices(filters.get("status"), STATUSES, "filter.status"),
         "valid_at": _instant(filters.get("valid_at"), "filter.valid_at"),
@@ -223,6 +228,10 @@ def _actor(fields: Mapping[str, Any]) -> Actor | None:
 def _id(fields: Mapping[str, Any]) -> str:
     # Any name will do here: an identifier that is not one of ours is not found, rather than malformed.
     return _name(fields.get("id"), "id")
+
+
+def _optional_object(value: object, where: str) -> dict[str, Any]:
+    return {} if value is None else _object(value, where)
 
 
 def _object(value: object, where: str) -> dict[str, Any]:

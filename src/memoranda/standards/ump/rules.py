@@ -211,21 +211,23 @@ def tombstone(record: Record, *, at: str, actor: Actor | None = None) -> Record:
     return ordered(buried)
 
 
+# What stays of each object: a field that is not known here may say anything, and goes.
+_SKELETON: Final = {
+    "scope": ("owner", "project", "visibility"),
+    "time": ("created", "observed", "valid_from", "valid_to"),
+    "lifecycle": ("status", "confidence", "salience"),
+    "provenance": ("actor", "actor_kind", "method"),
+}
+
+
 def erase(record: Record, *, reason: str, actor: Actor | None = None) -> Record:
     """The record once erased (section 3.6, hard): its place in history, and nothing it said."""
-    scope = {key: value for key, value in record["scope"].items() if key in ("owner", "project", "visibility")}
-    lifecycle = {key: value for key, value in record.get("lifecycle", {}).items() if key != "decay"}
-    erased: Record = {
-        key: record[key] for key in ("ump", "id", "kind", "time", "supersedes", "superseded_by") if key in record
-    }
+    erased: Record = {key: record[key] for key in ("ump", "id", "kind", "supersedes", "superseded_by") if key in record}
     erased["body"] = {"text": f"[erased: {reason}]"}
-    erased["scope"] = scope
-    erased["lifecycle"] = {**lifecycle, "status": "tombstoned"}
-    provenance = record.get("provenance")
-    if provenance is not None:
-        erased["provenance"] = {
-            key: value for key, value in provenance.items() if key in ("actor", "actor_kind", "method")
-        }
+    for field, kept in _SKELETON.items():
+        if field in record:
+            erased[field] = {key: value for key, value in record[field].items() if key in kept}
+    erased["lifecycle"] = {**erased.get("lifecycle", {}), "status": "tombstoned"}
     if actor is not None:
         erased["provenance"] = {"actor": actor[0], "actor_kind": actor[1], "method": "forget"}
     return ordered(erased)

@@ -18,7 +18,10 @@ AND (:kinds IS NULL OR s.kind IN (SELECT value FROM json_each(:kinds)))
 AND (:visibilities IS NULL OR s.visibility IN (SELECT value FROM json_each(:visibilities)))
 
 -- fragment: version_columns
-v.version_id, v.memory_id, v.standard, v.media_type, v.name, v.native, v.cause,
+v.version_id, v.memory_id, v.standard, v.media_type, v.name,
+CASE s.erased WHEN 0 THEN v.native ELSE (
+  SELECT k.native FROM skeleton k WHERE k.tenant_id = s.tenant_id AND k.version_id = s.version_id) END,
+CASE s.erased WHEN 0 THEN v.cause END,
 s.status, s.valid_from_ms, s.valid_to_ms, s.declared_to_ms, s.recorded_ms, s.closed_ms, s.retired_ms,
 s.tombstoned_ms, s.expires_ms, s.erased,
 (SELECT n.name FROM version n WHERE n.version_id = s.superseded_by AND n.tenant_id = s.tenant_id),
@@ -34,7 +37,7 @@ INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDA
 INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING
 
 -- name: meta_delete
-DELETE FROM meta WHERE name = :name
+DELETE FROM meta WHERE name = :name AND value = :value
 
 -- name: tenant_get
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count FROM tenant WHERE name = :name
@@ -200,7 +203,13 @@ UPDATE state SET status = 'tombstoned', tombstoned_ms = ifnull(tombstoned_ms, :n
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_erase
-UPDATE version SET native = :skeleton, cause = NULL WHERE tenant_id = :tenant_id AND version_id = :version_id
+UPDATE version SET native = zeroblob(length(native)),
+  cause = CASE WHEN cause IS NULL THEN NULL ELSE zeroblob(length(cause)) END
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: skeleton_put
+INSERT INTO skeleton (tenant_id, version_id, native) VALUES (:tenant_id, :version_id, :native)
+ON CONFLICT (tenant_id, version_id) DO UPDATE SET native = excluded.native
 
 -- name: feedback_add
 INSERT INTO feedback (tenant_id, version_id, at_ms, outcome, session_key)

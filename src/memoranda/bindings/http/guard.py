@@ -1,0 +1,253 @@
+"""Everything a request passes before a route sees it, and every answer on its way out.
+
+    Host, Origin     a web page that was led to our address (DNS rebinding, cross-site requests) gets no further
+    credential       on everything but discovery and health; `scope["state"]["access"]` says what it may do, except
+                     under /ump/, where the routes ask `scope["state"]["caller"]` in the thread they need anyway
+    rate             per credential; and per address for credentials that do not hold
+    length           of the body, stated or not
+
+Plain ASGI, so that streams flow through. This is the HTTP rim: what nobody expected becomes a 500 here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memoranda.bindings.http import wire
+from memoranda.bindings.http.limits import TokenBuckets
+from memoranda.bindings.http.threads import Threads
+from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
+from memoranda.service.access import Access, Gate
+
+PUBLIC_PATHS = frozenset({"/ump/capabilities", "/.well-known/ump.json", "/healthz", "/readyz", "/openapi.json"})
+# Here a route authenticates by itself: a second hop to a thread would cost as much as reading a memory.
+SELF_AUTHENTICATING_PREFIX = "/ump/"
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+# A client may catch up after a pause of this length, so that short bursts are not punished.
+BURST_SECONDS = 2.0
+# A person who mistypes is never stopped, a program that guesses is; secrets have 256 bits besides.
+FAILURES_RATE, FAILURES_BURST = 20.0, 40.0
+# The longest capability token with a margin; longer headers are not worth hashing.
+BEARER_CHARS_LIMIT = 8192
+
+SECURITY_HEADERS: tuple[wire.Header, ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+)
+PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
+    (b"access-control-allow-methods", b"GET, POST, DELETE"),
+    (
+        b"access-control-allow-headers",
+        b"authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
+    ),
+    (b"access-control-max-age", b"600"),
+    # Browsers ask this before a public page may call an address of the own machine.
+    (b"access-control-allow-private-network", b"true"),
+)
+EXPOSED_HEADERS = b"mcp-session-id, retry-after, www-authenticate"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the guard lets through."""
+
+    allowed_hosts: Collection[str]
+    allowed_origins: Collection[str]
+    # Requests a second of one credential.
+    rate_limit: float
+    max_body_bytes: int
+    # Monotonic seconds.
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        if self.rate_limit <= 0 or self.max_body_bytes <= 0:
+            raise InvalidInput("rate_limit and max_body_bytes must be more than 0")
+
+
+class Caller:
+    """A credential, and what it turned out to give."""
+
+    __slots__ = ("_gate", "access", "address", "bearer", "digest")
+
+    def __init__(self, gate: Gate, bearer: str, address: str) -> None:
+        self._gate = gate
+        self.bearer = bearer
+        self.address = address
+        # Secrets are not kept as keys of a table.
+        self.digest = hashlib.blake2b(bearer.encode("latin-1"), digest_size=16).digest()
+        self.access: Access | None = None
+
+    def authenticate(self) -> Access:
+        """Look the credential up in the store; to be called in a thread. Raises Unauthorized."""
+        if self.access is None:
+            self.access = self._gate.authenticate(self.bearer)
+        return self.access
+
+
+class Guard:
+    """ASGI middleware around all routes."""
+
+    def __init__(self, app: ASGIApp, *, gate: Gate, threads: Threads, rules: Rules) -> None:
+        self._app = app
+        self._gate = gate
+        self._threads = threads
+        self._rules = rules
+        self._hosts = LOOPBACK_NAMES | {_host_name(host) for host in rules.allowed_hosts}
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in rules.allowed_origins)
+        self._requests = TokenBuckets(rate=rules.rate_limit, burst=rules.rate_limit * BURST_SECONDS, clock=rules.clock)
+        self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=rules.clock)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        else:
+            # 1008: policy violation. No route speaks WebSocket.
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_started = False
+        extra = SECURITY_HEADERS
+
+        async def send_guarded(message: Message) -> None:
+            nonlocal is_started
+            if message["type"] == "http.response.start":
+                is_started = True
+                headers = list(message.get("headers", ()))
+                present = {name.lower() for name, _ in headers}
+                headers += [item for item in extra if item[0] not in present]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        try:
+            self._check_host(scope)
+            origin = self._check_origin(scope)
+            if origin is not None:
+                extra = (*extra, *_cors_headers(origin))
+            if origin is not None and scope["method"] == "OPTIONS":
+                await _send_preflight(send_guarded)
+                return
+            receive = wire.bounded(receive, self._rules.max_body_bytes)
+            if scope["path"] in PUBLIC_PATHS:
+                await self._app(scope, receive, send_guarded)
+            else:
+                await self._pass(scope, receive, send_guarded)
+        except wire.ClientGone:
+            return
+        except MemorandaError as error:
+            if is_started:
+                raise
+            if error.code in ("unavailable", "corrupt"):
+                _log.error("%s: %s", error.code, error.message)
+            await wire.send_error(send_guarded, error)
+        except Exception:
+            if is_started:
+                raise
+            _log.exception("unexpected failure in %s %r", scope["method"], scope["path"])
+            body = wire.error_document("internal", "internal: something went wrong; the server's log has the details")
+            await wire.send_bytes(send_guarded, 500, body)
+
+    def _check_host(self, scope: Scope) -> None:
+        """Against DNS rebinding: a name we do not go by means that a page's own domain was pointed at us."""
+        if "*" in self._hosts:
+            return
+        name = _host_name(wire.header(scope, b"host") or "")
+        if name in self._hosts:
+            return
+        # The address of this very connection cannot be rebound. It matters when listening on all addresses.
+        server = scope.get("server")
+        if server is not None and name == _host_name(str(server[0])) and _is_address(name):
+            return
+        raise ForbiddenScope("this server does not answer to that Host; add its name to allowed_hosts")
+
+    def _check_origin(self, scope: Scope) -> str | None:
+        """The origin if it is another one that was allowed; None for no browser and for our own pages."""
+        origin = wire.header(scope, b"origin")
+        if origin is None:
+            return None
+        if origin.lower() in self._origins:
+            return origin
+        if origin.lower() == f"{scope['scheme']}://{wire.header(scope, b'host') or ''}".lower():
+            return None
+        raise ForbiddenScope("requests from that web origin are not allowed; add it to allowed_origins")
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through to what needs a credential, and remember whether it held."""
+        caller = self._admit(scope)
+        state = scope.setdefault("state", {})
+        state["caller"] = caller
+        try:
+            if not scope["path"].startswith(SELF_AUTHENTICATING_PREFIX):
+                state["access"] = await self._threads.run(caller.authenticate)
+                wire.check_length(scope, self._rules.max_body_bytes)
+            await self._app(scope, receive, send)
+        except Unauthorized:
+            self._requests.forget(caller.digest)
+            self._failures.take(caller.address)
+            raise
+        if caller.access is not None and caller.digest not in self._requests:
+            self._requests.take(caller.digest)
+
+    def _admit(self, scope: Scope) -> Caller:
+        client = scope.get("client")
+        caller = Caller(self._gate, _bearer(scope), client[0] if client else "")
+        # A credential that held before is not made to wait for a neighbour who guesses.
+        if caller.digest in self._requests:
+            wait = self._requests.take(caller.digest)
+        else:
+            wait = self._failures.wait_seconds(caller.address)
+        if wait:
+            raise RateLimited(retry_after_seconds=wait)
+        return caller
+
+
+def _bearer(scope: Scope) -> str:
+    scheme, _, bearer = (wire.header(scope, b"authorization") or "").partition(" ")
+    bearer = bearer.strip()
+    # RFC 9110 11.1: the scheme is case-insensitive.
+    if scheme.lower() != "bearer" or not bearer:
+        raise Unauthorized("send a credential: Authorization: Bearer <API key or capability token>")
+    if len(bearer) > BEARER_CHARS_LIMIT:
+        raise Unauthorized("the credential is longer than any we give out")
+    return bearer
+
+
+def _host_name(host: str) -> str:
+    """A Host value without its port, in lower case; an IPv6 address without its brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    if host.count(":") > 1:
+        return host.lower()
+    return host.partition(":")[0].lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _cors_headers(origin: str) -> tuple[wire.Header, ...]:
+    return (
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-expose-headers", EXPOSED_HEADERS),
+        (b"vary", b"Origin"),
+    )
+
+
+async def _send_preflight(send: Send) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": list(PREFLIGHT_HEADERS)})
+    await send({"type": "http.response.body", "body": b""})

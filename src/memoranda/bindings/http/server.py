@@ -1,0 +1,143 @@
+"""uvicorn, set up for one process on one machine, behind or without a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Literal
+
+import uvicorn
+from starlette.applications import Starlette
+
+from memoranda.errors import StoreUnavailable
+
+# Connections at once, open streams among them: half of the 2048 files that a process may commonly open, or less.
+CONNECTIONS_LIMIT = 1000
+# Longer than the pauses of a thoughtful agent, so that it keeps its connection; idle ones cost only a socket.
+KEEP_ALIVE_SECONDS = 30
+# What is running may finish; together with the streams' end this stays below the 5 s that supervisors grant.
+SHUTDOWN_SECONDS = 3
+# As in protocol.py, for the platforms that have no httptools.
+H11_HEAD_BYTES_LIMIT = 65_536
+BACKLOG = 512
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that says where it listens, ends its streams, and returns when it was told to stop."""
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._listener = listener
+        self._on_ready = on_ready
+
+    @property
+    def base_url(self) -> str:
+        host, port = self._listener.getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        with self._listener:
+            super().run(sockets or [self._listener])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready(self.base_url)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # uvicorn waits for running requests before it tells the application; streams would never end by themselves.
+        app = self.config.app
+        assert isinstance(app, Starlette)
+        app.state.stop_streams()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn raises the signal again at the end, which would end the process before the store is closed.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(signum: int, frame: FrameType | None) -> None:
+            self.handle_exit(signum, frame)
+
+        before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+
+def create_server(
+    app: Starlette,
+    host: str,
+    port: int,
+    *,
+    on_ready: Callable[[str], None],
+    log_level: str = "info",
+    access_log: bool = False,
+) -> Server:
+    """A server bound to its port, not yet running."""
+    config = uvicorn.Config(
+        app,
+        access_log=access_log,
+        # The rim sets up logging; of uvicorn's own chatter only trouble is news.
+        log_config=None,
+        log_level="debug" if log_level == "debug" else "warning",
+        http=_protocol(),
+        ws="none",
+        lifespan="on",
+        # Who is behind a proxy must be told by the proxy's credential, not by headers that anyone can send.
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS_LIMIT,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        h11_max_incomplete_event_size=H11_HEAD_BYTES_LIMIT,
+    )
+    return Server(config, _listen(host, port), on_ready)
+
+
+def serve(
+    app: Starlette,
+    host: str,
+    port: int,
+    *,
+    on_ready: Callable[[str], None],
+    log_level: str = "info",
+    access_log: bool = False,
+) -> None:
+    """Serve until SIGINT or SIGTERM. Port 0 takes a free one; `on_ready` gets the real base URL."""
+    create_server(app, host, port, on_ready=on_ready, log_level=log_level, access_log=access_log).run()
+
+
+def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
+    try:
+        from memoranda.bindings.http.protocol import BoundedHttpProtocol
+    except ImportError:
+        return "h11"
+    return BoundedHttpProtocol
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.set_inheritable(False)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise StoreUnavailable(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+    return listener

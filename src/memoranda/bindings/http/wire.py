@@ -1,0 +1,141 @@
+"""Requests and answers as ASGI messages: bodies, queries, JSON and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable
+from urllib.parse import parse_qsl
+
+from starlette.types import Message, Receive, Scope, Send
+
+from memoranda.encoding.json_text import dump
+from memoranda.errors import InvalidInput, MemorandaError, RateLimited, TooLarge
+
+Header = tuple[bytes, bytes]
+
+# As in the reference: not_found 404, unauthorized 401, forbidden_scope 403, every other UMP code 400.
+STATUS_OF_CODE = {
+    "not_found": 404,
+    "unauthorized": 401,
+    "forbidden_scope": 403,
+    "unavailable": 503,
+    "corrupt": 503,
+    "internal": 500,
+}
+OTHER_ERROR_STATUS = 400
+
+# A body of the largest size over a slow mobile line; a slower sender holds a connection for nothing.
+BODY_SECONDS_LIMIT = 30.0
+# Most requests are smaller; as many as there may be connections fit in memory.
+SMALL_BODY_BYTES = 65_536
+# More than any route knows.
+QUERY_FIELDS_LIMIT = 32
+
+
+class ClientGone(Exception):
+    """The client went away before its request was complete; there is nobody to answer."""
+
+
+async def send_bytes(send: Send, status: int, body: bytes, headers: Iterable[Header] = ()) -> None:
+    """Answer with a JSON text."""
+    start = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})
+
+
+def error_document(code: str, message: str) -> bytes:
+    return dump({"error": {"code": code, "message": message}})
+
+
+async def send_error(send: Send, error: MemorandaError) -> None:
+    """Answer with an error in UMP's form."""
+    headers: list[Header] = []
+    if error.code == "unauthorized":
+        headers.append((b"www-authenticate", b'Bearer realm="memoranda"'))
+    if isinstance(error, RateLimited):
+        headers.append((b"retry-after", str(math.ceil(error.retry_after_seconds)).encode()))
+    status = STATUS_OF_CODE.get(error.code, OTHER_ERROR_STATUS)
+    await send_bytes(send, status, error_document(error.code, f"{error.code}: {error.message}"), headers)
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The only value of a header; None if it is absent. One that is given twice is refused."""
+    found: bytes | None = None
+    for key, value in scope["headers"]:
+        if key == name:
+            if found is not None:
+                # Two programs on the way could each believe another one.
+                raise InvalidInput(f"the header {name.decode()} is given twice")
+            found = value
+    return None if found is None else found.decode("latin-1").strip()
+
+
+def query(scope: Scope) -> dict[str, str]:
+    """The query's fields. One that is given twice is refused."""
+    raw: bytes = scope["query_string"]
+    if not raw:
+        return {}
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_LIMIT
+        )
+    except ValueError:
+        raise InvalidInput("the query is not percent-encoded UTF-8, or has too many fields") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise InvalidInput("a field of the query is given twice")
+    return fields
+
+
+def check_length(scope: Scope, max_bytes: int) -> None:
+    """Refuse a body that says it is too large, before any of it is read."""
+    stated = header(scope, b"content-length")
+    if stated is not None and stated.isdecimal() and int(stated[:20]) > max_bytes:
+        raise TooLarge(f"the body is over the limit of {max_bytes} bytes")
+
+
+def bounded(receive: Receive, max_bytes: int) -> Receive:
+    """Stop receiving where the limit is passed, whatever length was stated."""
+    total = 0
+
+    async def receive_within_limit() -> Message:
+        nonlocal total
+        message = await receive()
+        if message["type"] == "http.request":
+            total += len(message.get("body", b""))
+            if total > max_bytes:
+                raise TooLarge(f"the body is over the limit of {max_bytes} bytes")
+        return message
+
+    return receive_within_limit
+
+
+def is_small(scope: Scope) -> bool:
+    """Whether the body says that it is small."""
+    stated = header(scope, b"content-length")
+    return stated is not None and stated.isdecimal() and int(stated[:20]) <= SMALL_BODY_BYTES
+
+
+def check_media_type(scope: Scope) -> None:
+    media_type = header(scope, b"content-type")
+    if media_type is not None and media_type.partition(";")[0].strip().lower() != "application/json":
+        # A web page can send other types to us without asking first (CORS "simple" requests).
+        raise InvalidInput("content-type must be application/json")
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The whole body of a request."""
+    parts: list[bytes] = []
+    is_more = True
+    try:
+        async with asyncio.timeout(BODY_SECONDS_LIMIT):
+            while is_more:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise ClientGone
+                parts.append(message.get("body", b""))
+                is_more = message.get("more_body", False)
+    except TimeoutError:
+        raise InvalidInput(f"the body took longer than {BODY_SECONDS_LIMIT:.0f} s") from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)

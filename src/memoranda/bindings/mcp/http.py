@@ -1,0 +1,130 @@
+"""MCP over streamable HTTP, as a route of the HTTP application, at `/mcp`.
+
+The application authenticates every request, checks Host and Origin, and puts the caller's `Access` into
+`scope["state"]["access"]`. Sessions (protocol versions up to 2025-11-25) are stateful, because notifications need
+a stream; a session answers only to the credential that opened it. Since 2026-07-28 there are no sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from anyio import CancelScope
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import Message, Receive, Scope, Send
+
+from memoranda.bindings.mcp.server import create_server
+from memoranda.bindings.mcp.subscriptions import RequestContext
+from memoranda.errors import Unauthorized
+from memoranda.service.access import Access
+from memoranda.service.service import Service
+
+PATH: Final = "/mcp"
+# Each session holds a task and reads the feed when something changes.
+SESSIONS_LIMIT: Final = 512
+# An agent left open over lunch keeps its session; one that went away without a word does not hold it for long.
+IDLE_SECONDS: Final = 30 * 60
+MAX_BODY_BYTES: Final = 2_097_152
+
+
+class McpEndpoint:
+    """The ASGI application at `/mcp`. Enter `running` in the lifespan of the application it is mounted in."""
+
+    def __init__(self, service: Service, *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+        self._service = service
+        # The streams on which sessions wait for notifications.
+        self._standing: set[CancelScope] = set()
+        self._server = create_server(service, _access_of, renewed=self._renewed)
+        self._manager = StreamableHTTPSessionManager(
+            app=self._server,
+            # None: Host and Origin are the outer application's business.
+            security_settings=None,
+            session_idle_timeout=IDLE_SECONDS,
+            max_request_body_size=max_body_bytes,
+            max_sessions=SESSIONS_LIMIT,
+        )
+
+    @property
+    def routes(self) -> Sequence[BaseRoute]:
+        return [Route(PATH, endpoint=self)]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Once in the life of this object."""
+        async with self._manager.run():
+            yield
+
+    def stop_streams(self) -> None:
+        """End what would never end by itself. Call it, on the event loop, before waiting for running requests."""
+        self._server.subscriptions.close()
+        for leaving in tuple(self._standing):
+            leaving.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        access = scope.get("state", {}).get("access")
+        if not isinstance(access, Access):
+            error = Unauthorized()
+            body = {"error": {"code": error.code, "message": f"{error.code}: {error.message}"}}
+            await JSONResponse(body, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+            return
+        # The SDK compares this user with the one that opened the session.
+        token = AccessToken(token="", client_id=_principal(access), scopes=[])
+        await self._serve({**scope, "user": AuthenticatedUser(token)}, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_open = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal is_open
+            is_open = message.get("more_body", message["type"] == "http.response.start")
+            await send(message)
+
+        with CancelScope() as leaving:
+            if scope["method"] == "GET":
+                self._standing.add(leaving)
+            try:
+                await self._manager.handle_request(scope, receive, send_noting)
+            finally:
+                self._standing.discard(leaving)
+        if is_open:
+            # A session's stream that the server ends is broken off by the SDK; this ends it properly.
+            await send({"type": "http.response.body", "body": b""})
+
+    def _renewed(self, ctx: RequestContext) -> Access:
+        """The access again, if the credential of the request that subscribed still holds. Raises Unauthorized."""
+        access = _access_of(ctx)
+        request = ctx.request
+        assert isinstance(request, Request)
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        # Without a bearer the outer application knew the caller by other means, and vouches for it.
+        return self._service.gate.authenticate(bearer.strip()) if scheme.lower() == "bearer" else access
+
+
+def _access_of(ctx: RequestContext) -> Access:
+    request = ctx.request
+    assert isinstance(request, Request)
+    access = request.state.access
+    assert isinstance(access, Access)
+    return access
+
+
+def _principal(access: Access) -> str:
+    """Everything a credential stands for: a token's own name is chosen by its issuer, and may be someone else's."""
+    return repr(
+        (
+            access.credential,
+            access.actor,
+            access.tenant,
+            access.default_tenant,
+            sorted(access.verbs),
+            sorted(access.limits.items()),
+            access.is_peer,
+        )
+    )

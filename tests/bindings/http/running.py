@@ -1,0 +1,104 @@
+"""A real server on a free port of loopback, in a thread, over a real store; and what tests ask of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from memoranda.app import open_service
+from memoranda.bindings.http.app import create_app
+from memoranda.bindings.http.server import create_server
+from memoranda.service.service import Service
+from memoranda.settings import load_settings
+
+DEADLINE_SECONDS = 10.0
+ALL = ("read", "write", "derive", "export")
+OWNER = "did:key:zTestOwner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A server and what is needed to talk to it."""
+
+    url: str
+    service: Service
+    # An operator's token that reaches everything.
+    token: str
+
+    def key(self, tenant: str = OWNER, *scopes: str) -> str:
+        return self.service.gate.add_key("test", tenant=tenant, scopes=scopes or ALL)
+
+    def client(self, credential: str | None = None, **options: Any) -> httpx.Client:
+        """A keep-alive client; with the operator's token unless another credential is given ("" for none)."""
+        credential = self.token if credential is None else credential
+        headers = {"Authorization": f"Bearer {credential}"} if credential else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=DEADLINE_SECONDS, **options)
+
+
+@contextmanager
+def running(
+    home: Path, *, extra: Callable[[Service], dict[str, Any]] | None = None, **options: Any
+) -> Iterator[Running]:
+    """Start a server, and stop it in the end; that it stops in time is part of every test."""
+    service = open_service(load_settings({}, home=home))
+    app = create_app(service, **options, **(extra(service) if extra else {}))
+    ready = threading.Event()
+    server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        assert ready.wait(DEADLINE_SECONDS)
+        token = service.gate.mint_token(verbs=ALL, scope={}, ttl_ms=3600_000)
+        yield Running(url=server.base_url, service=service, token=token)
+    finally:
+        server.should_exit = True
+        thread.join(DEADLINE_SECONDS)
+        assert not thread.is_alive(), "the server did not stop"
+        service.close()
+
+
+def draft(text: str = "run the gate before handoff", *, owner: str = OWNER, **scope: str) -> dict[str, Any]:
+    return {
+        "kind": "procedural",
+        "body": {"text": text},
+        "scope": {"owner": owner, "project": "p", "visibility": "private", **scope},
+        "provenance": {"actor": owner, "actor_kind": "user", "method": "user_correction"},
+    }
+
+
+def remember(client: httpx.Client, text: str = "run the gate before handoff", **scope: str) -> str:
+    answer = client.post("/ump/remember", json=draft(text, **scope))
+    assert answer.status_code == 200, answer.text
+    name: str = answer.json()["id"]
+    return name
+
+
+def path_of(name: str) -> str:
+    """The path of a memory, its id percent-encoded as JavaScript's encodeURIComponent does."""
+    return "/ump/memory/" + name.replace(":", "%3A")
+
+
+def error_of(answer: httpx.Response) -> tuple[int, str]:
+    """Status and code of an error, whose form is checked on the way."""
+    body = answer.json()
+    assert set(body) == {"error"}, body
+    assert set(body["error"]) == {"code", "message"}
+    code, message = body["error"]["code"], body["error"]["message"]
+    assert message == "no route" or message.startswith(f"{code}: ")
+    assert answer.headers["content-type"] == "application/json"
+    return answer.status_code, code
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.01)

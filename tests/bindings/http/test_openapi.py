@@ -1,0 +1,102 @@
+"""The OpenAPI document: it lists exactly the routes, and what it says is so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+from tests.bindings.http.running import Running, draft
+
+from memoranda.app import open_service
+from memoranda.bindings.http.app import create_app
+from memoranda.bindings.http.openapi import EXAMPLE_ID, EXAMPLE_OWNER, OPERATIONS, document
+from memoranda.settings import load_settings
+
+DOCUMENT = document(server_version="0")
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "http.md"
+
+
+def check(value: object, schema: str) -> None:
+    whole = {"$ref": f"#/components/schemas/{schema}", "components": DOCUMENT["components"]}
+    jsonschema_rs.validate(whole, value)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Starlette]:
+    service = open_service(load_settings({}, home=tmp_path / "home"))
+    yield create_app(service)
+    service.close()
+
+
+@pytest.mark.requirement("UMP-4.2-routes")
+def test_the_document_lists_exactly_the_routes(app: Starlette) -> None:
+    routes = {
+        (method.lower(), route.path)
+        for route in app.routes
+        if isinstance(route, Route)
+        for method in (route.methods or set()) - {"HEAD"}
+    }
+    described = {(method, path) for path, item in DOCUMENT["paths"].items() for method in item}
+    assert described == routes
+
+
+def test_the_reference_page_names_every_route() -> None:
+    text = REFERENCE.read_text("utf-8")
+    missing = [
+        f"{each.method.upper()} {each.path}"
+        for each in OPERATIONS
+        if f"`{each.method.upper()} {each.path}`" not in text
+    ]
+    assert missing == []
+
+
+def test_the_document_is_what_the_server_gives(client: httpx.Client) -> None:
+    given = client.get("/openapi.json").json()
+    assert given["paths"] == DOCUMENT["paths"]
+    assert given["openapi"] == "3.1.0"
+
+
+def test_every_schema_is_one() -> None:
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        assert jsonschema_rs.meta.is_valid(schema), name
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation.name))
+def test_the_example_runs_and_its_answer_is_as_described(server: Running, operation: Any) -> None:
+    with server.client() as client:
+        seed(client)
+        if operation.asks is not None:
+            check(operation.example, operation.asks)
+        path = operation.path.replace("{id}", EXAMPLE_ID.replace(":", "%3A"))
+        params = {
+            each["name"]: each["example"]
+            for each in operation.parameters
+            if each["in"] == "query" and "example" in each
+        }
+        body = {"json": operation.example} if operation.asks else {}
+        with client.stream(operation.method, path, params=params, **body) as answer:
+            assert answer.status_code == 200
+            if operation.answer:
+                answer.read()
+                check(answer.json(), operation.answer)
+            else:
+                assert answer.headers["content-type"] == "text/event-stream"
+
+
+def seed(client: httpx.Client) -> None:
+    """The memory that the examples speak of; there already after the first time."""
+    record = {**draft("run pnpm gate before handoff", owner=EXAMPLE_OWNER), "id": EXAMPLE_ID}
+    client.post("/ump/remember", json=record)
+
+
+@pytest.mark.requirement("UMP-3-error-envelope")
+def test_errors_are_as_described(client: httpx.Client) -> None:
+    for answer in (client.get("/nothing"), client.post("/ump/recall"), client.get("/healthz", headers={"host": "x"})):
+        check(answer.json(), "Error")
+        assert str(answer.status_code) in DOCUMENT["components"]["responses"]

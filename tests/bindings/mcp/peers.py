@@ -1,0 +1,161 @@
+"""Real peers: a store, an HTTP server in a thread, server processes, and the official client for both."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp.client.client import Client, ConnectMode
+from mcp.client.session import IncomingMessage
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memoranda.app import open_service
+from memoranda.bindings.mcp.http import McpEndpoint
+from memoranda.errors import MemorandaError
+from memoranda.service.access import ALL_VERBS
+from memoranda.service.service import Service
+from memoranda.settings import load_settings
+
+DEADLINE_SECONDS = 20.0
+STDIO_SERVER = Path(__file__).with_name("stdio_server.py")
+
+
+class Authenticator:
+    """What the HTTP application does before `/mcp` is reached, in its smallest form."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = dict(scope["headers"])
+            bearer = headers.get(b"authorization", b"").decode("latin-1").removeprefix("Bearer ")
+            try:
+                scope.setdefault("state", {})["access"] = self._service.gate.authenticate(bearer)
+            except MemorandaError as error:
+                await JSONResponse({"error": {"code": error.code}}, 401)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class StoppingServer(uvicorn.Server):
+    """Ends standing streams before it waits for running requests, as the HTTP application's server does."""
+
+    def __init__(self, config: uvicorn.Config, endpoint: McpEndpoint) -> None:
+        super().__init__(config)
+        self._endpoint = endpoint
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._endpoint.stop_streams()
+        await super().shutdown(sockets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpPeer:
+    """A running server and its store."""
+
+    service: Service
+    url: str
+    server: uvicorn.Server
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+
+    def key(self, tenant: str, *scopes: str) -> str:
+        return self.service.gate.add_key("test", tenant=tenant, scopes=scopes or tuple(sorted(ALL_VERBS)))
+
+
+def store(home: Path) -> Service:
+    return open_service(load_settings(environ={}, home=home))
+
+
+@contextmanager
+def http_peer(home: Path) -> Iterator[HttpPeer]:
+    service = store(home)
+    endpoint = McpEndpoint(service)
+    app = Starlette(routes=list(endpoint.routes), lifespan=lambda _app: endpoint.running())
+    config = uvicorn.Config(
+        Authenticator(app, service), ws="none", log_level="warning", timeout_graceful_shutdown=5, log_config=None
+    )
+    server = StoppingServer(config, endpoint)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            wait_until(lambda: server.started)
+            yield HttpPeer(service=service, url=f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", server=server)
+        finally:
+            server.should_exit = True
+            thread.join(DEADLINE_SECONDS)
+            service.close()
+    assert not thread.is_alive()
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.005)
+
+
+@dataclass
+class Inbox:
+    """The notifications a client received, and a way to wait for one."""
+
+    methods: list[tuple[str, str]] = field(default_factory=list)
+    arrived: anyio.Event = field(default_factory=anyio.Event)
+
+    async def __call__(self, message: IncomingMessage) -> None:
+        method = getattr(message, "method", "")
+        self.methods.append((method, getattr(getattr(message, "params", None), "uri", "")))
+        self.arrived.set()
+        self.arrived = anyio.Event()
+
+    async def until(self, method: str, uri: str = "") -> None:
+        while (method, uri) not in self.methods:
+            await self.arrived.wait()
+
+
+@asynccontextmanager
+async def http_client(
+    url: str, bearer: str, mode: ConnectMode = "auto", inbox: Inbox | None = None
+) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {bearer}"}
+    async with create_mcp_http_client(headers=headers) as http:
+        transport = streamable_http_client(url, http_client=http)
+        async with Client(transport, mode=mode, message_handler=inbox, read_timeout_seconds=DEADLINE_SECONDS) as client:
+            yield client
+
+
+@asynccontextmanager
+async def stdio_peer(home: Path, mode: ConnectMode = "auto", inbox: Inbox | None = None) -> AsyncIterator[Client]:
+    parameters = StdioServerParameters(command=sys.executable, args=[str(STDIO_SERVER), str(home)])
+    with (home.parent / "stderr.txt").open("a") as log:
+        transport = stdio_client(parameters, errlog=log)
+        async with Client(transport, mode=mode, message_handler=inbox, read_timeout_seconds=DEADLINE_SECONDS) as client:
+            yield client
+
+
+def run(scenario: Callable[[], Any]) -> None:
+    """Run an asynchronous scenario, within the deadline."""
+
+    async def bounded() -> None:
+        with anyio.fail_after(DEADLINE_SECONDS):
+            await scenario()
+
+    anyio.run(bounded)

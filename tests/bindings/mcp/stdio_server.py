@@ -1,0 +1,14 @@
+"""Serves a data directory over standard input and output: what `memoranda mcp` does, without the command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from memoranda.app import open_service
+from memoranda.bindings.mcp.stdio import run_stdio
+from memoranda.settings import load_settings
+
+if __name__ == "__main__":
+    opened = open_service(load_settings(environ={}, home=Path(sys.argv[1])))
+    run_stdio(opened, opened.gate.local(actor_kind="agent"))

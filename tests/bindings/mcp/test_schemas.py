@@ -1,0 +1,72 @@
+"""The schemas the tools are listed with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from memoranda.bindings.mcp.tools import OPERATIONS, Operation, failure
+from memoranda.errors import NotFound
+
+EACH = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
+
+
+def output_of(operation: Operation) -> dict[str, Any]:
+    schema = operation.tool.output_schema
+    assert schema is not None
+    return schema
+
+
+def properties_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, inner in schema.get("properties", {}).items():
+        yield f"{path}{name}", inner
+        yield from properties_of(inner, f"{path}{name}.")
+
+
+@pytest.mark.requirement("UMP-4.1-tools")
+def test_there_are_exactly_the_seven_reserved_tools() -> None:
+    names = ("capabilities", "recall", "remember", "get", "revise", "forget", "feedback")
+    assert list(OPERATIONS) == [f"ump.{name}" for name in names]
+
+
+@EACH
+@pytest.mark.requirement("UMP-4.1-tools")
+def test_schemas_are_draft_2020_12_objects_at_their_root(operation: Operation) -> None:
+    for schema in (operation.tool.input_schema, output_of(operation)):
+        assert jsonschema_rs.meta.is_valid(schema)
+        assert (schema["$schema"], schema["type"]) == ("https://json-schema.org/draft/2020-12/schema", "object")
+
+
+@EACH
+def test_no_input_schema_has_an_alternative_at_its_root(operation: Operation) -> None:
+    # Model providers refuse tools whose schema begins with one of these.
+    assert not {"anyOf", "oneOf", "allOf"} & set(operation.tool.input_schema)
+
+
+@EACH
+def test_every_argument_is_described_or_limited_for_the_model(operation: Operation) -> None:
+    tool = operation.tool
+    assert tool.title
+    assert tool.description
+    assert tool.annotations is not None
+    for path, schema in properties_of(tool.input_schema):
+        assert "description" in schema or "default" in schema or "type" in schema, path
+
+
+@EACH
+def test_an_error_is_valid_against_every_output_schema(operation: Operation) -> None:
+    validator = jsonschema_rs.Draft202012Validator(output_of(operation))
+    assert validator.is_valid(failure(NotFound()).structured_content)
+    assert not validator.is_valid({})
+    assert not validator.is_valid({"error": {"message": "a code is missing"}})
+
+
+def test_only_forget_is_said_to_destroy_and_only_reading_to_be_read_only() -> None:
+    hints = {name: operation.tool.annotations for name, operation in OPERATIONS.items()}
+    destructive = {name for name, hint in hints.items() if hint and hint.destructive_hint}
+    read_only = {name for name, hint in hints.items() if hint and hint.read_only_hint}
+    assert destructive == {"ump.forget"}
+    assert read_only == {"ump.capabilities", "ump.recall", "ump.get"}

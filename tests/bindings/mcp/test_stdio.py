@@ -1,0 +1,113 @@
+"""A server process as an agent starts it: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.bindings.mcp.peers import DEADLINE_SECONDS, STDIO_SERVER
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+DRAFT = {"kind": "semantic", "body": {"text": "kept"}}
+
+
+@contextmanager
+def process(home: Path) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", str(STDIO_SERVER), str(home)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def say(server: subprocess.Popen[str], message: dict[str, Any] | str) -> None:
+    assert server.stdin is not None
+    server.stdin.write((message if isinstance(message, str) else json.dumps(message)) + "\n")
+    server.stdin.flush()
+
+
+def ask(server: subprocess.Popen[str], message: dict[str, Any]) -> dict[str, Any]:
+    say(server, message)
+    assert server.stdout is not None
+    while True:
+        line = server.stdout.readline()
+        assert line, server.stderr.read() if server.stderr else ""
+        answer = json.loads(line)
+        if answer.get("id") == message["id"]:
+            return dict(answer)
+
+
+def call(number: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+def handshake(server: subprocess.Popen[str]) -> None:
+    assert ask(server, HELLO)["result"]["protocolVersion"] == "2025-06-18"
+    say(server, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+
+@pytest.mark.parametrize("ending", ["end of input", "SIGTERM", "SIGINT"])
+def test_it_ends_cleanly_and_leaves_a_closed_store(tmp_path: Path, ending: str) -> None:
+    home = tmp_path / "home"
+    with process(home) as server:
+        handshake(server)
+        remembered = ask(server, call(2, "ump.remember", DRAFT))
+        assert remembered["result"]["structuredContent"]["result"] == "created"
+        assert server.stdin is not None
+        if ending == "end of input":
+            server.stdin.close()
+        else:
+            server.send_signal(getattr(signal, ending))
+        assert server.wait(DEADLINE_SECONDS) == 0
+        assert server.stderr is not None
+        assert server.stderr.read() == ""
+    # The last connection that closes a SQLite database takes its write-ahead log away.
+    assert not (home / "memoranda.db-wal").exists()
+    assert (home / "memoranda.db").exists()
+
+
+def test_garbage_on_standard_input_is_answered_or_passed_over(tmp_path: Path) -> None:
+    with process(tmp_path / "home") as server:
+        handshake(server)
+        for garbage in ("", "{", "null", "[]", "\x00", "[" * 10_000, '{"jsonrpc":"2.0","id":3,"method":7}'):
+            say(server, garbage)
+        deep: Any = "x"
+        for _ in range(100):
+            deep = {"a": deep}
+        refused = ask(server, call(4, "ump.remember", {**DRAFT, "body": {"text": "x", "structured": deep}}))
+        assert refused["result"]["structuredContent"]["error"]["code"] == "invalid_record"
+        unknown = ask(server, {"jsonrpc": "2.0", "id": 5, "method": "memories/steal"})
+        assert unknown["error"]["code"] == -32601
+        assert ask(server, call(6, "ump.remember", DRAFT))["result"]["isError"] is False
+
+
+def test_two_processes_share_one_memory(tmp_path: Path) -> None:
+    with process(tmp_path / "home") as one, process(tmp_path / "home") as two:
+        handshake(one)
+        handshake(two)
+        ask(one, call(2, "ump.remember", DRAFT))
+        found = ask(two, call(2, "ump.recall", {"query": "kept"}))["result"]["structuredContent"]["results"]
+        assert [hit["record"]["body"]["text"] for hit in found] == ["kept"]
+
+
+def test_the_sdk_is_loaded_only_by_who_serves_mcp() -> None:
+    script = "import memoranda.app, memoranda.cli, sys; sys.exit('mcp' in sys.modules or 'mcp_types' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,289 @@
+"""One scenario, six ways in: library, HTTP, MCP over stdio, MCP over HTTP, command line, files.
+
+The first five give the same answers. All six leave the same memories behind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+from memoranda import Memoranda
+from memoranda.errors import MemorandaError
+from memoranda.standards.ump import requests
+from memoranda.standards.ump.markdown import parse
+from memoranda.standards.ump.signature import verify
+
+OWNER = "did:example:ada"
+MEMORANDA = [sys.executable, "-m", "memoranda"]
+DEADLINE_SECONDS = 60
+
+# An operation of UMP and its request in; its answer, or its error, out.
+Call = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+def draft(text: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "kind": "procedural",
+        "body": {"text": text},
+        "scope": {"owner": OWNER, "project": "shop", "visibility": "private"},
+        "provenance": {"actor": OWNER, "actor_kind": "user", "method": "said"},
+        "lifecycle": {"salience": 0.8},
+        "relations": [{"type": "about", "target": "entity:pnpm"}],
+        **fields,
+    }
+
+
+async def scenario(call: Call, home: Path) -> list[Any]:
+    """What was answered, and after each change what the store then held."""
+    said: list[Any] = []
+
+    async def ask(operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = await call(operation, body)
+        said.append((operation, plain(answer)))
+        return answer
+
+    here = {"project": "shop"}
+    first = (await ask("remember", draft("use pnpm, never npm")))["id"]
+    said.append(held(home))
+    await ask("remember", draft("Use PNPM, never npm"))
+    said.append(held(home))
+    await ask("recall", {"query": "which package manager, pnpm?", "scope": here})
+    await ask("get", {"id": first})
+    second = (await ask("revise", {"id": first, "patch": {"body": {"text": "use bun"}}}))["id"]
+    said.append(held(home))
+    await ask("get", {"id": first})
+    await ask("recall", {"query": "pnpm or bun", "scope": here, "limit": 3})
+    await ask("revise", {"id": first, "patch": {"body": {"text": "use yarn"}}})
+    await ask("feedback", {"id": second, "outcome": "followed"})
+    await ask("forget", {"id": second, "reason": "over"})
+    said.append(held(home))
+    await ask("recall", {"query": "bun", "scope": here})
+    await ask("get", {"id": "urn:ump:zzzz"})
+    await ask("feedback", {"id": second, "outcome": "applauded"})
+    await ask("remember", draft("x", kind="vague"))
+    await ask("recall", {"query": "  "})
+    return said
+
+
+def held(home: Path) -> list[Any]:
+    """The memories themselves, read beside whoever serves them."""
+    with Memoranda.open(home, owner=OWNER) as m:
+        records = [entry["record"] for entry in m.history(next(iter(all_ids(m))))]
+        return [plain(record) for record in records]
+
+
+def all_ids(m: Memoranda) -> list[str]:
+    context = m.service._context
+    with context.engine.read(OWNER) as snapshot:
+        return [version.document.name for version in snapshot.page(0, 10)]
+
+
+def plain(value: Any, names: dict[str, str] | None = None) -> Any:
+    """The same for every run: ids by their order, instants, signatures and who said it taken out."""
+    names = {} if names is None else names
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if k not in ("integrity", "provenance", "message", "recency", "score")}
+        shown = {key: plain(item, names) for key, item in sorted(kept.items())}
+        return {**shown, "verified": verify(value)} if "integrity" in value else shown
+    if isinstance(value, list | tuple):
+        return [plain(item, names) for item in value]
+    if isinstance(value, str) and value.startswith("urn:ump:"):
+        return names.setdefault(value, f"id {len(names) + 1}")
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", value):
+        return "an instant"
+    return value
+
+
+# --- the six ways ----------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def by_library(home: Path) -> AsyncIterator[Call]:
+    with Memoranda.open(home, owner=OWNER) as m:
+        service, access = m.service, m.access
+
+        def feedback(body: dict[str, Any]) -> dict[str, Any]:
+            service.feedback(access, requests.FeedbackRequest.parse(body))
+            return {"ok": True}
+
+        verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "remember": lambda b: vars_of(service.remember(access, b)),
+            "recall": lambda b: {
+                "results": [r.document() for r in service.recall(access, requests.RecallRequest.parse(b))]
+            },
+            "get": lambda b: {"record": m.get(b["id"])},
+            "revise": lambda b: vars_of(service.revise(access, requests.ReviseRequest.parse(b))),
+            "forget": lambda b: {"result": service.forget(access, requests.ForgetRequest.parse(b))},
+            "feedback": feedback,
+        }
+
+        async def call(operation: str, body: dict[str, Any]) -> dict[str, Any]:
+            try:
+                return verbs[operation](body)
+            except MemorandaError as error:
+                return {"error": {"code": error.code, "message": error.message}}
+
+        yield call
+
+
+def vars_of(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+@asynccontextmanager
+async def served(home: Path) -> AsyncIterator[tuple[str, str]]:
+    """`memoranda serve` in a process of its own: its address, and a key for the owner."""
+    command = [*MEMORANDA, "--data", str(home), "--owner", OWNER, "--json", "serve", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        announced = json.loads(process.stdout.readline())
+        yield announced["url"], Path(announced["credential"]).read_text().strip()
+    finally:
+        process.terminate()
+        assert process.wait(DEADLINE_SECONDS) == 0
+        process.stdout.close()
+
+
+@asynccontextmanager
+async def by_http(home: Path) -> AsyncIterator[Call]:
+    async with served(home) as (url, bearer):
+        headers = {"Authorization": f"Bearer {bearer}"}
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=DEADLINE_SECONDS) as client:
+
+            async def call(operation: str, body: dict[str, Any]) -> dict[str, Any]:
+                if operation == "get":
+                    answer = await client.get(f"/ump/memory/{body['id']}")
+                else:
+                    answer = await client.post(f"/ump/{operation}", json=body)
+                document: dict[str, Any] = answer.json()
+                return document
+
+            yield call
+
+
+@asynccontextmanager
+async def by_mcp_http(home: Path) -> AsyncIterator[Call]:
+    async with served(home) as (url, bearer):
+        headers = {"Authorization": f"Bearer {bearer}"}
+        async with create_mcp_http_client(headers=headers) as http:
+            transport = streamable_http_client(f"{url}/mcp", http_client=http)
+            async with Client(transport, read_timeout_seconds=DEADLINE_SECONDS) as client:
+                yield tool_calls(client)
+
+
+@asynccontextmanager
+async def by_mcp_stdio(home: Path) -> AsyncIterator[Call]:
+    arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
+    transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments))
+    async with Client(transport, read_timeout_seconds=DEADLINE_SECONDS) as client:
+        yield tool_calls(client)
+
+
+def tool_calls(client: Client) -> Call:
+    async def call(operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = (await client.call_tool(f"ump.{operation}", body)).structured_content
+        assert isinstance(answer, dict)
+        return answer
+
+    return call
+
+
+@asynccontextmanager
+async def by_command_line(home: Path) -> AsyncIterator[Call]:
+    def words_of(operation: str, body: dict[str, Any]) -> list[str]:
+        if operation == "remember":
+            scope, relations = body["scope"], body["relations"]
+            options = ["--kind", body["kind"], "--project", scope["project"], "--visibility", scope["visibility"]]
+            options += ["--salience", str(body["lifecycle"]["salience"]), "--about", relations[0]["target"]]
+            return [body["body"]["text"], *options]
+        if operation == "recall":
+            project = body.get("scope", {}).get("project")
+            limit = ["--limit", str(body["limit"])] if "limit" in body else []
+            return [body["query"], *(["--project", project] if project else []), *limit]
+        if operation == "revise":
+            return [body["id"], body["patch"]["body"]["text"]]
+        if operation == "forget":
+            return [body["id"], "--reason", body["reason"]]
+        return [body["id"], *([body["outcome"]] if operation == "feedback" else [])]
+
+    async def call(operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        command = [*MEMORANDA, "--data", str(home), "--owner", OWNER, "--json", operation, *words_of(operation, body)]
+        done = subprocess.run(command, capture_output=True, timeout=DEADLINE_SECONDS, check=False)
+        answer: dict[str, Any] = json.loads(done.stdout)
+        assert (done.returncode == 0) == ("error" not in answer)
+        # What is not among an option's choices is refused by the parser of the command line, as wrong usage.
+        return {"error": {"code": "invalid_record"}} if done.returncode == 2 else answer
+
+    yield call
+
+
+WAYS = {
+    "HTTP": by_http,
+    "MCP over stdio": by_mcp_stdio,
+    "MCP over HTTP": by_mcp_http,
+    "command line": by_command_line,
+}
+
+
+async def transcript(way: Callable[[Path], Any], home: Path) -> list[Any]:
+    async with way(home) as call:
+        return await scenario(call, home)
+
+
+@pytest.mark.requirement("UMP-7-one-behaviour")
+def test_one_scenario_gives_one_answer_over_every_binding(tmp_path: Path) -> None:
+    expected = anyio.run(transcript, by_library, tmp_path / "library")
+    assert [step[1].get("error", {}).get("code") for step in expected if isinstance(step, tuple)] == [
+        *[None] * 7,
+        "invalid_record",
+        *[None] * 3,
+        "not_found",
+        *["invalid_record"] * 3,
+    ]
+    for name, way in WAYS.items():
+        assert anyio.run(transcript, way, tmp_path / name) == expected, name
+
+
+@pytest.mark.requirement("UMP-7-one-behaviour")
+def test_files_leave_the_same_memories_behind(tmp_path: Path) -> None:
+    expected = anyio.run(transcript, by_library, tmp_path / "library")
+    remembered, _, revised, forgotten = [step for step in expected if isinstance(step, list)]
+    home, folder = tmp_path / "home", tmp_path / "notes"
+    folder.mkdir()
+    note = folder / "pnpm.ump.md"
+
+    def sync() -> list[Any]:
+        command = [*MEMORANDA, "--data", str(home), "--owner", OWNER, "--json", "sync", str(folder)]
+        subprocess.run(command, capture_output=True, timeout=DEADLINE_SECONDS, check=True)
+        return held(home)
+
+    front_matter = {key: value for key, value in draft("").items() if key != "body"}
+    note.write_text(f"---\n{json.dumps(front_matter)}\n---\n\nuse pnpm, never npm\n", encoding="utf-8")
+    assert sync() == remembered
+    written = parse(note.read_text(encoding="utf-8"))
+    assert verify(written)
+    note.write_text(note.read_text(encoding="utf-8").replace("use pnpm, never npm", "use bun"), encoding="utf-8")
+    assert sync() == without_merge(revised)
+    note.unlink()
+    assert sync() == without_merge(forgotten)
+
+
+def without_merge(history: list[Any]) -> list[Any]:
+    """The history without the second telling, which a folder of one file does not have."""
+    return [dict(record, lifecycle={**record["lifecycle"], "confidence": 0.6}) for record in history[1:]]
