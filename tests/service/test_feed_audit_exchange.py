@@ -11,7 +11,7 @@ import pytest
 from memoranda.errors import ForbiddenScope, InvalidInput
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.audit import verify_chain
-from tests.service.world import OPERATOR, World
+from tests.service.world import OPERATOR, PEER, World
 
 
 @pytest.mark.requirement("UMP-3.8-subscribe")
@@ -162,6 +162,44 @@ def test_what_is_exported_can_be_imported_elsewhere_unchanged(world: World) -> N
         assert (again.created, again.merged) == (0, 3)
     finally:
         other.service.close()
+
+
+def test_a_later_export_brings_another_store_up_to_date(world: World) -> None:
+    first = world.remember("lives in Rome")
+    other = World()
+    try:
+        other.service.import_records(other.owner, list(world.service.export(world.owner)))
+        world.advance(10)
+        world.remember("Lives in Rome")
+        world.advance(10)
+        second = world.revise(first, body={"text": "lives in Oslo"})
+        exported = list(world.service.export(world.owner))
+        other.advance(30)
+        report = other.service.import_records(other.owner, exported)
+        assert (report.created, report.merged, report.refused) == (1, 1, 0)
+        assert other.texts("lives") == ["lives in Oslo"]
+        assert list(other.service.export(other.owner)) == exported
+        assert other.get(first)["superseded_by"] == [second]
+    finally:
+        other.service.close()
+
+
+def test_an_older_edition_does_not_reopen_what_was_closed(world: World) -> None:
+    first = world.remember("lives in Rome")
+    before = list(world.service.export(world.owner))
+    world.advance(10)
+    world.forget(first)
+    report = world.service.import_records(world.owner, before)
+    assert (report.created, report.merged) == (0, 1)
+    assert world.texts("Rome") == []
+
+
+def test_nobody_else_can_change_a_record_by_signing_it_anew(world: World) -> None:
+    name = world.remember("lives in Rome")
+    forged = {**world.get(name), "lifecycle": {"status": "tombstoned"}}
+    report = world.service.import_records(world.owner, [signature.sign(forged, PEER)])
+    assert [refusal.code for refusal in report.refusals] == ["invalid_record"]
+    assert world.texts("Rome") == ["lives in Rome"]
 
 
 def test_export_can_leave_history_and_other_projects_out(world: World) -> None:

@@ -1,0 +1,88 @@
+"""The command line: every command is one call of the library, and this is the rim around all of them.
+
+Exit codes: 0 done, 1 refused, not found or not verified, 2 wrong usage, 130 interrupted, 141 nobody read on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from memoranda import __version__
+from memoranda.errors import MemorandaError
+
+DONE, REFUSED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    tokens = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(tokens)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered has no reader; without this, Python would complain once more on exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except MemorandaError as error:
+        return _refuse(tokens, error.code, error.message, REFUSED)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _refuse(tokens, "unavailable", f"{where}{error.strerror or error}", REFUSED)
+    # One of the three rims: a person must never see a traceback.
+    except Exception as error:  # noqa: BLE001
+        return _fail(tokens, error)
+    return code
+
+
+def _run(tokens: list[str]) -> int:
+    # These two are asked most often, and by scripts: answered before anything heavy is loaded.
+    if tokens == ["--version"]:
+        print(__version__)
+        return DONE
+    if tokens in ([], ["--help"], ["-h"]):
+        from memoranda.cli.catalogue import overview
+
+        print(overview(), end="")
+        return DONE
+    for stream in (sys.stdout, sys.stderr):
+        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            # A terminal that cannot show a character must not end the command.
+            reconfigure(errors="backslashreplace")
+    return _dispatch(tokens)
+
+
+def _dispatch(tokens: list[str]) -> int:
+    from cyclopts import CycloptsError
+
+    from memoranda.cli.command_line import run_command
+
+    try:
+        result = run_command(tokens)
+    except CycloptsError as error:
+        message = " ".join(str(error).replace("\0", "").split())
+        return _refuse(tokens, "usage", f"{message} Try: memoranda --help", USAGE)
+    return result if isinstance(result, int) else DONE
+
+
+def _refuse(tokens: list[str], code: str, message: str, exit_code: int) -> int:
+    """Say it to a person on standard error, and with --json to a program on standard output too."""
+    if "--json" in (tokens[: tokens.index("--")] if "--" in tokens else tokens):
+        from memoranda.encoding.json_text import dump
+
+        text = message.encode("utf-8", "backslashreplace").decode("utf-8")
+        print(dump({"error": {"code": code, "message": text}}).decode("utf-8"), flush=True)
+    print(f"memoranda: {message}", file=sys.stderr)
+    return exit_code
+
+
+def _fail(tokens: list[str], error: Exception) -> int:
+    if os.environ.get("MEMORANDA_LOG_LEVEL") == "debug":
+        import traceback
+
+        traceback.print_exc()
+    hint = "set MEMORANDA_LOG_LEVEL=debug to see where, and please report it"
+    return _refuse(tokens, "internal", f"an unexpected {type(error).__name__}; {hint}", REFUSED)

@@ -116,8 +116,33 @@ def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> R
     if known.document.standard == mapping.STANDARD:
         same.append(load(known.document.native))
     if all(each["integrity"]["content_hash"] != record["integrity"]["content_hash"] for each in same):
-        raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
+        if not _is_later_edition(known, accepted):
+            raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
+        version = unit.append(ump_document(record), accepted.projection, now=now, memory_id=known.memory_id)
+        unit.retire(known, now=now)
+        unit.announce("merged", version, now=now)
     return Remembered(id=record["id"], result="merged")
+
+
+def _is_later_edition(known: Version, accepted: Accepted) -> bool:
+    """Whether its own signer says more about the same record: closed, forgotten or confirmed since.
+
+    UMP keeps a record's id through all that, so this is how a memory that lives elsewhere too is brought up to date.
+    What was closed or forgotten here stays so.
+    """
+    record = accepted.record
+    if known.document.standard != mapping.STANDARD or "integrity" not in accepted.draft:
+        return False
+    ours = load(known.document.native)
+    return (
+        known.state.is_head
+        and known.state.tombstoned is None
+        and record["integrity"]["signer"] == ours["integrity"]["signer"]
+        and all(record.get(name) == ours.get(name) for name in ("kind", "scope", "supersedes"))
+        and record["body"]["text"] == ours["body"]["text"]
+        and record["time"]["created"] == ours["time"]["created"]
+        and accepted.projection.observed >= known.state.observed
+    )
 
 
 def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Accepted:

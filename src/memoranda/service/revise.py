@@ -79,7 +79,7 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
         if request.hard:
             _erase(context, unit, version, request.reason, now)
         elif version.state.tombstoned is None:
-            unit.tombstone(version, valid_to=_ended(version, now), now=now)
+            _bury(unit, version, now)
             unit.announce("tombstoned", version, now=now)
         meta = {"reason": request.reason, "hard": request.hard}
         scope = scope_of(record)
@@ -148,6 +148,13 @@ def _current(context: Context, access: Access, unit: Unit, name: str, now: Insta
     record = view(context, version, now)
     access.require_scope(scope_of(record))
     return version, record
+
+
+def _bury(unit: Unit, version: Version, now: Instant) -> None:
+    """Tombstone every document of this id: those before a merge must not come back when asked what was known then."""
+    for each in unit.history(version.memory_id):
+        if each.document.name == version.document.name and each.state.tombstoned is None:
+            unit.tombstone(each, valid_to=_ended(each, now), now=now)
 
 
 def _erase(context: Context, unit: Unit, version: Version, reason: str, now: Instant) -> None:

@@ -1,0 +1,164 @@
+"""The three file formats: which one a file has, and reading and writing records in it, one at a time.
+
+    json      *.ump.json              an array of records, or one; read whole, so limited in size
+    ndjson    *.ndjson, *.jsonl       one record per line; any number of lines
+    markdown  *.ump.md                one record, or a book of them (markdown_book)
+
+What cannot be read does not end the reading: an error stands in the place of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import IO, Final, Literal
+
+from memoranda.bindings.files import markdown_book
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput, MemorandaError, TooLarge
+from memoranda.standards.ump import jsonfile
+from memoranda.standards.ump.record import MAX_RECORD_BYTES, Record
+
+Format = Literal["json", "ndjson", "markdown"]
+# A record, or why there is none, and the line it starts at (0 if the format has no such thing).
+Found = tuple[int, Record | MemorandaError]
+
+ENDINGS: Final[dict[str, Format]] = {
+    ".ump.md": "markdown",
+    ".md": "markdown",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".json": "json",
+}
+MARKDOWN_ENDING: Final = ".ump.md"
+# A record that fits, written with every character escaped, and its line feed.
+MAX_LINE_BYTES: Final = MAX_RECORD_BYTES + 1
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+def format_of(name: str) -> Format | None:
+    """The format a file name asks for."""
+    lowered = name.lower()
+    return next((known for ending, known in ENDINGS.items() if lowered.endswith(ending)), None)
+
+
+def require_format(name: str) -> Format:
+    """The format a file name asks for; raises InvalidInput if it asks for none."""
+    if (known := format_of(name)) is None:
+        raise InvalidInput(f"{name}: cannot tell the format from the name; end it in .ump.md, .ump.json or .ndjson")
+    return known
+
+
+def write(file: IO[bytes], records: Iterable[Record], known: Format) -> None:
+    """Write records as they come, holding one at a time."""
+    if known == "ndjson":
+        file.writelines(jsonfile.render_ndjson(records))
+    elif known == "markdown":
+        file.writelines(sheet.encode("utf-8") for sheet in markdown_book.render(records))
+    else:
+        file.writelines(_array(records))
+
+
+def _array(records: Iterable[Record]) -> Iterator[bytes]:
+    """What `jsonfile.render_array` writes, in pieces. No JSON string holds a raw line feed."""
+    opening = b"["
+    for record in records:
+        yield opening + b"\n  " + json_text.dump_pretty(record).replace("\n", "\n  ").encode("utf-8")
+        opening = b","
+    yield b"[]\n" if opening == b"[" else b"\n]\n"
+
+
+def read(file: IO[bytes], known: Format | None) -> Iterator[Found]:
+    """Read the records of a file, finding out its format by its first lines if it is not known."""
+    lines = bounded_lines(file, MAX_LINE_BYTES if known == "ndjson" else markdown_book.MAX_SHEET_BYTES)
+    if known is None:
+        head = list(_head(lines))
+        known, lines = _guess(head), chain(head, lines)
+    if known == "markdown":
+        yield from markdown_book.parse(lines)
+    elif known == "ndjson":
+        yield from _read_lines(lines)
+    else:
+        yield from _read_whole(lines)
+
+
+def bounded_lines(file: IO[bytes], max_bytes: int) -> Iterator[bytes]:
+    """The lines of a file; of a line that is too long only its start, one byte over the limit."""
+    while line := file.readline(max_bytes + 1):
+        yield line
+        while len(line) > max_bytes and not line.endswith(b"\n"):
+            line = file.readline(max_bytes + 1) or b"\n"
+
+
+def _head(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines up to the second one that says something."""
+    telling = 0
+    for line in lines:
+        yield line
+        telling += bool(line.strip())
+        if telling == 2:
+            return
+
+
+def _guess(head: list[bytes]) -> Format:
+    telling = [line.removeprefix(_BOM).strip() for line in head if line.strip()]
+    if not telling:
+        return "ndjson"
+    if telling[0].startswith((b"---", markdown_book.MARK.encode())):
+        return "markdown"
+    if telling[0].startswith(b"["):
+        return "json"
+    if not telling[0].startswith(b"{"):
+        raise InvalidInput("neither JSON nor Markdown with a front matter; name the format with --format")
+    if len(telling) > 1 and telling[1].startswith(b"{"):
+        return "ndjson"
+    try:
+        json_text.parse(telling[0])
+    except InvalidInput:
+        return "json"
+    return "ndjson"
+
+
+def _read_lines(lines: Iterable[bytes]) -> Iterator[Found]:
+    for number, line in enumerate(lines, start=1):
+        body = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
+        if not body:
+            continue
+        try:
+            if len(line) > MAX_LINE_BYTES:
+                raise TooLarge(f"a line may have at most {MAX_LINE_BYTES} bytes")
+            yield number, _object(json_text.parse(body, max_bytes=MAX_RECORD_BYTES))
+        except MemorandaError as error:
+            yield number, error
+
+
+def _read_whole(lines: Iterable[bytes]) -> Iterator[Found]:
+    data = bytearray()
+    for line in lines:
+        data += line
+        if len(data) > jsonfile.MAX_FILE_BYTES:
+            yield 0, TooLarge(f"over the limit of {jsonfile.MAX_FILE_BYTES} bytes; use NDJSON, which has none")
+            return
+    try:
+        records = jsonfile.parse_file(bytes(data))
+    except MemorandaError as error:
+        yield 0, error
+        return
+    for record in records:
+        yield 0, record
+
+
+def _object(value: object) -> Record:
+    if not isinstance(value, dict):
+        raise InvalidInput("a record must be an object")
+    return value
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The record files directly in a folder, links and hidden ones left out, by name."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if not path.name.startswith(".") and not path.is_symlink() and path.is_file() and format_of(path.name)
+    )

@@ -1,0 +1,90 @@
+r"""A Markdown book: several records in one *.ump.md file.
+
+Each record stands as `standards.ump.markdown` writes it, after a line that says so:
+
+    <!-- memoranda:memory -->
+    ---
+    {"ump": "0.1", …}
+    ---
+
+    The text.
+
+    <!-- memoranda:memory -->
+    …
+
+A line of a text that looks like that mark gets a backslash, `<!-- memoranda:\memory -->`, and one that looks
+like this gets another, so that nothing is lost. A file that does not start with the mark is one record in
+exactly the form of the standard (UMP §6.3), and a book of one record is written as such a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Final
+
+from memoranda.errors import InvalidInput, MemorandaError, TooLarge
+from memoranda.standards.ump import markdown
+from memoranda.standards.ump.record import MAX_RECORD_BYTES, MAX_TEXT_BYTES, Record
+
+MARK: Final = "<!-- memoranda:memory -->"
+# Front matter and text of one record, in bytes of UTF-8; pretty-printed front matter may double in size.
+MAX_SHEET_BYTES: Final = 2 * MAX_RECORD_BYTES + MAX_TEXT_BYTES
+_MARK_LINE = re.compile(rb"<!-- memoranda:memory -->[ \t\r]*\n?")
+_BOM: Final = b"\xef\xbb\xbf"
+_ESCAPABLE = re.compile(r"^<!-- memoranda:(\\*)memory -->(?=[ \t\r]*$)", re.MULTILINE)
+_ESCAPED = re.compile(r"^<!-- memoranda:\\(\\*)memory -->(?=[ \t\r]*$)", re.MULTILINE)
+
+
+def render(records: Iterable[Record]) -> Iterator[str]:
+    """Write records, one string each; nothing for none."""
+    source = iter(records)
+    first = list(islice(source, 2))
+    if len(first) == 1:
+        yield markdown.render(first[0])
+        return
+    for record in chain(first, source):
+        sheet = _ESCAPABLE.sub(r"<!-- memoranda:\\\1memory -->", markdown.render(record))
+        yield f"{MARK}\n{sheet}\n"
+
+
+def parse(lines: Iterable[bytes]) -> Iterator[tuple[int, Record | MemorandaError]]:
+    """Read records with the number of the line each starts at; an error stands where one cannot be read."""
+    for number, is_marked, sheet in _sheets(lines):
+        try:
+            yield number, _record(sheet, is_marked=is_marked)
+        except MemorandaError as error:
+            yield number, error
+
+
+def _record(sheet: list[bytes] | None, *, is_marked: bool) -> Record:
+    if sheet is None:
+        raise TooLarge(f"a record in Markdown may have at most {MAX_SHEET_BYTES} bytes")
+    data = b"".join(sheet)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"not UTF-8 at line {data.count(10, 0, error.start) + 1} of the record") from None
+    return markdown.parse(_ESCAPED.sub(r"<!-- memoranda:\1memory -->", text) if is_marked else text)
+
+
+def _sheets(lines: Iterable[bytes]) -> Iterator[tuple[int, bool, list[bytes] | None]]:
+    """The records' lines: (number of the first, whether a mark stood before it, lines or None if too many)."""
+    sheet: list[bytes] | None = []
+    start, size, is_marked = 1, 0, False
+    for number, line in enumerate(lines, start=1):
+        # Without a mark at the very top there are no marks at all: the file is one record, whatever its text says.
+        shown = line.removeprefix(_BOM) if number == 1 else line
+        if (number == 1 or is_marked) and _MARK_LINE.fullmatch(shown):
+            if number > 1:
+                yield start, True, sheet
+            sheet, start, size, is_marked = [], number + 1, 0, True
+            continue
+        size += len(line)
+        if size > MAX_SHEET_BYTES:
+            sheet = None
+        elif sheet is not None:
+            sheet.append(line)
+    if is_marked or sheet is None or sheet:
+        yield start, is_marked, sheet

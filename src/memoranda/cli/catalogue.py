@@ -1,0 +1,96 @@
+"""Every command: its name, where it lives and what it is for. Light, because `memoranda --help` reads only this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command."""
+
+    name: str
+    target: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Commands that belong together."""
+
+    title: str
+    entries: tuple[Entry, ...]
+
+
+def _entries(module: str, *commands: tuple[str, str, str]) -> tuple[Entry, ...]:
+    return tuple(Entry(name, f"memoranda.cli.{module}:{target}", summary) for name, target, summary in commands)
+
+
+SECTIONS: tuple[Section, ...] = (
+    Section(
+        "Memories",
+        _entries(
+            "memories",
+            ("remember", "remember", "Remember a text."),
+            ("recall", "recall", "Find the best memories for a question."),
+            ("get", "get", "Show one memory."),
+            ("revise", "revise", "Write a new version of a memory."),
+            ("forget", "forget", "Forget a memory, or erase it for good."),
+            ("history", "history", "Show all versions of a memory."),
+            ("feedback", "feedback", "Say what became of a recalled memory."),
+        ),
+    ),
+    Section(
+        "Files",
+        (
+            *_entries(
+                "exchange",
+                ("export", "export", "Write memories to a file or a folder."),
+                ("import", "import_files", "Take memories in from files or folders."),
+                ("verify", "verify", "Check signatures: of the whole store, or of files."),
+            ),
+            *_entries("folder", ("sync", "sync", "Keep a folder of Markdown files and the store the same.")),
+        ),
+    ),
+    Section(
+        "Servers",
+        (
+            *_entries("serve", ("serve", "serve", "Serve the memories over HTTP, with MCP at /mcp.")),
+            *_entries("mcp", ("mcp", "mcp", "Serve the memories to one agent over MCP on standard input and output.")),
+        ),
+    ),
+    Section(
+        "Access and care",
+        (
+            *_entries(
+                "access",
+                ("key", "key", "API keys, and the operator's own key."),
+                ("token", "token", "Capability tokens."),
+            ),
+            *_entries("audit", ("audit", "audit", "Show who did what, and check that nothing is missing.")),
+            *_entries("doctor", ("doctor", "doctor", "Look for what is wrong and say how to mend it.")),
+            *_entries("completion", ("completion", "completion", "Print the completion script for a shell.")),
+        ),
+    ),
+)
+
+OPTIONS: tuple[tuple[str, str], ...] = (
+    ("--data DIR", "the data directory (MEMORANDA_HOME; by default ~/.memoranda)"),
+    ("--store URL", "the store, as sqlite:///PATH (MEMORANDA_STORE; by default memoranda.db in the data directory)"),
+    ("--owner NAME", "whose memory it is (MEMORANDA_OWNER; by default the operator's DID)"),
+    ("--json", "answer in JSON on standard output, and write nothing else there"),
+    ("--help, -h", "show this, or the help of a command"),
+    ("--version", "show the version"),
+)
+
+
+def overview() -> str:
+    """The help of `memoranda` itself."""
+    lines = ["Usage: memoranda COMMAND [OPTIONS]", "", "The memory of AI agents, kept by the people it belongs to."]
+    for section in SECTIONS:
+        lines += ["", f"{section.title}:"]
+        lines += [f"  {entry.name:<12}  {entry.summary}" for entry in section.entries]
+    lines += ["", "Options, before or after the command:"]
+    lines += [f"  {flag:<12}  {meaning}" for flag, meaning in OPTIONS]
+    lines += ["", "More about a command: memoranda COMMAND --help"]
+    return "\n".join(lines) + "\n"

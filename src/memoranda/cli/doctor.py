@@ -1,0 +1,119 @@
+"""doctor: looks for what is wrong and says how to mend it. It changes nothing."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from memoranda import __version__
+from memoranda.cli.run import GivenRun
+from memoranda.cli.show import line
+from memoranda.errors import MemorandaError
+from memoranda.settings import Settings
+
+# Below this the database could not even rewrite its own log.
+_FREE_BYTES_LEAST = 64 * 1_048_576
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at; `mend` says what to do if it is not well."""
+
+    what: str
+    ok: bool
+    seen: str
+    mend: str = ""
+
+
+def doctor(*, run: GivenRun) -> int:
+    """Look at the data directory, the keys, the database and the audit log; say what is wrong and how to mend it."""
+    settings = run.settings()
+    findings = list(_findings(settings))
+    well = all(each.ok for each in findings)
+    document = {
+        "ok": well,
+        "version": __version__,
+        "findings": [
+            {"what": each.what, "ok": each.ok, "seen": each.seen, **({"mend": each.mend} if each.mend else {})}
+            for each in findings
+        ],
+    }
+
+    def say() -> None:
+        for each in findings:
+            line(f"{'ok   ' if each.ok else 'WRONG'}  {each.what}: {each.seen}", "" if each.ok else "bold red")
+            if each.mend:
+                line(f"       to mend it: {each.mend}")
+
+    run.answer(document, say)
+    return 0 if well else 1
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    yield Finding(what="version", ok=True, seen=f"Memoranda {__version__}, Python {platform.python_version()}")
+    if not settings.home.is_dir():
+        yield Finding(what="data directory", ok=True, seen=f"{settings.home} does not exist yet; first use creates it")
+        return
+    yield _private(settings.home, "data directory", 0o700)
+    yield _space(settings.home)
+    yield from (
+        _private(path, path.name, 0o600)
+        for path in (settings.home / "operator.key", settings.home / "owner.credential", settings.database_path)
+        if path is not None and path.exists()
+    )
+    yield from _store(settings)
+
+
+def _private(path: Path, what: str, mode: int) -> Finding:
+    found = path.stat().st_mode & 0o777
+    if found & 0o077:
+        mend = f"chmod {mode:o} {path}"
+        return Finding(what=what, ok=False, seen=f"{path} is open to others (mode {found:o})", mend=mend)
+    return Finding(what=what, ok=True, seen=f"{path} is yours alone (mode {found:o})")
+
+
+def _space(home: Path) -> Finding:
+    free = shutil.disk_usage(home).free
+    seen = f"{free // 1_048_576} MiB free"
+    if free < _FREE_BYTES_LEAST:
+        return Finding(what="disk", ok=False, seen=seen, mend="make room on this disk before writing more")
+    return Finding(what="disk", ok=True, seen=seen)
+
+
+def _store(settings: Settings) -> Iterator[Finding]:
+    from memoranda.app import open_service
+
+    restore = "restore the data directory from a backup, or export what still reads and import it into a new one"
+    try:
+        service = open_service(settings)
+    except MemorandaError as error:
+        yield Finding(what="store", ok=False, seen=error.message, mend=restore if error.code == "corrupt" else "")
+        return
+    try:
+        access = service.gate.local(settings.owner or None)
+        report = service.verify(access)
+    except MemorandaError as error:
+        yield Finding(what="store", ok=False, seen=error.message, mend=restore)
+        return
+    finally:
+        service.close()
+    yield Finding(what="operator", ok=True, seen=service.operator_did)
+    damage = "; ".join(report.database[:3])
+    yield Finding(what="database", ok=not damage, seen=damage or "sound", mend=restore if damage else "")
+    bad = len(report.unverified)
+    yield Finding(
+        what="signatures",
+        ok=not bad,
+        seen=f"{report.records - bad} of {report.records} records verify",
+        mend="run 'memoranda verify' to see which do not, and restore those from an export" if bad else "",
+    )
+    chain = report.audit
+    yield Finding(
+        what="audit log",
+        ok=chain.ok,
+        seen=f"{chain.count} entries" if chain.ok else f"broken at entry {chain.broken_at}: {chain.reason}",
+        mend="" if chain.ok else "someone changed the database by other means; compare it with a backup",
+    )

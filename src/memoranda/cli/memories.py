@@ -1,0 +1,245 @@
+"""remember, recall, get, revise, forget, history and feedback."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from memoranda.cli.run import GivenRun
+from memoranda.cli.show import line, one_line, record_block
+from memoranda.cli.words import given, json_object, moment, span_ms, text_or_input
+from memoranda.errors import InvalidInput
+
+Kind = Literal["semantic", "episodic", "procedural", "working", "identity"]
+Visibility = Literal["private", "shared", "public"]
+Outcome = Literal["followed", "overridden", "ignored", "contradicted"]
+Signal = Literal["similarity", "recency", "salience", "scope_match", "provenance_depth"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a memory belongs."""
+
+    project: Annotated[str | None, Parameter(help="The project it belongs to.")] = None
+    user: Annotated[str | None, Parameter(help="The user it is about.")] = None
+    agent: Annotated[str | None, Parameter(help="The agent it belongs to.")] = None
+    session: Annotated[str | None, Parameter(help="The session it comes from.")] = None
+    visibility: Annotated[Visibility | None, Parameter(help="Who may see it; private unless said.")] = None
+
+    def fields(self) -> dict[str, Any]:
+        return given(
+            project=self.project,
+            user=self.user,
+            agent=self.agent,
+            session=self.session,
+            visibility=self.visibility,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """How much a memory counts, and how long."""
+
+    salience: Annotated[float | None, Parameter(help="How important it is, from 0 to 1.")] = None
+    confidence: Annotated[float | None, Parameter(help="How sure it is, from 0 to 1.")] = None
+    valid_from: Annotated[str | None, Parameter(help="From when it is true: a date, or RFC 3339.")] = None
+    valid_to: Annotated[str | None, Parameter(help="Until when it is true.")] = None
+
+    def lifecycle(self) -> dict[str, Any]:
+        return given(salience=self.salience, confidence=self.confidence)
+
+    def time(self) -> dict[str, Any]:
+        return given(valid_from=moment(self.valid_from), valid_to=moment(self.valid_to))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What may be done with a memory, and where it comes from."""
+
+    retention: Annotated[str | None, Parameter(help="Forget it after this long: 30d, or P365D.")] = None
+    redact: Annotated[tuple[str, ...], Parameter(help="A path that others never see, e.g. body.structured.token.")] = ()
+    export: Annotated[bool, Parameter(negative="--no-export", help="Whether it may leave this store.")] = True
+    about: Annotated[tuple[str, ...], Parameter(help="An entity it is about; can be repeated.")] = ()
+    source: Annotated[str | None, Parameter(help="A reference to where it comes from.")] = None
+
+    def consent(self) -> dict[str, Any]:
+        retention = self.retention
+        if retention is not None and not retention.startswith("P"):
+            retention = f"PT{span_ms(retention, '--retention') // 1000}S"
+        exportable = None if self.export else False
+        return given(retention=retention, exportable=exportable, redact=list(self.redact) or None)
+
+
+# What a command gets when nothing of the kind was said.
+ANYWHERE, UNWEIGHTED, NO_TERMS = Place(), Weight(), Terms()
+
+
+def remember(
+    text: Annotated[str | None, Parameter(help="The text; - or nothing reads standard input.")] = None,
+    /,
+    *,
+    kind: Annotated[Kind, Parameter(help="What kind of memory it is; semantic unless said.")] = "semantic",
+    structured: Annotated[str | None, Parameter(help="Further data, as a JSON object.")] = None,
+    place: Place = ANYWHERE,
+    weight: Weight = UNWEIGHTED,
+    terms: Terms = NO_TERMS,
+    run: GivenRun,
+) -> None:
+    """Remember a text. If the same is known already, the two are merged and trusted a little more."""
+    body: dict[str, Any] = {"text": text_or_input(text)}
+    if structured is not None:
+        body["structured"] = json_object(structured, "--structured")
+    relations = [{"type": "about", "target": entity} for entity in terms.about]
+    parts = {"lifecycle": weight.lifecycle(), "time": weight.time(), "relations": relations, "consent": terms.consent()}
+    draft = {"kind": kind, "body": body, "scope": place.fields(), **{k: v for k, v in parts.items() if v}}
+    with run.open() as memoranda:
+        if terms.source is not None:
+            source = {"ref": terms.source}
+            draft["provenance"] = {"actor": memoranda.owner, "actor_kind": "user", "method": "cli", "source": source}
+        filled = memoranda.service.with_defaults(memoranda.access, draft, method="cli")
+        remembered = memoranda.service.remember(memoranda.access, filled)
+    run.answer(
+        {"id": remembered.id, "result": remembered.result},
+        lambda: line(f"{remembered.id} {remembered.result}"),
+    )
+
+
+def recall(
+    query: Annotated[str, Parameter(help="What to look for.")],
+    /,
+    *,
+    kind: Annotated[tuple[Kind, ...], Parameter(help="Only memories of this kind; can be repeated.")] = (),
+    limit: Annotated[int | None, Parameter(help="At most so many: 8, or 12 with --for-prompt.")] = None,
+    valid_at: Annotated[str | None, Parameter(help="What was true then: a date, or RFC 3339.")] = None,
+    known_at: Annotated[str | None, Parameter(help="What was known here then.")] = None,
+    prefer: Annotated[tuple[Signal, ...], Parameter(help="Sort by this signal first; can be repeated.")] = (),
+    for_prompt: Annotated[bool, Parameter(help="One framed block, safe to put into a model's context.")] = False,
+    budget: Annotated[int | None, Parameter(help="With --for-prompt: characters in all.")] = None,
+    max_chars: Annotated[int | None, Parameter(help="With --for-prompt: characters of one memory.")] = None,
+    place: Place = ANYWHERE,
+    run: GivenRun,
+) -> None:
+    """Find the best memories for a question."""
+    where = {**place.fields(), **given(valid_at=moment(valid_at), known_at=moment(known_at), kind=list(kind) or None)}
+    if not for_prompt:
+        if budget is not None or max_chars is not None:
+            raise InvalidInput("--budget and --max-chars belong to --for-prompt")
+        with run.open() as memoranda:
+            found = memoranda.recall(query, limit=8 if limit is None else limit, prefer=prefer, **where)
+        documents = [each.document() for each in found]
+        run.answer({"results": documents}, lambda: _show_found(documents))
+        return
+    with run.open() as memoranda:
+        block = memoranda.for_prompt(
+            query,
+            limit=12 if limit is None else limit,
+            budget_chars=budget,
+            **given(max_chars=max_chars),
+            **where,
+        )
+    dropped = [{"id": name, "reason": reason} for name, reason in block.dropped]
+    document = {"text": block.text, "injected": list(block.injected), "dropped": dropped}
+    run.answer(document, lambda: print(block.text) if block.text else None)
+
+
+def _show_found(documents: list[dict[str, Any]]) -> None:
+    if not documents:
+        print("memoranda: nothing found", file=sys.stderr)
+    for document in documents:
+        record_block(document["record"], head=f"{document['score']:.2f}")
+
+
+def get(name: Annotated[str, Parameter(name="ID", help="The memory's id.")], /, *, run: GivenRun) -> None:
+    """Show one memory."""
+    with run.open() as memoranda:
+        record = memoranda.get(name)
+    run.answer({"record": record}, lambda: _show_record(record))
+
+
+def _show_record(record: dict[str, Any]) -> None:
+    record_block(record)
+    time, lifecycle = record["time"], record.get("lifecycle", {})
+    until = time.get("valid_to") or "now on"
+    line(f"  true from {time.get('valid_from', time['created'])} to {until}", "dim")
+    line("  " + ", ".join(f"{name} {value}" for name, value in lifecycle.items()), "dim")
+    for relation in record.get("relations", ()):
+        line(f"  {relation['type']} {one_line(relation['target'])}", "dim")
+    if record.get("superseded_by"):
+        line(f"  superseded by {record['superseded_by'][0]}", "dim")
+
+
+def revise(
+    name: Annotated[str, Parameter(name="ID", help="The memory's id.")],
+    text: Annotated[str | None, Parameter(help="The new text; - reads standard input.")] = None,
+    /,
+    *,
+    weight: Weight = UNWEIGHTED,
+    run: GivenRun,
+) -> None:
+    """Write a new version of a memory; the old one stays in its history."""
+    patch: dict[str, Any] = {}
+    if weight.lifecycle():
+        patch["lifecycle"] = weight.lifecycle()
+    if weight.time():
+        patch["time"] = weight.time()
+    with run.open() as memoranda:
+        if text is not None or not patch:
+            # UMP §3.5 replaces the body whole; a new wording must not lose the data beside it.
+            patch["body"] = {**memoranda.get(name)["body"], "text": text_or_input(text)}
+        revised = memoranda.revise(name, **patch)
+    run.answer({"id": revised.id, "supersedes": list(revised.supersedes)}, lambda: line(f"{revised.id} revised"))
+
+
+def forget(
+    name: Annotated[str, Parameter(name="ID", help="The memory's id.")],
+    /,
+    *,
+    reason: Annotated[str, Parameter(help="Why; kept in the audit log.")] = "",
+    hard: Annotated[bool, Parameter(help="Erase it for good, with its earlier versions.")] = False,
+    yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
+    run: GivenRun,
+) -> int:
+    """Forget a memory: it is recalled no more. With --hard nothing of its content remains."""
+    if hard and not yes and sys.stdin.isatty():
+        print(f"Erase {name} and its earlier versions for good? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            print("memoranda: nothing was erased", file=sys.stderr)
+            return 1
+    with run.open() as memoranda:
+        result = memoranda.forget(name, reason=reason, hard=hard)
+    run.answer({"result": result}, lambda: line(f"{name} {result}"))
+    return 0
+
+
+def history(name: Annotated[str, Parameter(name="ID", help="The id of any version.")], /, *, run: GivenRun) -> None:
+    """Show all versions of a memory, oldest first."""
+    with run.open() as memoranda:
+        versions: list[dict[str, Any]] = memoranda.history(name)
+
+    def say() -> None:
+        for version in versions:
+            replaced = f" to {version['replaced']}" if version["replaced"] else ""
+            doubt = "" if version["verified"] else "  SIGNATURE DOES NOT VERIFY"
+            record_block(version["record"], head=f"{version['recorded']}{replaced}{doubt}")
+
+    run.answer({"versions": versions}, say)
+
+
+def feedback(
+    name: Annotated[str, Parameter(name="ID", help="The memory's id.")],
+    outcome: Annotated[Outcome, Parameter(help="What became of it.")],
+    /,
+    *,
+    session: Annotated[str | None, Parameter(help="The session in which it was used.")] = None,
+    run: GivenRun,
+) -> None:
+    """Say what became of a recalled memory; later recalls learn from it."""
+    with run.open() as memoranda:
+        memoranda.feedback(name, outcome, session=session)
+    run.answer({"ok": True}, lambda: line(f"{name} {outcome}"))

@@ -1,0 +1,97 @@
+"""serve: the HTTP server, with MCP at /mcp."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from memoranda.cli.logs import set_up
+from memoranda.cli.run import GivenRun, print_json
+from memoranda.cli.show import note
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def serve(
+    *,
+    host: Annotated[str | None, Parameter(help="The address to listen on; 127.0.0.1 unless said.")] = None,
+    port: Annotated[int | None, Parameter(help="The port; 8420 unless said, and 0 takes a free one.")] = None,
+    ump_version: Annotated[Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")] = None,
+    allow_host: Annotated[tuple[str, ...], Parameter(help="A further Host name to answer to; repeatable.")] = (),
+    allow_origin: Annotated[tuple[str, ...], Parameter(help="A web origin that may call; repeatable.")] = (),
+    log_level: Annotated[LogLevel | None, Parameter(help="How much is logged to standard error.")] = None,
+    run: GivenRun,
+) -> None:
+    """Serve the memories over HTTP, with MCP at /mcp, until interrupted."""
+    from memoranda.app import open_service, owner_credential
+    from memoranda.bindings.http.app import create_app
+    from memoranda.bindings.http.server import create_server
+    from memoranda.bindings.mcp.http import McpEndpoint
+
+    settings = run.settings(
+        host=host,
+        port=port,
+        ump_version=ump_version,
+        allowed_hosts=allow_host or None,
+        allowed_origins=allow_origin or None,
+        log_level=log_level,
+    )
+    set_up(settings.log_level)
+    service = open_service(settings)
+    try:
+        credential = owner_credential(service, settings)
+        mcp = McpEndpoint(service, max_body_bytes=settings.max_body_bytes)
+        app = create_app(
+            service,
+            host=settings.host,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+            rate_limit=settings.rate_limit,
+            max_body_bytes=settings.max_body_bytes,
+            extra_routes=mcp.routes,
+            lifespans=[mcp.running],
+            on_stop=[mcp.stop_streams],
+        )
+
+        def on_ready(url: str) -> None:
+            _announce(url, credential, as_json=run.json)
+
+        server = create_server(app, settings.host, settings.port, on_ready=on_ready, log_level=settings.log_level)
+        if not _is_loopback(settings.host):
+            _warn(settings.host)
+        service.upkeep.start()
+        server.run()
+    finally:
+        service.close()
+
+
+def _announce(url: str, credential: Path, *, as_json: bool) -> None:
+    """Where it is and how to sign in; the credential itself is not printed, because logs are kept."""
+    if as_json:
+        print_json({"url": url, "mcp": f"{url}/mcp", "credential": str(credential)})
+        return
+    bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(credential))})"'
+    print(f"Memoranda serves at {url} (MCP at {url}/mcp). Stop it with Ctrl-C.")
+    print(f"Sign in with the key in {credential}, which only you can read. For example:")
+    print(f"  curl -H {bearer} \\")
+    print(f"    -H 'Content-Type: application/json' -d '{{\"query\": \"hello\"}}' {url}/ump/recall")
+    sys.stdout.flush()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _warn(host: str) -> None:
+    note(
+        f"listening on {host}, not only on this machine: whoever reaches that address over the network and holds a "
+        "key or token can use the memories, and nothing is encrypted; put TLS in front of it"
+    )

@@ -1,0 +1,99 @@
+"""What a person sees: plain lines in a pipe, colours, tables and progress bars on a terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Stored text must not drive the terminal: no escape sequences, no characters that reorder the line.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_LINE_BREAKS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
+
+
+def safe(text: str) -> str:
+    """The text with what a terminal would obey made visible; line feeds and tabs stay."""
+    return _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The text on one line."""
+    return safe(_LINE_BREAKS.sub(" ", text).replace("\t", " ").strip())
+
+
+def line(text: str, style: str = "") -> None:
+    """One line for a person; the style shows only on a terminal."""
+    if sys.stdout.isatty():
+        from rich.text import Text
+
+        _console().print(Text(safe(text), style=style), soft_wrap=True)
+    else:
+        print(safe(text))
+
+
+def note(text: str) -> None:
+    """Something beside the answer, on standard error."""
+    print(f"memoranda: {safe(text)}", file=sys.stderr, flush=True)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empty: str) -> None:
+    """Rows under headings; in a pipe, fields separated by tabs and no headings."""
+    cells = [[one_line(str(cell)) for cell in row] for row in rows]
+    if not cells:
+        note(when_empty)
+    elif sys.stdout.isatty():
+        from rich.table import Table
+        from rich.text import Text
+
+        shown = Table(box=None, pad_edge=False, header_style="bold")
+        for column in columns:
+            shown.add_column(column, overflow="fold")
+        for row in cells:
+            shown.add_row(*map(Text, row))
+        _console().print(shown)
+    else:
+        for row in cells:
+            print("\t".join(row))
+
+
+def record_block(record: dict[str, Any], *, head: str = "") -> None:
+    """One record: a line about it, its text, its id."""
+    scope, lifecycle = record["scope"], record.get("lifecycle", {})
+    about = [head, record["kind"], scope.get("project", ""), scope.get("visibility", "private")]
+    if lifecycle.get("status", "active") != "active":
+        about.append(lifecycle["status"])
+    line("  ".join(one_line(part) for part in about if part), "bold")
+    for each in record["body"]["text"].split("\n"):
+        line(f"  {each}")
+    line(f"  {record['id']}", "dim")
+
+
+@contextmanager
+def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error if that is a terminal; the function it gives takes how much is done."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """ "1 record", "2 records"."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False)

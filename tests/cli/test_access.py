@@ -1,0 +1,105 @@
+"""key, token, audit and doctor."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.cli.conftest import Command
+
+
+def test_the_operator_is_one_line_and_stays_the_same(run: Command, home: Path) -> None:
+    first = run("key", "show", "--operator")
+    assert re.fullmatch(r"did:key:z6Mk\w+\n", first.out)
+    assert run("key", "show", "--operator").out == first.out
+    assert (home / "operator.key").stat().st_mode & 0o777 == 0o600
+    assert run("key", "show").code == 1
+
+
+def test_a_key_is_printed_alone_listed_without_its_secret_and_revoked(run: Command) -> None:
+    made = run("key", "add", "laptop", "--tenant", "did:key:zT", "--scopes", "read, write")
+    assert re.fullmatch(r"mk_\w+_\w+\n", made.out)
+    assert made.err == ""
+    (listed,) = run("key", "list", "--json").json["keys"]
+    assert (listed["name"], listed["tenant"], listed["scopes"]) == ("laptop", "did:key:zT", ["read", "write"])
+    assert made.out.strip().split("_")[2] not in run("key", "list").out
+    assert run("key", "revoke", "laptop").code == 0
+    assert run("key", "list", "--json").json["keys"][0]["revoked"] is not None
+    assert run("key", "revoke", "laptop").code == 1
+    assert "unknown scope" in run("key", "add", "x", "--scopes", "fly").err
+
+
+def test_a_key_without_a_tenant_is_the_owners(run: Command) -> None:
+    run("key", "add", "mine")
+    operator = run("key", "show", "--operator").out.strip()
+    assert run("key", "list", "--json").json["keys"][0]["tenant"] == operator
+
+
+def test_a_token_is_printed_alone_says_what_it_says_and_can_be_revoked(run: Command) -> None:
+    options = ("--verbs", "read,write", "--project", "p", "--agent", "a", "--visibility", "shared")
+    made = run("token", "mint", *options, "--owner", "did:key:zO", "--aud", "did:key:zA", "--ttl", "15m")
+    assert re.fullmatch(r"umpcap\.\S+\n", made.out)
+    token = made.out.strip()
+    found = run("token", "inspect", token, "--json").json
+    assert found["verdict"] == "valid"
+    assert found["claims"]["verbs"] == ["read", "write"]
+    scope = {"owner": "did:key:zO", "project": "p", "agent": "a", "visibility": "shared"}
+    assert found["claims"]["scope"] == scope
+    assert found["claims"]["aud"] == "did:key:zA"
+    assert 890 <= found["expires_in_seconds"] <= 900
+    assert run("token", "revoke", token).code == 0
+    inspected = run("token", "inspect", token)
+    assert inspected.code == 1
+    assert "revoked" in inspected.out
+
+
+def test_spans_of_time_are_read_in_both_ways(run: Command) -> None:
+    for text, seconds in (("90s", 90), ("7d", 604_800), ("PT2H", 7_200)):
+        token = run("token", "mint", "--verbs", "read", "--ttl", text).out.strip()
+        left = run("token", "inspect", token, "--json").json["expires_in_seconds"]
+        assert seconds - 10 <= left <= seconds
+    wrong = run("token", "mint", "--verbs", "read", "--ttl", "soon")
+    assert wrong.code == 1
+    assert "--ttl: 'soon' is not a span of time" in wrong.err
+
+
+def test_a_token_that_is_none_is_refused_in_one_sentence(run: Command) -> None:
+    ran = run("token", "inspect", "umpcap.x.y")
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+
+
+def test_the_audit_log_shows_and_checks_what_was_done(run: Command) -> None:
+    name = run("remember", "one", "--json").json["id"]
+    run("recall", "one")
+    events = run("audit", "--op", "remember", "--json").json["events"]
+    assert [(event["op"], event["targets"]) for event in events] == [("remember", [name])]
+    assert len(run("audit", "--target", name).out.splitlines()) == 2
+    assert run("audit", "--since", "2999-01-01", "--json").json["events"] == []
+    assert run("audit", "--verify", "--json").json == {"ok": True, "count": 2}
+    assert "limit must be" in run("audit", "--limit", "0").err
+
+
+def test_the_doctor_finds_all_well_and_says_how_to_mend_what_is_not(run: Command, home: Path) -> None:
+    assert "does not exist yet" in run("doctor").out
+    run("remember", "one")
+    well = run("doctor", "--json")
+    assert (well.code, well.json["ok"]) == (0, True)
+    home.chmod(0o755)
+    ran = run("doctor")
+    assert ran.code == 1
+    assert f"chmod 700 {home}" in ran.out
+    home.chmod(0o700)
+    (home / "operator.key").chmod(0o644)
+    open_key = run("doctor", "--json")
+    assert open_key.code == 1
+    assert any("chmod 600" in finding.get("mend", "") for finding in open_key.json["findings"])
+
+
+def test_the_doctor_recognises_a_file_that_is_no_database(run: Command, home: Path) -> None:
+    home.mkdir(mode=0o700)
+    (home / "memoranda.db").write_bytes(b"not a database" * 1000)
+    (home / "memoranda.db").chmod(0o600)
+    ran = run("doctor")
+    assert ran.code == 1
+    assert "WRONG  store" in ran.out

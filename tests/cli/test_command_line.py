@@ -1,0 +1,82 @@
+"""The parser and the rim: help, usage errors, the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+
+from memoranda import __version__
+from memoranda.cli.catalogue import SECTIONS
+from memoranda.cli.reference import reference
+
+COMMANDS = [entry.name for section in SECTIONS for entry in section.entries]
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+
+
+def test_the_reference_is_what_the_commands_say() -> None:
+    assert REFERENCE.read_text(encoding="utf-8") == reference(), (
+        "run: python -m memoranda.cli.reference > docs/reference/cli.md"
+    )
+
+
+def test_the_overview_names_every_command_and_option(run: Command) -> None:
+    for tokens in ((), ("--help",), ("-h",)):
+        ran = run(*tokens)
+        assert ran.code == 0
+        assert all(f"  {name} " in ran.out for name in COMMANDS)
+    assert run("--version").out == f"{__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_the_shared_options(run: Command, name: str) -> None:
+    ran = run(name, "--help")
+    assert ran.code == 0
+    assert f"memoranda {name}" in ran.out
+    assert "--json" in ran.out
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ("frob",),
+        ("recall",),
+        ("get",),
+        ("recall", "x", "--limit", "many"),
+        ("remember", "x", "--kind", "odd"),
+        ("key", "x"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_code_2(run: Command, tokens: tuple[str, ...]) -> None:
+    ran = run(*tokens)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("memoranda: ")
+    assert ran.err.count("\n") == 1
+    assert run(*tokens, "--json").json["error"]["code"] == "usage"
+
+
+def test_a_refusal_is_one_sentence_and_with_json_an_object_too(run: Command) -> None:
+    ran = run("get", "urn:ump:aa")
+    assert (ran.code, ran.out, ran.err) == (1, "", "memoranda: no memory urn:ump:aa\n")
+    answer = run("--json", "get", "urn:ump:aa")
+    assert answer.json == {"error": {"code": "not_found", "message": "no memory urn:ump:aa"}}
+
+
+def test_what_follows_two_hyphens_is_text(run: Command) -> None:
+    name = run("remember", "--json", "--", "- --json").json["id"]
+    assert run("get", name, "--json").json["record"]["body"]["text"] == "- --json"
+
+
+def test_a_folder_that_cannot_be_made_is_a_refusal(run: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = run("recall", "x", "--data", tmp_path / "file" / "home")
+    assert ran.code == 1
+    assert ran.err.startswith("memoranda: cannot create the folder")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_there_is_completion_for_each_shell(run: Command, shell: str) -> None:
+    ran = run("completion", shell)
+    assert ran.code == 0
+    assert "remember" in ran.out

@@ -1,0 +1,118 @@
+"""export, import, verify and sync, as commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+from tests.cli.conftest import Command
+
+from memoranda.encoding.json_text import parse
+
+
+@pytest.fixture
+def notes(run: Command) -> list[str]:
+    texts = ["use pnpm, never npm", "<!-- memoranda:memory -->\n---\nlooks like a book"]
+    return [str(run("remember", text, "--project", "p", "--json").json["id"]) for text in texts]
+
+
+@pytest.mark.parametrize("name", ["notes.ump.md", "notes.ump.json", "notes.ndjson"])
+def test_an_export_is_imported_by_another_store_and_verifies(
+    run: Command, notes: list[str], tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / name
+    exported = run("export", file)
+    assert exported.out == f"2 records exported to {file}\n"
+    assert run("verify", file, "--json").json == {"ok": True, "verified": 2, "failed": 0, "failures": []}
+    owner = run("get", notes[0], "--json").json["record"]["scope"]["owner"]
+    taken = run("--data", tmp_path / "other", "--owner", owner, "import", file)
+    assert (taken.code, taken.out) == (0, "2 created, 0 merged, 0 refused\n")
+    again = run("export", "-", "--format", "json")
+    other = run("--data", tmp_path / "other", "--owner", owner, "export", "-", "--format", "json")
+    assert parse(again.out) == parse(other.out)
+
+
+def test_an_import_says_what_it_refused_and_why(run: Command, tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_text('{"kind": "semantic", "body": {"text": "good"}}\n{"kind": "bad"}\n')
+    ran = run("import", file)
+    assert (ran.code, ran.out) == (1, "1 created, 0 merged, 1 refused\n")
+    assert ran.err.startswith(f"memoranda: {file}:2: body.text is required")
+    answer = run("import", file, "--json")
+    assert answer.err == ""
+    assert answer.json["merged"] == 1
+    assert answer.json["refusals"][0]["where"] == f"{file}:2"
+
+
+def test_records_can_be_piped_through(run: Command, notes: list[str], tmp_path: Path) -> None:
+    data = run("export", "-", "--project", "p").out.encode()
+    taken = run("--data", tmp_path / "other", "import", "-", "--adopt", "--json", piped=data).json
+    assert (taken["created"], taken["refused"]) == (2, 0)
+
+
+def test_a_folder_gets_a_file_for_each_memory_and_comes_back(run: Command, notes: list[str], tmp_path: Path) -> None:
+    run("revise", notes[0], "use pnpm")
+    assert run("export", f"{tmp_path}/out/").code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "memoranda-memory.ump.md",
+        "use-pnpm.ump.md",
+    ]
+    taken = run("--data", tmp_path / "other", "import", tmp_path / "out", "--adopt", "--json").json
+    assert taken["created"] == 2
+
+
+def test_one_memory_can_be_exported_by_its_id(run: Command, notes: list[str], tmp_path: Path) -> None:
+    assert run("export", tmp_path / "one.ump.md", "--id", notes[0], "--json").json["exported"] == 1
+    assert (tmp_path / "one.ump.md").read_text().startswith("---\n{")
+    run("forget", notes[0])
+    gone = run("export", tmp_path / "two.ump.md", "--id", notes[0])
+    assert gone.code == 1
+    assert "forgotten" in gone.err
+    assert not (tmp_path / "two.ump.md").exists()
+
+
+def test_a_name_that_tells_no_format_is_refused(run: Command, tmp_path: Path) -> None:
+    ran = run("export", tmp_path / "notes.txt")
+    assert ran.code == 1
+    assert "end it in .ump.md, .ump.json or .ndjson" in ran.err
+    assert not (tmp_path / "notes.txt").exists()
+
+
+def test_a_changed_file_and_a_changed_store_do_not_verify(
+    run: Command, notes: list[str], tmp_path: Path, home: Path
+) -> None:
+    file = tmp_path / "notes.ump.md"
+    run("export", file)
+    file.write_text(file.read_text().replace("pnpm", "yarn"))
+    ran = run("verify", file)
+    assert (ran.code, ran.out) == (1, "1 record verified, 1 failed\n")
+    assert run("verify").code == 0
+    with apsw.Connection(str(home / "memoranda.db")) as database:
+        table = _table_of(database, "native")
+        database.execute(f"UPDATE {table} SET native = CAST(replace(CAST(native AS TEXT), 'pnpm', 'yarn') AS BLOB)")
+    database.close()
+    broken = run("verify", "--json")
+    assert broken.code == 1
+    assert broken.json["unverified"] == [notes[0]]
+    found = run("doctor")
+    assert found.code == 1
+    assert "WRONG  signatures: 1 of 2 records verify" in found.out
+
+
+def _table_of(database: apsw.Connection, column: str) -> str:
+    """The table that has this column."""
+    query = "SELECT m.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = ?"
+    return str(next(iter(database.execute(query, (column,))))[0])
+
+
+def test_sync_as_a_command(run: Command, notes: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    assert run("sync", folder, "--dry-run").code == 1
+    assert run("sync", folder, "--json").json["ok"] is True
+    assert run("sync", folder).out == "nothing to do\n"
+    (folder / "bad.ump.md").write_text("---\nno end")
+    ran = run("sync", folder)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("memoranda: refused: bad.ump.md: ")
+    assert run("sync", folder, "--watch", "--dry-run").code == 1
