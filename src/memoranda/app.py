@@ -103,6 +103,17 @@ def write_private_once(path: Path, text: str) -> None:
             os.link(draft, path)
     finally:
         draft.unlink()
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name durable: a key that a power cut takes away takes its owner's memories along."""
+    with suppress(OSError):  # not every system can open a folder
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _make_private_folder(folder: Path) -> None:

@@ -146,3 +146,13 @@ CREATE TABLE revoked_token (
 CREATE VIRTUAL TABLE search USING fts5 (
   words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
 );
+
+-- What is left of an erased version. Apart from it, because the row of the version must keep its size: then SQLite
+-- overwrites it where it stands. A row that shrinks or grows makes SQLite move its neighbours to other pages, and
+-- stale copies of them remain that a later hard forget cannot reach.
+CREATE TABLE skeleton (
+  tenant_id  INTEGER NOT NULL,
+  version_id INTEGER NOT NULL,
+  native     BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, version_id)
+) WITHOUT ROWID;

@@ -1,0 +1,83 @@
+"""A store opened part by part, so that a proof can look below the verbs and set the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+from memoranda.app import operator_key, system_clock
+from memoranda.encoding.didkey import SigningKey
+from memoranda.model.instant import Instant
+from memoranda.service.access import Access
+from memoranda.service.audit import sealer
+from memoranda.service.context import Context
+from memoranda.service.service import Service
+from memoranda.storage.engine import Engine
+from memoranda.storage.sql_engine import SqlEngine
+from memoranda.storage.sqlite import SqliteDatabase
+
+DATABASE_FILE = "memoranda.db"
+# Far more than anything here takes; a machine with other work on it must not make a proof fail.
+DEADLINE_SECONDS = 60.0
+_POLL_SECONDS = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """The parts of one open store."""
+
+    service: Service
+    engine: Engine
+    context: Context
+
+    def access(self, tenant: str) -> Access:
+        return self.service.gate.local(tenant)
+
+
+def build(database: SqliteDatabase, operator: SigningKey, clock: Callable[[], Instant]) -> Store:
+    """Wire a store as `app.open_service` does."""
+    engine = SqlEngine(database, sealer("0.1"))
+    context = Context(engine=engine, operator=operator, clock=clock)
+    return Store(service=Service(context), engine=engine, context=context)
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[Store]:
+    """The store in a data directory."""
+    store = build(SqliteDatabase(home / DATABASE_FILE), operator_key(home), system_clock)
+    try:
+        yield store
+    finally:
+        store.service.close()
+
+
+def draft(tenant: str, text: str, **fields: Any) -> dict[str, Any]:
+    """A draft record; `scope` and `body` are joined with what every record needs."""
+    return {
+        "kind": "semantic",
+        "provenance": {"actor": tenant, "actor_kind": "user", "method": "proof"},
+        **fields,
+        "body": {"text": text, **fields.get("body", {})},
+        "scope": {"owner": tenant, "visibility": "private", **fields.get("scope", {})},
+    }
+
+
+def processes() -> ForkServerContext:
+    """New processes, forked from one that has the imports done and nothing open."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["memoranda.app", "tests.proofs.writers"])
+    return context
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = DEADLINE_SECONDS) -> None:
+    """Wait for a condition, and fail when it does not come about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain: {what}"
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,111 @@
+"""Two worlds that differ in one thing: in the second, another tenant is there too.
+
+Whatever the watcher does, it is done in both worlds at the same instant, and every answer is compared: results, error
+codes and messages, scores, numbers and hashes. If all are equal, then nothing the watcher can see depends on the
+other tenant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+from memoranda.encoding.didkey import SigningKey
+from memoranda.errors import MemorandaError
+from memoranda.model.instant import Instant, format_instant
+from memoranda.service.access import ALL_VERBS, KEY_PREFIX, Access
+from memoranda.standards.ump import token
+from memoranda.storage.engine import ApiKey
+from memoranda.storage.sqlite import SqliteDatabase
+from tests.proofs.store import Store, build
+
+OPERATOR = SigningKey(bytes([7]) * 32)
+WATCHER = SigningKey(bytes([8]) * 32)
+OTHER = SigningKey(bytes([9]) * 32)
+START = Instant(1_780_000_000_000)
+VERBS = tuple(sorted(ALL_VERBS))
+_INDEX_KEY = bytes(range(32))
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> Instant:
+        return self.now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """A store in memory, its clock, and the watcher's credentials."""
+
+    store: Store
+    clock: Clock
+    bearers: dict[str, str]
+
+    def access(self, kind: str) -> Access:
+        gate = self.store.service.gate
+        return gate.local(WATCHER.did) if kind == "local" else gate.authenticate(self.bearers[kind])
+
+
+def new_world() -> World:
+    """An empty world. All keys are fixed, so that equal histories give equal bytes."""
+    database = SqliteDatabase(None)
+    database.write(lambda connection: connection.run("meta_claim", {"name": "index_key", "value": _INDEX_KEY}))
+    clock = Clock()
+    store = build(database, OPERATOR, clock)
+    scopes = VERBS
+    store.engine.system.add_key(
+        ApiKey(
+            key_id="watcher",
+            key_hash=hashlib.sha256(b"secret").digest(),
+            name="watcher",
+            tenant=WATCHER.did,
+            scopes=scopes,
+            created=START,
+        )
+    )
+    bearers = {
+        "key": f"{KEY_PREFIX}watcher_secret",
+        "token": signed_token(WATCHER),
+        "narrow token": signed_token(WATCHER, scope={"owner": WATCHER.did}),
+        "operator's token": signed_token(OPERATOR, scope={"owner": WATCHER.did}),
+    }
+    return World(store=store, clock=clock, bearers=bearers)
+
+
+def signed_token(key: SigningKey, *, scope: dict[str, str] | None = None, **changes: Any) -> str:
+    claims: dict[str, Any] = {
+        "v": "ump-cap/0.1",
+        "iss": key.did,
+        "verbs": VERBS,
+        "scope": scope or {},
+        "exp": format_instant(START + 86_400_000),
+        "jti": "t1",
+        **changes,
+    }
+    return token.mint(token.Claims(**claims), key)
+
+
+def answer(call: Callable[[], object]) -> object:
+    """What a call gives, as plain data: its result, or the error's class, code and message."""
+    try:
+        return plain(call())
+    except MemorandaError as error:
+        return (type(error).__name__, error.code, error.message)
+
+
+def plain(value: object) -> object:
+    """A value as something that can be compared and printed."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return (type(value).__name__, plain(asdict(value)))
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, str | int | float | bytes | None):
+        return value
+    assert hasattr(value, "__iter__"), value
+    return [plain(item) for item in value]
