@@ -8,6 +8,8 @@ A test compares the two.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from memoranda.cli.catalogue import OPTIONS
 from memoranda.cli.command_line import SHARED, command_line
@@ -37,7 +39,8 @@ An error is one sentence on standard error. With `--json` it is also
 def reference() -> str:
     """The whole page."""
     options = "\n".join(f"- `{flag}`: {meaning}" for flag, meaning in OPTIONS)
-    documented = command_line().generate_docs(output_format="markdown")
+    with _named_memoranda():
+        documented = command_line().generate_docs(output_format="markdown")
     parts = [part for part in documented.split("\n## ") if part.startswith("memoranda ")]
     return "\n".join([_HEAD.format(options=options), *(f"## {_without_shared(part)}" for part in parts)])
 
@@ -55,7 +58,18 @@ def _without_shared(part: str) -> str:
     return "\n".join(kept).rstrip() + "\n"
 
 
+@contextmanager
+def _named_memoranda() -> Iterator[None]:
+    """The parser names the program after whatever was started: a test runner, or this module."""
+    before, main = sys.argv, sys.modules.pop("__main__", None)
+    sys.argv = ["memoranda"]
+    try:
+        yield
+    finally:
+        sys.argv = before
+        if main is not None:
+            sys.modules["__main__"] = main
+
+
 if __name__ == "__main__":
-    # The parser would name the program after this module.
-    sys.argv[0] = "memoranda"
     print(reference(), end="")
