@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import NewType
 
 Instant = NewType("Instant", int)
@@ -29,6 +30,7 @@ _DURATION = re.compile(
 _DURATION_UNITS_MS = (365 * DAY_MS, 30 * DAY_MS, 7 * DAY_MS, DAY_MS, 3_600_000, 60_000, 1_000)
 
 
+@lru_cache(maxsize=4096)  # the times of one record are mostly one and the same
 def parse_instant(text: str) -> Instant:
     """Read an RFC 3339 date-time; fractions below a millisecond are cut. Raises ValueError."""
     match = _RFC3339.fullmatch(text)
@@ -47,6 +49,7 @@ def parse_instant(text: str) -> Instant:
     return Instant((moment - _EPOCH) // _MILLISECOND + fraction_ms)
 
 
+@lru_cache(maxsize=4096)
 def format_instant(instant: int) -> str:
     """Write an instant as `2026-06-04T10:00:00.000Z`: always milliseconds, always Z."""
     moment = _EPOCH + timedelta(milliseconds=instant)

@@ -148,6 +148,8 @@ def _is_later_edition(known: Version, accepted: Accepted) -> bool:
 def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Accepted:
     """Said again in the same millisecond after it was closed: the same content would get the same name."""
     record = accepted.record
+    if unit.named(mapping.STANDARD, record["id"]) is None:
+        return accepted
     while unit.named(mapping.STANDARD, record["id"]) is not None:
         now = Instant(now + 1)
         completed = records.complete(accepted.draft, now=now, version=context.ump_version)

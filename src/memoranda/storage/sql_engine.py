@@ -60,10 +60,10 @@ class _Fingerprints:
         return self._digest(b"value", tenant_id, text) if text else None
 
     def _word(self, tenant_id: int, word: str) -> str:
-        return base32_encode(self._digest(b"word", tenant_id, word))
+        return self._digest(b"word", tenant_id, word).hex()
 
     def scope_word(self, use: bytes, tenant_id: int, name: str) -> str:
-        return base32_encode(self._digest(use, tenant_id, name))
+        return self._digest(use, tenant_id, name).hex()
 
     def _digest(self, use: bytes, tenant_id: int, text: str) -> bytes:
         message = b"%d\x00" % tenant_id + text.encode("utf-8", "surrogatepass")
