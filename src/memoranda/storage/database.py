@@ -19,6 +19,9 @@ Params = Mapping[str, Any]
 class Connection(Protocol):
     """Runs named queries in one snapshot or one transaction."""
 
+    # Scratch space for what was read in this transaction; empty again in the next, and when some of it is undone.
+    memo: dict[str, Row]
+
     def rows(self, name: str, params: Params) -> list[Row]: ...
 
     def row(self, name: str, params: Params) -> Row | None: ...

@@ -223,13 +223,8 @@ class SqlUnit(SqlSnapshot):
         memory_id: int | None = None,
         cause: bytes | None = None,
     ) -> Version:
-        row = self._connection.row("version_next_id", {})
-        version_id: int = row[0] if row else 1
-        memory = version_id if memory_id is None else memory_id
-        self._run(
+        ((version_id,),) = self._rows(
             "version_add",
-            version_id=version_id,
-            memory_id=memory,
             standard=document.standard,
             media_type=document.media_type,
             name=document.name,
@@ -237,6 +232,7 @@ class SqlUnit(SqlSnapshot):
             native=document.native,
             cause=cause,
         )
+        memory = version_id if memory_id is None else memory_id
         self._index(version_id, memory, projection, now)
         state = State(
             status=projection.status,
@@ -339,8 +335,8 @@ class SqlUnit(SqlSnapshot):
         self._run("audit_add", seq=seq, entry=sealed)
         self._audit_seq, self._audit_hash = seq, digest
 
-    def finish(self) -> None:
-        """Write the tenant's counters back, once per unit."""
+    def finish(self) -> Row:
+        """Write the tenant's counters back, once per unit; the row as it now is."""
         self._run(
             "tenant_put",
             change_seq=self._change_seq,
@@ -348,6 +344,14 @@ class SqlUnit(SqlSnapshot):
             audit_hash=self._audit_hash,
             version_count=self._version_count,
             term_count=self._term_count,
+        )
+        return (
+            self._tenant_id,
+            self._change_seq,
+            self._audit_seq,
+            self._audit_hash,
+            self._version_count,
+            self._term_count,
         )
 
 
@@ -430,11 +434,13 @@ class SqlEngine:
         self._database.write_later(lambda connection: self._unit(connection, tenant, lambda unit: unit.record(entry)))
 
     def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
-        row = connection.row("tenant_get", {"name": tenant}) or connection.row("tenant_add", {"name": tenant})
+        named = {"name": tenant}
+        # What an earlier piece of the same transaction left; nobody else can have written since.
+        row = connection.memo.get(tenant) or connection.row("tenant_get", named) or connection.row("tenant_add", named)
         assert row is not None
         unit = SqlUnit(connection, tenant, self._prints, row, self._seal)
         result = work(unit)
-        unit.finish()
+        connection.memo[tenant] = unit.finish()
         return result
 
     def fingerprint(self, tenant: str, text: str) -> str:

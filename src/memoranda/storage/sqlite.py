@@ -55,6 +55,7 @@ PRAGMA temp_store = MEMORY;
 PRAGMA cache_size = -32000;
 PRAGMA mmap_size = 1073741824;
 PRAGMA journal_size_limit = 67108864;
+PRAGMA wal_autocheckpoint = 4000;
 """
 
 
@@ -63,6 +64,7 @@ class SqliteConnection:
 
     def __init__(self, raw: apsw.Connection, queries: dict[str, str]) -> None:
         self.raw = raw
+        self.memo: dict[str, Row] = {}
         self._queries = queries
 
     def rows(self, name: str, params: Params) -> list[Row]:
@@ -277,6 +279,7 @@ class SqliteDatabase:
     def _transaction(self) -> Iterator[None]:
         raw = self._writer.raw
         raw.execute("BEGIN IMMEDIATE")
+        self._writer.memo.clear()
         try:
             yield
             raw.execute("COMMIT")
@@ -294,6 +297,7 @@ class SqliteDatabase:
             if not raw.in_transaction:
                 raise  # SQLite gave up the whole transaction (disk full, I/O error): nobody's work is in
             raw.execute("ROLLBACK TO piece; RELEASE piece")
+            self._writer.memo.clear()
             return None, error
         raw.execute("RELEASE piece")
         return result, None

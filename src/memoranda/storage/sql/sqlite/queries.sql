@@ -18,7 +18,7 @@ AND (:kinds IS NULL OR s.kind IN (SELECT value FROM json_each(:kinds)))
 AND (:visibilities IS NULL OR s.visibility IN (SELECT value FROM json_each(:visibilities)))
 
 -- fragment: version_columns
-v.version_id, v.memory_id, v.standard, v.media_type, v.name,
+v.version_id, s.memory_id, v.standard, v.media_type, v.name,
 CASE s.erased WHEN 0 THEN v.native ELSE (
   SELECT k.native FROM skeleton k WHERE k.tenant_id = s.tenant_id AND k.version_id = s.version_id) END,
 CASE s.erased WHEN 0 THEN v.cause END,
@@ -59,12 +59,10 @@ SELECT t.name FROM tenant t
 WHERE EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standard = :standard AND a.name = :name)
 ORDER BY t.tenant_id
 
--- name: version_next_id
-SELECT ifnull(max(version_id), 0) + 1 FROM version
-
 -- name: version_add
-INSERT INTO version (version_id, tenant_id, memory_id, standard, media_type, name, recorded_ms, native, cause)
-VALUES (:version_id, :tenant_id, :memory_id, :standard, :media_type, :name, :recorded_ms, :native, :cause)
+INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, native, cause)
+VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :native, :cause)
+RETURNING version_id
 
 -- name: state_add
 INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,

@@ -22,7 +22,6 @@ CREATE TABLE tenant (
 CREATE TABLE version (
   version_id  INTEGER PRIMARY KEY,
   tenant_id   INTEGER NOT NULL,
-  memory_id   INTEGER NOT NULL,
   standard    TEXT NOT NULL,
   media_type  TEXT NOT NULL,
   name        TEXT NOT NULL,
