@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +13,7 @@ from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
+from memoranda.keys import MasterKeyFile, refuse_readable_by_others, write_private_once
 from memoranda.model.instant import Instant
 from memoranda.service.access import ALL_VERBS, Access
 from memoranda.service.audit import sealer
@@ -34,11 +33,14 @@ from memoranda.standards.ump.requests import (
     RehydrateRequest,
     ReviseRequest,
 )
+from memoranda.storage.cipher import Cipher, Coverage, NoCipher, RingCipher
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 
 OPERATOR_KEY_FILE = "operator.key"
 OWNER_CREDENTIAL_FILE = "owner.credential"
+MASTER_KEY_FILE = "master.key"
+KEY_RING_FILE = "memoranda.keys"
 
 
 def system_clock() -> Instant:
@@ -53,13 +55,24 @@ def open_service(settings: Settings) -> Service:
     if path is not None and path.parent != settings.home:
         _make_private_folder(path.parent)
     context = Context(
-        engine=SqlEngine(SqliteDatabase(path), sealer(settings.ump_version)),
+        engine=SqlEngine(SqliteDatabase(path), sealer(settings.ump_version), _cipher(settings, path)),
         operator=operator_key(settings.home),
         clock=system_clock,
         ump_version=settings.ump_version,
         audit_reads=_audit_reads(settings.audit_reads),
     )
     return Service(context)
+
+
+def _cipher(settings: Settings, database: Path | None) -> Cipher:
+    """The key ring beside the database. It is opened even when nothing new is encrypted: something may be."""
+    ring = None if database is None else database.with_name(KEY_RING_FILE)
+    if settings.encryption == "off" and (ring is None or not ring.exists()):
+        return NoCipher()
+    coverage: Coverage | None = None
+    if settings.encryption in ("users", "all"):
+        coverage = "all" if settings.encryption == "all" else "users"
+    return RingCipher(ring, MasterKeyFile(settings.home / MASTER_KEY_FILE if ring else None), coverage)
 
 
 def _audit_reads(value: str) -> AuditReads:
@@ -72,8 +85,7 @@ def operator_key(home: Path) -> SigningKey:
     if not path.exists():
         seed = base64_encode(secrets.token_bytes(32))
         write_private_once(path, dump_pretty({"kind": "ed25519", "seed": seed}) + "\n")
-    if path.stat().st_mode & 0o077:
-        raise StoreUnavailable(f"{OPERATOR_KEY_FILE} can be read by others; run: chmod 600 {path}")
+    refuse_readable_by_others(path)
     try:
         return SigningKey(base64_decode(parse(path.read_bytes())["seed"]))
     except (KeyError, TypeError, ValueError, MemorandaError):
@@ -88,32 +100,6 @@ def owner_credential(service: Service, settings: Settings) -> Path:
         key = service.gate.add_key("owner", tenant=tenant, scopes=tuple(sorted(ALL_VERBS)))
         write_private_once(path, key + "\n")
     return path
-
-
-def write_private_once(path: Path, text: str) -> None:
-    """Write a file with mode 0600 unless another process was first; never half of it."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        draft.unlink()
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name durable: a key that a power cut takes away takes its owner's memories along."""
-    with suppress(OSError):  # not every system can open a folder
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _make_private_folder(folder: Path) -> None:

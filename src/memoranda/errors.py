@@ -3,6 +3,7 @@
     MemorandaError                  code, message, and data on attributes
     ├── InvalidInput                invalid_record      the caller sent something that is not well-formed
     │   ├── MalformedJson           invalid_record      not JSON, or JSON outside our limits
+    │   ├── GrainError              invalid_record      not a memory grain, with the OMS code that says why
     │   └── TooLarge                invalid_record      over a stated limit
     ├── Unauthorized                unauthorized        no credential, or one that does not hold
     ├── ForbiddenScope              forbidden_scope     a good credential that does not reach this far
@@ -40,6 +41,15 @@ class InvalidInput(MemorandaError):
 
 class MalformedJson(InvalidInput):
     """The input is not acceptable JSON."""
+
+
+class GrainError(InvalidInput):
+    """Not a memory grain."""
+
+    def __init__(self, message: str | None = None, *, oms_code: str) -> None:
+        super().__init__(message)
+        # One of the seventeen codes of OMS section 19, such as "ERR_CORRUPT".
+        self.oms_code = oms_code
 
 
 class TooLarge(InvalidInput):

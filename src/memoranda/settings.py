@@ -34,6 +34,12 @@ class Settings:
     )
     allowed_origins: tuple[str, ...] = _setting((), "further web origins that may call the API", "list")
     ump_version: str = _setting("0.1", "the UMP version to advertise", "text", choices=("0.1", "1.0"))
+    encryption: str = _setting(
+        "users",
+        "which documents are encrypted at rest: those that name a user, all, or none (off)",
+        "text",
+        choices=("users", "all", "off"),
+    )
     audit_reads: str = _setting(
         "deferred",
         "whether a read is answered before (deferred) or after (durable) its audit entry is on disk",

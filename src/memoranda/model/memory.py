@@ -6,6 +6,7 @@ the store knows about a version and may change. A projection is the standard-fre
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -60,6 +61,10 @@ class Projection:
     relations: tuple[Relation, ...] = ()
     source: str = ""
     actor: str = ""
+    # What it says as a triple; any part may be empty.
+    subject: str = ""
+    relation: str = ""
+    object: str = ""
     # Two open versions of one tenant with equal sameness say the same thing; empty means "never a duplicate".
     sameness: str = ""
 
@@ -90,6 +95,13 @@ class State:
     expires: Instant | None = None
     erased: bool = False
     superseded_by: str = ""
+    # The same successor under the names it has in each standard.
+    successor_names: Mapping[str, str] = field(default_factory=dict)
+    # A legal hold: nothing may be erased.
+    held: bool = False
+    # Someone is to look at how this came to be superseded.
+    needs_review: bool = False
+    verification: str = "unverified"
     followed: int = 0
     overridden: int = 0
     ignored: int = 0

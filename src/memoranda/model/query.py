@@ -29,6 +29,20 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """A structural question: every part that is given must be equal. Also how plain lists are asked for."""
+
+    subject: str | None = None
+    relation: str | None = None
+    object: str | None = None
+    space: str | None = None
+    user: str | None = None
+    session: str | None = None
+    # Only what nothing has superseded and nobody has forgotten.
+    current: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """A version found by search, with what ranking needs to know about the match."""
 

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
-from memoranda.model.query import Filter, Matches
+from memoranda.model.query import Filter, Matches, Structure
 
 T = TypeVar("T")
 
@@ -67,6 +67,18 @@ class Snapshot(Protocol):
 
     def page(self, after: int, limit: int, space: str | None = None) -> list[Version]:
         """Current versions in the order they were written; `after` is the last version_id seen, or 0."""
+        ...
+
+    def find(self, structure: Structure, *, after: int, limit: int, now: Instant) -> list[Version]:
+        """Versions by subject, relation and object, in the order written; `after` is the last version_id seen."""
+        ...
+
+    def of_user(self, user: str, *, after: int, limit: int) -> list[Version]:
+        """Everything of a user that is not erased, superseded and forgotten versions too."""
+        ...
+
+    def names_of(self, version_id: int) -> dict[str, str]:
+        """The names of one version, by standard."""
         ...
 
     def changes(self, after: int, limit: int) -> list[Change]:
@@ -123,6 +135,18 @@ class Unit(Snapshot, Protocol):
 
     def erase(self, version: Version, *, skeleton: bytes, now: Instant) -> None:
         """Forget hard: content, words and subject go; the skeleton stays. Call `Engine.scrub` afterwards."""
+        ...
+
+    def hold(self, version: Version, *, held: bool) -> None:
+        """Put a legal hold on a version, or lift it."""
+        ...
+
+    def flag_for_review(self, version: Version, *, needs_review: bool) -> None:
+        """Say whether someone is to look at how a version was superseded."""
+        ...
+
+    def set_verification(self, version: Version, verification: str) -> None:
+        """Say what is known of a version's truth: unverified, verified, contested or retracted."""
         ...
 
     def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
@@ -184,6 +208,14 @@ class Engine(Protocol):
 
     def fingerprint(self, tenant: str, text: str) -> str:
         """A keyed fingerprint that stands for a text where the text itself must not be kept."""
+        ...
+
+    def destroy_user_key(self, tenant: str, user: str) -> bool:
+        """Crypto-erasure: make every encrypted document of a user unreadable, in every copy of the database."""
+        ...
+
+    def rotate_master_key(self) -> int:
+        """Wrap all data keys under a new master key; how many there were."""
         ...
 
     def flush(self) -> None: ...

@@ -19,8 +19,13 @@ def load_queries(database: str) -> dict[str, str]:
     for heading, following in zip(headings, [*headings[1:], None], strict=True):
         body = text[heading.end() : following.start() if following else len(text)]
         found[heading[1]][heading[2]] = body.strip()
-    fragments = found["fragment"]
-    return {name: _PLACE.sub(lambda m: fragments[m[1]], body) for name, body in found["name"].items()}
+    return {name: _filled(body, found["fragment"]) for name, body in found["name"].items()}
+
+
+def _filled(body: str, fragments: dict[str, str]) -> str:
+    while _PLACE.search(body):
+        body = _PLACE.sub(lambda place: fragments[place[1]], body)
+    return body
 
 
 @cache

@@ -23,7 +23,8 @@ from memoranda.errors import StoreCorrupt
 from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, State, Version
-from memoranda.model.query import Filter, Hit, Matches
+from memoranda.model.query import Filter, Hit, Matches, Structure
+from memoranda.storage.cipher import Cipher, NoCipher
 from memoranda.storage.database import Connection, Database, Row
 from memoranda.storage.engine import ApiKey, Seal, Snapshot, System, Unit
 from memoranda.storage.words import words
@@ -73,8 +74,11 @@ class _Fingerprints:
 class SqlSnapshot:
     """Reads for one tenant on one connection."""
 
-    def __init__(self, connection: Connection, tenant: str, prints: _Fingerprints, row: Row | None) -> None:
+    def __init__(
+        self, connection: Connection, tenant: str, prints: _Fingerprints, cipher: Cipher, row: Row | None
+    ) -> None:
         self._connection = connection
+        self._cipher = cipher
         self._prints = prints
         self._tenant = tenant
         # An unknown tenant has no rows; -1 finds none.
@@ -94,7 +98,52 @@ class SqlSnapshot:
         return self._connection.rows(query, params)
 
     def _versions(self, query: str, /, **params: Any) -> list[Version]:
-        return [_version(self._tenant, row) for row in self._rows(query, **params)]
+        return [self._version(row) for row in self._rows(query, **params)]
+
+    def _version(self, row: Row) -> Version:
+        optional = cast("tuple[Instant | None, ...]", row[9:16])
+        valid_to, declared_to, _, closed, retired, tombstoned, expires = optional
+        native, cause, is_readable = self._opened(row)
+        return Version(
+            tenant=self._tenant,
+            version_id=row[0],
+            memory_id=row[1],
+            document=Document(standard=row[2], media_type=row[3], name=row[4], native=native),
+            cause=cause,
+            state=State(
+                status=row[7],
+                valid_from=row[8],
+                valid_to=valid_to,
+                declared_valid_to=declared_to,
+                recorded=row[11],
+                closed=closed,
+                retired=retired,
+                tombstoned=tombstoned,
+                expires=expires,
+                erased=bool(row[16]) or not is_readable,
+                superseded_by=row[17] or "",
+                followed=row[18],
+                overridden=row[19],
+                ignored=row[20],
+                contradicted=row[21],
+                observed=row[22],
+                held=bool(row[23]),
+                needs_review=bool(row[24]),
+                verification=row[25],
+                successor_names=orjson.loads(row[27]) if row[27] else {},
+            ),
+        )
+
+    def _opened(self, row: Row) -> tuple[bytes, bytes | None, bool]:
+        """The document and its cause in the clear, and whether there still is a key to read them with."""
+        name, native, cause, key_id = row[4], row[5], row[6], row[26]
+        if key_id is None:
+            return native, cause, True
+        bound = f"{self._tenant}\x00{name}".encode()
+        opened = self._cipher.open(key_id, native, bound)
+        if opened is None:
+            return b"", None, False
+        return opened, None if cause is None else self._cipher.open(key_id, cause, bound), True
 
     def named(self, standard: str, name: str) -> Version | None:
         found = self._versions("version_named", standard=standard, name=name)
@@ -183,9 +232,38 @@ class SqlSnapshot:
             "visibilities": None if where.visibilities is None else _json(list(where.visibilities)),
         }
 
+    def find(self, structure: Structure, *, after: int, limit: int, now: Instant) -> list[Version]:
+        def key(text: str | None) -> bytes | None:
+            return None if text is None else self._prints.value(self._tenant_id, text)
+
+        given = {"s": structure.subject, "r": structure.relation, "o": structure.object}
+        path = "".join(letter for letter, text in given.items() if text is not None) or "any"
+        found = self._rows(
+            f"structural_{path}",
+            subject_key=key(structure.subject),
+            relation_key=key(structure.relation),
+            object_key=key(structure.object),
+            space=structure.space,
+            user_key=key(structure.user),
+            session_key=key(structure.session),
+            current=int(structure.current),
+            after=after,
+            limit=limit,
+            now_ms=now,
+            forever_ms=FOREVER_MS,
+        )
+        return self.versions([version_id for (version_id,) in found])
+
+    def of_user(self, user: str, *, after: int, limit: int) -> list[Version]:
+        key = self._prints.value(self._tenant_id, user)
+        return self._versions("versions_of_user", user_key=key, after=after, limit=limit)
+
+    def names_of(self, version_id: int) -> dict[str, str]:
+        return dict(self._rows("names_of", version_id=version_id))
+
     def changes(self, after: int, limit: int) -> list[Change]:
         return [
-            Change(seq=row[0], type=row[1], at=Instant(row[2]), version=_version(self._tenant, row[3:]))
+            Change(seq=row[0], type=row[1], at=Instant(row[2]), version=self._version(row[3:]))
             for row in self._rows("changes_after", after=after, limit=limit)
         ]
 
@@ -206,8 +284,10 @@ class SqlSnapshot:
 class SqlUnit(SqlSnapshot):
     """Reads and writes for one tenant in one transaction."""
 
-    def __init__(self, connection: Connection, tenant: str, prints: _Fingerprints, row: Row, seal: Seal) -> None:
-        super().__init__(connection, tenant, prints, row)
+    def __init__(
+        self, connection: Connection, tenant: str, prints: _Fingerprints, cipher: Cipher, row: Row, seal: Seal
+    ) -> None:
+        super().__init__(connection, tenant, prints, cipher, row)
         self._seal = seal
 
     def _run(self, query: str, /, **params: Any) -> None:
@@ -229,8 +309,7 @@ class SqlUnit(SqlSnapshot):
             media_type=document.media_type,
             name=document.name,
             recorded_ms=now,
-            native=document.native,
-            cause=cause,
+            **self._sealed(document, projection, cause),
         )
         memory = version_id if memory_id is None else memory_id
         self._index(version_id, memory, projection, now)
@@ -253,6 +332,15 @@ class SqlUnit(SqlSnapshot):
         )
         self.add_name(version, document.standard, document.name)
         return version
+
+    def _sealed(self, document: Document, projection: Projection, cause: bytes | None) -> dict[str, Any]:
+        """The document as it goes to the disk: encrypted under its user's key when the store encrypts."""
+        key_id = self._cipher.key_for(self._tenant, projection.scope.user)
+        if key_id is None:
+            return {"key_id": None, "native": document.native, "cause": cause}
+        bound = f"{self._tenant}\x00{document.name}".encode()
+        sealed_cause = None if cause is None else self._cipher.seal(key_id, cause, bound)
+        return {"key_id": key_id, "native": self._cipher.seal(key_id, document.native, bound), "cause": sealed_cause}
 
     def _index(self, version_id: int, memory_id: int, projection: Projection, now: Instant) -> None:
         scope = projection.scope
@@ -286,6 +374,13 @@ class SqlUnit(SqlSnapshot):
         facets += [("relation", f"{relation.type}\x00{relation.target}") for relation in projection.relations]
         for name, value in facets:
             self._run("facet_add", name=name, value_key=prints.value(tenant_id, value), version_id=version_id)
+        self._run(
+            "triple_add",
+            version_id=version_id,
+            subject_key=prints.value(tenant_id, projection.subject),
+            relation_key=prints.value(tenant_id, projection.relation),
+            object_key=prints.value(tenant_id, projection.object),
+        )
         self._version_count += 1
         self._term_count += len(stems)
 
@@ -314,10 +409,20 @@ class SqlUnit(SqlSnapshot):
         self._run("skeleton_put", version_id=version_id, native=skeleton)
         self._run("state_erase", version_id=version_id, now_ms=now)
         self._run("facet_remove", version_id=version_id)
+        self._run("triple_remove", version_id=version_id)
         self._run("feedback_erase", version_id=version_id)
         self._connection.run("search_remove", {"version_id": version_id})
         # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
         self._connection.run("meta_put", {"name": _ERASURE_PENDING, "value": os.urandom(8)})
+
+    def hold(self, version: Version, *, held: bool) -> None:
+        self._run("state_hold", version_id=version.version_id, held=int(held))
+
+    def flag_for_review(self, version: Version, *, needs_review: bool) -> None:
+        self._run("state_review", version_id=version.version_id, review=int(needs_review))
+
+    def set_verification(self, version: Version, verification: str) -> None:
+        self._run("state_verification", version_id=version.version_id, verification=verification)
 
     def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         version_id = version.version_id
@@ -411,8 +516,9 @@ class SqlSystem:
 class SqlEngine:
     """The storage contract over any database behind the seam."""
 
-    def __init__(self, database: Database, seal: Seal) -> None:
+    def __init__(self, database: Database, seal: Seal, cipher: Cipher | None = None) -> None:
         self._database = database
+        self._cipher = cipher or NoCipher()
         self._seal = seal
         self._prints = _Fingerprints(_index_key(database))
         self._system = SqlSystem(database)
@@ -425,7 +531,8 @@ class SqlEngine:
     @contextmanager
     def read(self, tenant: str) -> Iterator[Snapshot]:
         with self._database.reading() as connection:
-            yield SqlSnapshot(connection, tenant, self._prints, connection.row("tenant_get", {"name": tenant}))
+            row = connection.row("tenant_get", {"name": tenant})
+            yield SqlSnapshot(connection, tenant, self._prints, self._cipher, row)
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
         return self._database.write(lambda connection: self._unit(connection, tenant, work))
@@ -438,7 +545,7 @@ class SqlEngine:
         # What an earlier piece of the same transaction left; nobody else can have written since.
         row = connection.memo.get(tenant) or connection.row("tenant_get", named) or connection.row("tenant_add", named)
         assert row is not None
-        unit = SqlUnit(connection, tenant, self._prints, row, self._seal)
+        unit = SqlUnit(connection, tenant, self._prints, self._cipher, row, self._seal)
         result = work(unit)
         connection.memo[tenant] = unit.finish()
         return result
@@ -448,6 +555,12 @@ class SqlEngine:
             f"{tenant}\x00{text}".encode("utf-8", "surrogatepass"), digest_size=16, key=self._prints.secret
         )
         return base32_encode(digest.digest())
+
+    def destroy_user_key(self, tenant: str, user: str) -> bool:
+        return self._cipher.destroy(tenant, user)
+
+    def rotate_master_key(self) -> int:
+        return self._cipher.rotate()
 
     def flush(self) -> None:
         self._database.flush()
@@ -468,6 +581,7 @@ class SqlEngine:
 
     def close(self) -> None:
         self._database.close()
+        self._cipher.close()
 
 
 def _index_key(database: Database) -> bytes:
@@ -509,36 +623,6 @@ def _rarest(frequencies: dict[str, int]) -> list[str]:
 
 def _weight(frequency: int, versions: int) -> float:
     return math.log(1.0 + (max(versions, frequency) - frequency + 0.5) / (frequency + 0.5))
-
-
-def _version(tenant: str, row: Row) -> Version:
-    optional = cast("tuple[Instant | None, ...]", row[9:16])
-    valid_to, declared_to, _, closed, retired, tombstoned, expires = optional
-    return Version(
-        tenant=tenant,
-        version_id=row[0],
-        memory_id=row[1],
-        document=Document(standard=row[2], media_type=row[3], name=row[4], native=row[5]),
-        cause=row[6],
-        state=State(
-            status=row[7],
-            valid_from=row[8],
-            valid_to=valid_to,
-            declared_valid_to=declared_to,
-            recorded=row[11],
-            closed=closed,
-            retired=retired,
-            tombstoned=tombstoned,
-            expires=expires,
-            erased=bool(row[16]),
-            superseded_by=row[17] or "",
-            followed=row[18],
-            overridden=row[19],
-            ignored=row[20],
-            contradicted=row[21],
-            observed=row[22],
-        ),
-    )
 
 
 def _api_key(row: Row) -> ApiKey:

@@ -303,6 +303,17 @@ class SqliteDatabase:
         return result, None
 
 
+def open_private(path: Path | None) -> apsw.Connection:
+    """A small durable file of its own, readable by its owner alone; in memory when there is no path."""
+    with _translated():
+        if path is not None:
+            _create_private(path)
+        raw = apsw.Connection(":memory:" if path is None else str(path))
+        raw.set_busy_handler(_wait_a_little)
+        raw.execute(_PRAGMAS).fetchall()
+        return raw
+
+
 def _create_private(path: Path) -> None:
     """Make the file, readable by its owner alone; SQLite gives its log and index the same mode."""
     with contextlib.suppress(OSError):  # what cannot be made, SQLite will complain of

@@ -25,7 +25,10 @@ CASE s.erased WHEN 0 THEN v.cause END,
 s.status, s.valid_from_ms, s.valid_to_ms, s.declared_to_ms, s.recorded_ms, s.closed_ms, s.retired_ms,
 s.tombstoned_ms, s.expires_ms, s.erased,
 (SELECT n.name FROM version n WHERE n.version_id = s.superseded_by AND n.tenant_id = s.tenant_id),
-s.followed, s.overridden, s.ignored, s.contradicted, s.observed_ms
+s.followed, s.overridden, s.ignored, s.contradicted, s.observed_ms,
+s.held, s.review, s.verification, CASE s.erased WHEN 0 THEN v.key_id END,
+CASE WHEN s.superseded_by IS NOT NULL THEN (SELECT json_group_object(n.standard, n.name) FROM alias n
+  WHERE n.tenant_id = s.tenant_id AND n.version_id = s.superseded_by) END
 
 -- name: meta_get
 SELECT value FROM meta WHERE name = :name
@@ -60,8 +63,8 @@ WHERE EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standa
 ORDER BY t.tenant_id
 
 -- name: version_add
-INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, native, cause)
-VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :native, :cause)
+INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, native, cause)
+VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :native, :cause)
 RETURNING version_id
 
 -- name: state_add
@@ -82,6 +85,72 @@ DELETE FROM search WHERE rowid = :version_id
 INSERT INTO facet (tenant_id, name, value_key, version_id) VALUES (:tenant_id, :name, :value_key, :version_id)
 ON CONFLICT DO NOTHING
 
+-- name: triple_add
+INSERT INTO triple (tenant_id, version_id, subject_key, relation_key, object_key)
+VALUES (:tenant_id, :version_id, :subject_key, :relation_key, :object_key)
+
+-- name: triple_remove
+DELETE FROM triple WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- fragment: structural
+t.version_id FROM triple t
+JOIN state s ON s.tenant_id = t.tenant_id AND s.version_id = t.version_id
+WHERE t.tenant_id = :tenant_id AND t.version_id > :after AND {{listed}}
+
+-- fragment: listed
+s.erased = 0 AND s.retired_ms IS NULL
+AND (:current = 0 OR (s.superseded_by IS NULL AND s.status <> 'tombstoned'))
+AND ifnull(s.expires_ms, :forever_ms) > :now_ms
+AND (:space IS NULL OR s.space = :space)
+AND (:user_key IS NULL OR s.user_key = :user_key)
+AND (:session_key IS NULL OR s.session_key = :session_key)
+
+-- name: structural_s
+SELECT {{structural}} AND t.subject_key = :subject_key ORDER BY t.version_id LIMIT :limit
+
+-- name: structural_sr
+SELECT {{structural}} AND t.subject_key = :subject_key AND t.relation_key = :relation_key
+ORDER BY t.version_id LIMIT :limit
+
+-- name: structural_sro
+SELECT {{structural}} AND t.subject_key = :subject_key AND t.relation_key = :relation_key
+AND t.object_key = :object_key ORDER BY t.version_id LIMIT :limit
+
+-- name: structural_r
+SELECT {{structural}} AND t.relation_key = :relation_key ORDER BY t.version_id LIMIT :limit
+
+-- name: structural_ro
+SELECT {{structural}} AND t.relation_key = :relation_key AND t.object_key = :object_key
+ORDER BY t.version_id LIMIT :limit
+
+-- name: structural_o
+SELECT {{structural}} AND t.object_key = :object_key ORDER BY t.version_id LIMIT :limit
+
+-- name: structural_so
+SELECT {{structural}} AND t.object_key = :object_key AND t.subject_key = :subject_key
+ORDER BY t.version_id LIMIT :limit
+
+-- name: structural_any
+SELECT s.version_id FROM state s
+WHERE s.tenant_id = :tenant_id AND s.version_id > :after AND {{listed}}
+ORDER BY s.version_id LIMIT :limit
+
+-- name: state_hold
+UPDATE state SET held = :held WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_review
+UPDATE state SET review = :review WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_verification
+UPDATE state SET verification = :verification WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: versions_of_user
+SELECT {{version_columns}}
+FROM state s INDEXED BY state_user
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE s.tenant_id = :tenant_id AND s.user_key = :user_key AND s.version_id > :after AND s.erased = 0
+ORDER BY s.version_id LIMIT :limit
+
 -- name: facet_remove
 DELETE FROM facet WHERE tenant_id = :tenant_id AND version_id = :version_id
 
@@ -90,6 +159,9 @@ INSERT INTO alias (tenant_id, standard, name, memory_id, version_id)
 VALUES (:tenant_id, :standard, :name, :memory_id, :version_id)
 ON CONFLICT (tenant_id, standard, name)
 DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id
+
+-- name: names_of
+SELECT standard, name FROM alias WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_named
 SELECT {{version_columns}}

@@ -26,6 +26,8 @@ CREATE TABLE version (
   media_type  TEXT NOT NULL,
   name        TEXT NOT NULL,
   recorded_ms INTEGER NOT NULL,
+  -- Which data key of the key ring the document is encrypted with; NULL means that it is not.
+  key_id      TEXT,
   native      BLOB NOT NULL,
   cause       BLOB
 );
@@ -56,6 +58,9 @@ CREATE TABLE state (
   erased         INTEGER NOT NULL DEFAULT 0,
   superseded_by  INTEGER,
   exportable     INTEGER NOT NULL,
+  held           INTEGER NOT NULL DEFAULT 0,
+  review         INTEGER NOT NULL DEFAULT 0,
+  verification   TEXT NOT NULL DEFAULT 'unverified',
   term_count     INTEGER NOT NULL,
   followed       INTEGER NOT NULL DEFAULT 0,
   overridden     INTEGER NOT NULL DEFAULT 0,
@@ -70,6 +75,8 @@ CREATE INDEX state_space_recent ON state (tenant_id, space, observed_ms)
   WHERE retired_ms IS NULL AND status <> 'tombstoned';
 CREATE INDEX state_user_recent ON state (tenant_id, user_key, observed_ms)
   WHERE user_key IS NOT NULL AND retired_ms IS NULL AND status <> 'tombstoned';
+-- For everything of a user, forgotten or not: erasure must miss nothing.
+CREATE INDEX state_user ON state (tenant_id, user_key, version_id) WHERE user_key IS NOT NULL;
 CREATE INDEX state_session_recent ON state (tenant_id, session_key, observed_ms)
   WHERE session_key IS NOT NULL AND retired_ms IS NULL AND status <> 'tombstoned';
 CREATE INDEX state_sameness ON state (tenant_id, sameness_key)
@@ -87,6 +94,8 @@ CREATE TABLE alias (
   PRIMARY KEY (tenant_id, standard, name)
 ) WITHOUT ROWID;
 
+CREATE INDEX alias_version ON alias (tenant_id, version_id);
+
 -- Tags and relations, for equality; values are keyed fingerprints.
 CREATE TABLE facet (
   tenant_id  INTEGER NOT NULL,
@@ -96,6 +105,20 @@ CREATE TABLE facet (
   PRIMARY KEY (tenant_id, name, value_key, version_id)
 ) WITHOUT ROWID;
 CREATE INDEX facet_version ON facet (tenant_id, version_id);
+
+-- Subject, relation and object as keyed fingerprints. Three orders answer all six paths (and the single terms):
+-- s, sr, sro by the first; r, ro by the second; o, os by the third.
+CREATE TABLE triple (
+  tenant_id    INTEGER NOT NULL,
+  version_id   INTEGER NOT NULL,
+  subject_key  BLOB,
+  relation_key BLOB,
+  object_key   BLOB,
+  PRIMARY KEY (tenant_id, version_id)
+) WITHOUT ROWID;
+CREATE INDEX triple_sro ON triple (tenant_id, subject_key, relation_key, object_key, version_id);
+CREATE INDEX triple_ros ON triple (tenant_id, relation_key, object_key, subject_key, version_id);
+CREATE INDEX triple_osr ON triple (tenant_id, object_key, subject_key, relation_key, version_id);
 
 CREATE TABLE feedback (
   tenant_id   INTEGER NOT NULL,

@@ -1,0 +1,102 @@
+"""Key files: written once, whole, and readable by their owner alone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from memoranda.encoding.bases import base64_decode, base64_encode
+from memoranda.encoding.json_text import dump_pretty, parse
+from memoranda.errors import MemorandaError, StoreUnavailable
+
+KEY_BYTES = 32
+
+
+def write_private_once(path: Path, text: str) -> None:
+    """Write a file with mode 0600 unless another process was first; never half of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name durable: a key that a power cut takes away takes its owner's memories along."""
+    with suppress(OSError):  # not every system can open a folder
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def refuse_readable_by_others(path: Path) -> None:
+    """Raise StoreUnavailable if anyone but the owner can read the file."""
+    if path.stat().st_mode & 0o077:
+        raise StoreUnavailable(f"{path.name} can be read by others; run: chmod 600 {path}")
+
+
+class MasterKeyFile:
+    """The master keys of encryption at rest, by version; in memory only when there is no path."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._kept: dict[int, bytes] = {}
+
+    def current(self) -> tuple[int, bytes]:
+        keys = self._read() or self._first()
+        newest = max(keys)
+        return newest, keys[newest]
+
+    def get(self, version: int) -> bytes:
+        keys = self._read()
+        if version not in keys:
+            raise StoreUnavailable("the master key that wraps a data key is missing; restore it from a backup")
+        return keys[version]
+
+    def add(self) -> tuple[int, bytes]:
+        version = self.current()[0] + 1
+        keys = {**self._read(), version: secrets.token_bytes(KEY_BYTES)}
+        self._write(keys)
+        return version, keys[version]
+
+    def retire_before(self, version: int) -> None:
+        self._write({each: key for each, key in self._read().items() if each >= version})
+
+    def _first(self) -> dict[int, bytes]:
+        self._write({1: secrets.token_bytes(KEY_BYTES)}, once=True)
+        return self._read()
+
+    def _read(self) -> dict[int, bytes]:
+        if self._path is None or not self._path.exists():
+            return self._kept
+        refuse_readable_by_others(self._path)
+        try:
+            wire = parse(self._path.read_bytes())["keys"]
+            return {int(version): base64_decode(text) for version, text in wire.items()}
+        except (KeyError, TypeError, ValueError, AttributeError, MemorandaError):
+            raise StoreUnavailable(f"{self._path} is not a master key any more; restore it from a backup") from None
+
+    def _write(self, keys: dict[int, bytes], *, once: bool = False) -> None:
+        if self._path is None:
+            self._kept = keys
+            return
+        document = {"kind": "aes-256", "keys": {str(version): base64_encode(key) for version, key in keys.items()}}
+        text = dump_pretty(document) + "\n"
+        if once:
+            write_private_once(self._path, text)
+            return
+        fresh = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+        write_private_once(fresh, text)
+        fresh.replace(self._path)
+        _sync_folder(self._path.parent)

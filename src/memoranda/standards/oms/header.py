@@ -1,0 +1,131 @@
+"""The nine bytes before every payload (section 3).
+
+    0     version           0x01
+    1     flags             see the masks below
+    2     type              what kind of grain
+    3-4   namespace hash    the first two bytes of SHA-256(namespace): a routing hint, never a permission
+    5-8   created_at        whole seconds since 1970: a routing hint, the payload's milliseconds are the truth
+
+All numbers are big-endian. Everything here is O(1): the payload is never looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from memoranda.errors import GrainError
+
+VERSION: Final = 1
+HEADER_BYTES: Final = 9
+# Section 3.3: the header and at least one byte of payload.
+MIN_BLOB_BYTES: Final = HEADER_BYTES + 1
+
+SIGNED: Final = 0x01
+ENCRYPTED: Final = 0x02
+COMPRESSED: Final = 0x04
+CONTENT_REFS: Final = 0x08
+EMBEDDING_REFS: Final = 0x10
+CBOR: Final = 0x20
+SENSITIVITY_SHIFT: Final = 6
+
+# By the value of flag bits 6 and 7.
+SENSITIVITIES: Final = ("public", "internal", "pii", "phi")
+MAX_CREATED_AT_SEC: Final = 2**32 - 1
+
+_LAYOUT = struct.Struct(">BBBHI")
+# Namespaces of one store; an entry is a hundred bytes.
+_CACHED_NAMESPACES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The fixed header of one grain."""
+
+    version: int
+    flags: int
+    type_byte: int
+    ns_hash: int
+    created_at_sec: int
+
+    @classmethod
+    def parse(cls, blob: bytes) -> Header:
+        """Read the header of a blob. Raises GrainError: ERR_TOO_SHORT or ERR_VERSION."""
+        _check_start(blob)
+        return cls(*_LAYOUT.unpack_from(blob))
+
+    def pack(self) -> bytes:
+        """The nine bytes."""
+        return _LAYOUT.pack(self.version, self.flags, self.type_byte, self.ns_hash, self.created_at_sec)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the grain travels inside a COSE_Sign1 wrapper."""
+        return bool(self.flags & SIGNED)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the payload is ciphertext."""
+        return bool(self.flags & ENCRYPTED)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the payload is compressed."""
+        return bool(self.flags & COMPRESSED)
+
+    @property
+    def has_content_refs(self) -> bool:
+        """Whether the payload has `content_refs`."""
+        return bool(self.flags & CONTENT_REFS)
+
+    @property
+    def has_embedding_refs(self) -> bool:
+        """Whether the payload has `embedding_refs`."""
+        return bool(self.flags & EMBEDDING_REFS)
+
+    @property
+    def is_cbor(self) -> bool:
+        """Whether the payload is CBOR rather than MessagePack."""
+        return bool(self.flags & CBOR)
+
+    @property
+    def sensitivity(self) -> int:
+        """0 public, 1 internal, 2 pii, 3 phi."""
+        return self.flags >> SENSITIVITY_SHIFT
+
+    @property
+    def sensitivity_name(self) -> str:
+        """One of SENSITIVITIES."""
+        return SENSITIVITIES[self.sensitivity]
+
+
+def type_byte(blob: bytes) -> int:
+    """The type of a grain, read from its bytes."""
+    _check_start(blob)
+    return blob[2]
+
+
+def created_at_seconds(blob: bytes) -> int:
+    """When a grain was created, read from its bytes."""
+    _check_start(blob)
+    return int.from_bytes(blob[5:9], "big")
+
+
+@lru_cache(maxsize=_CACHED_NAMESPACES)
+def namespace_hash(namespace: str) -> int:
+    """The first two bytes of SHA-256(namespace) as a number. The namespace is NFC text."""
+    return int.from_bytes(hashlib.sha256(namespace.encode("utf-8")).digest()[:2], "big")
+
+
+def _check_start(blob: bytes) -> None:
+    if len(blob) < MIN_BLOB_BYTES:
+        raise GrainError(
+            f"a grain has at least {MIN_BLOB_BYTES} bytes (9-byte header and payload), not {len(blob)}",
+            oms_code="ERR_TOO_SHORT",
+        )
+    if blob[0] != VERSION:
+        # Section 19.4: include the version in the message.
+        raise GrainError(f"unsupported grain format version {blob[0]}", oms_code="ERR_VERSION")

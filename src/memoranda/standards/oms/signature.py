@@ -1,0 +1,245 @@
+"""Who vouches for these exact bytes: grains in COSE_Sign1 envelopes (OMS section 9), and endorsements.
+
+What OMS leaves open (docs/standards/oms.md says why): the envelope is written with tag 18 and read with or without;
+the signer's DID is written as a byte string, as RFC 9052 has it, and read as text too; the time of signing
+stands where OMS puts it, unprotected, and once more under the signature (RFC 9597), so that nobody can move it.
+
+A signature proves who signed, not that the signer is the author or may say so: that is the caller's question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from memoranda.encoding.bases import base64_decode
+from memoranda.encoding.didkey import SigningKey
+from memoranda.errors import GrainError, MemorandaError, SignatureInvalid
+from memoranda.standards.oms import cose, did, grains
+from memoranda.standards.oms.did import NO_DOCUMENTS, Documents
+from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.header import Header
+
+CONTENT_TYPE: Final = "application/vnd.mg+msgpack"
+# OMS names no type for CBOR grains; this follows its pattern.
+CONTENT_TYPE_CBOR: Final = "application/vnd.mg+cbor"
+EDDSA: Final = -8
+# Section 9.1: verifiers MUST accept both -8 and -19 for Ed25519; ES256 (ECDSA P-256) is the alternative.
+KEY_KINDS: Final[Mapping[int, str]] = {EDDSA: "ed25519", -19: "ed25519", -7: "p256"}
+# A quorum is a handful of people; each entry costs a signature check.
+MAX_ENDORSEMENTS: Final = 64
+# An endorsement is a grain at most, and a header.
+_ENVELOPE_OVERHEAD_BYTES = 8192
+
+_IAT = "iat"
+_CLAIM_IAT = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedGrain:
+    """A grain whose signature held. `issued_at` (seconds) is only the carrier's word unless `issued_at_is_signed`."""
+
+    grain: Grain
+    signer: str
+    issued_at: int | None
+    issued_at_is_signed: bool
+    envelope: bytes
+
+
+def sign(grain: Grain | Mapping[str, Any], key: SigningKey, *, issued_at: int) -> bytes:
+    """The envelope of a grain that has its `signed` bit, or of fields that are still to become one."""
+    signed = grain if isinstance(grain, Grain) else grains.encode(grain, signed=True)
+    if not signed.header.is_signed:
+        # Section 9.2: if signed = 0, the grain MUST NOT be wrapped. The bit is part of the address.
+        raise _mismatch("the grain was encoded as unsigned; encode it with its signed bit to sign it")
+    return _envelope(signed.blob, key, issued_at=issued_at, detached=False)
+
+
+def open_envelope(data: bytes, documents: Documents = NO_DOCUMENTS) -> SignedGrain:
+    """Open an envelope whose signature holds.
+
+    Raises SignatureInvalid, or GrainError for bytes that are no envelope or hold no grain.
+    """
+    message = cose.parse(data)
+    if message.payload is None:
+        raise GrainError("the envelope holds no grain: its payload is detached", oms_code="ERR_CORRUPT")
+    _check_content_type(message)
+    issued_at, issued_at_is_signed = _issued_at(message)
+    signer = _verified_signer(message, message.payload, documents)
+    if not Header.parse(message.payload).is_signed:
+        raise _mismatch("the envelope holds a grain that says it is not signed")
+    return SignedGrain(
+        grain=grains.decode(message.payload),
+        signer=signer,
+        issued_at=issued_at,
+        issued_at_is_signed=issued_at_is_signed,
+        envelope=data,
+    )
+
+
+def open_delivery(data: bytes, documents: Documents = NO_DOCUMENTS) -> Grain | SignedGrain:
+    """Open a grain as it travels: bare if it is unsigned, in its envelope if it is signed."""
+    if is_envelope(data):
+        return open_envelope(data, documents)
+    grain = grains.decode(data)
+    if grain.header.is_signed:
+        # Section 9.2: parsers MUST reject if the flag is 1 but no wrapper is present.
+        raise _mismatch("the grain says it is signed but comes without its envelope")
+    return grain
+
+
+def is_envelope(data: bytes) -> bool:
+    """Whether the bytes begin as an envelope does; a bare grain begins with its version."""
+    return data[:1] in (b"\xd2", b"\x84")
+
+
+def delivery_of(grain: Grain | SignedGrain) -> bytes:
+    """The bytes in which a grain travels: its own if it is unsigned, its envelope if it is signed."""
+    if isinstance(grain, SignedGrain):
+        return grain.envelope
+    if grain.header.is_signed:
+        # Section 9.2: if signed = 1, the grain MUST be delivered wrapped.
+        raise _mismatch("the grain says it is signed; it travels only in its envelope")
+    return grain.blob
+
+
+def blob_of(delivery: bytes) -> bytes:
+    """The bare grain inside a delivery, which its address is the hash of; nothing is verified."""
+    if not is_envelope(delivery):
+        return delivery
+    payload = cose.parse(delivery).payload
+    if payload is None:
+        raise GrainError("the envelope holds no grain: its payload is detached", oms_code="ERR_CORRUPT")
+    return payload
+
+
+def verify(data: bytes, documents: Documents = NO_DOCUMENTS) -> bool:
+    """Whether the bytes are a signed grain whose signature holds. Never raises."""
+    try:
+        open_envelope(data, documents)
+    except MemorandaError:
+        return False
+    return True
+
+
+def endorsement_payload(fields: Mapping[str, Any], *, cbor: bool = False, type_byte: int | None = None) -> bytes:
+    """What endorsers of a superseding grain sign: the grain without `supersession_auth`, which is to hold their word.
+
+    It has no `signed` bit, so that an endorsement can never pass for the delivery of a signed grain. It names what it
+    supersedes only if the grain does (`derived_from`): the caller checks that.
+    """
+    bare = {name: value for name, value in fields.items() if name != "supersession_auth"}
+    return grains.encode(bare, cbor=cbor, type_byte=type_byte).blob
+
+
+def endorse(payload: bytes, key: SigningKey, *, issued_at: int) -> bytes:
+    """A COSE_Sign1 over a superseding grain, with the payload left out."""
+    return _envelope(payload, key, issued_at=issued_at, detached=True)
+
+
+def quorum_signers(
+    auth: Sequence[bytes | str],
+    payload: bytes,
+    authorized: Collection[str],
+    documents: Documents = NO_DOCUMENTS,
+) -> frozenset[str]:
+    """The authorised DIDs that endorsed the payload, each counted once (section 23, mode quorum). Never raises.
+
+    Entries are COSE_Sign1 bytes or their base64, with the payload or detached; those that do not hold, and all
+    beyond MAX_ENDORSEMENTS, count for nothing.
+    """
+    signers = set()
+    for entry in auth[:MAX_ENDORSEMENTS]:
+        try:
+            message = cose.parse(_endorsement_bytes(entry, len(payload)))
+            # No key work for strangers.
+            if _signer(message) not in authorized or message.payload not in (None, payload):
+                continue
+            signers.add(_verified_signer(message, payload, documents))
+        except (MemorandaError, ValueError):
+            continue
+    return frozenset(signers)
+
+
+def _endorsement_bytes(entry: object, payload_bytes: int) -> bytes:
+    limit = payload_bytes + _ENVELOPE_OVERHEAD_BYTES
+    if isinstance(entry, str) and len(entry) <= 2 * limit:
+        entry = base64_decode(entry)
+    if not isinstance(entry, bytes) or len(entry) > limit:
+        raise ValueError("not an endorsement")
+    return entry
+
+
+def _envelope(blob: bytes, key: SigningKey, *, issued_at: int, detached: bool) -> bytes:
+    if not 0 <= issued_at < 2**64:
+        raise ValueError("issued_at is a time in seconds since 1970")
+    content_type = CONTENT_TYPE_CBOR if Header.parse(blob).is_cbor else CONTENT_TYPE
+    protected = cose.encode(
+        {
+            cose.ALGORITHM: EDDSA,
+            cose.CONTENT_TYPE: content_type,
+            cose.KEY_ID: key.did.encode("ascii"),
+            cose.CLAIMS: {_CLAIM_IAT: issued_at},
+        }
+    )
+    signature = key.sign(cose.to_be_signed(protected, blob))
+    payload = None if detached else blob
+    return cose.build(protected=protected, unprotected={_IAT: issued_at}, payload=payload, signature=signature)
+
+
+def _verified_signer(message: cose.Sign1, payload: bytes, documents: Documents) -> str:
+    """The DID whose key made the signature. Raises SignatureInvalid."""
+    if cose.CRITICAL in message.headers or cose.CRITICAL in message.unprotected:
+        # RFC 9052 section 3.1: a critical header that is not understood is an error, and we know of none.
+        raise SignatureInvalid("the envelope has critical headers that are not understood")
+    algorithm = message.headers.get(cose.ALGORITHM)
+    kind = KEY_KINDS.get(algorithm) if isinstance(algorithm, int) else None
+    if kind is None:
+        raise SignatureInvalid("the signature algorithm is not one of EdDSA (-8), Ed25519 (-19) and ES256 (-7)")
+    signer = _signer(message)
+    signed = cose.to_be_signed(message.protected, payload)
+    keys = did.resolve(signer, documents)
+    if not any(key.kind == kind and did.verify(key, signed, message.signature) for key in keys):
+        raise SignatureInvalid("the signature is not the signer's over these bytes")
+    return signer
+
+
+def _signer(message: cose.Sign1) -> str:
+    """Section 9.3: the signer's DID is the `kid` of the protected header."""
+    key_id = message.headers.get(cose.KEY_ID)
+    try:
+        signer = key_id.decode("utf-8") if isinstance(key_id, bytes) else key_id
+    except UnicodeDecodeError:
+        signer = None
+    if not isinstance(signer, str):
+        raise SignatureInvalid("the envelope does not name its signer under its signature")
+    return signer
+
+
+def _check_content_type(message: cose.Sign1) -> None:
+    # A signature made for something else must not vouch for a grain.
+    if message.headers.get(cose.CONTENT_TYPE, CONTENT_TYPE) not in (CONTENT_TYPE, CONTENT_TYPE_CBOR):
+        raise GrainError("the envelope says that it holds something other than a grain", oms_code="ERR_CORRUPT")
+
+
+def _issued_at(message: cose.Sign1) -> tuple[int | None, bool]:
+    """The time of signing and whether the signature covers it; where it stands twice it is the same."""
+    stated = message.unprotected.get(_IAT)
+    claims = message.headers.get(cose.CLAIMS)
+    signed = claims.get(_CLAIM_IAT) if isinstance(claims, Mapping) else None
+    if stated is not None and not _is_time(stated):
+        raise GrainError("the envelope's iat is not a time in seconds", oms_code="ERR_CORRUPT")
+    if signed is None:
+        return stated, False
+    if not _is_time(signed) or signed != stated:
+        raise SignatureInvalid("the envelope's iat is not the one that was signed")
+    return signed, True
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _mismatch(why: str) -> GrainError:
+    return GrainError(why, oms_code="ERR_SIGNED_MISMATCH")
