@@ -315,9 +315,9 @@ def test_memories_of_another_standard_are_read_as_records_with_the_original_insi
     from memoranda.model.memory import Document, Projection, Scope
     from memoranda.standards.ump import mapping
 
-    def reader(document: Document) -> Projection:
+    def reader(document: Document, tenant: str = OPERATOR.did) -> Projection:
         at = world.now
-        scope = Scope(tenant=OPERATOR.did, space="p")
+        scope = Scope(tenant=tenant, space="p")
         text = document.native.decode()
         return Projection(kind="episodic", text=text, scope=scope, created=at, observed=at, valid_from=at)
 

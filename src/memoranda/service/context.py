@@ -28,8 +28,11 @@ class Context:
     clock: Callable[[], Instant]
     ump_version: str = "0.1"
     audit_reads: AuditReads = "deferred"
-    # How documents of the other standards are read, by the standard's name.
-    readers: Mapping[str, Callable[[Document], Projection]] = field(default_factory=dict)
+    # How documents of further standards are read, by the standard's name: (document, tenant) -> projection.
+    readers: Mapping[str, Callable[[Document, str], Projection]] = field(default_factory=dict)
+
+    # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.
+    did_documents: Mapping[str, object] = field(default_factory=dict)
 
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
         """Put a read on record."""

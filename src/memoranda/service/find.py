@@ -13,17 +13,19 @@ from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
 
 
-def find_own(context: Context, access: Access, name: str, now: Instant) -> Version:
+def find_own(context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD) -> Version:
     """A memory the caller's credential reaches and its token allows. For changing it."""
-    version = _locate(context, access, name, reachable_only=True)
+    version = _locate(context, access, name, standard, reachable_only=True)
     record = view(context, version, now)
     access.require_scope(scope_of(record))
     return version
 
 
-def find_visible(context: Context, access: Access, name: str, now: Instant) -> tuple[Version, Record]:
+def find_visible(
+    context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD
+) -> tuple[Version, Record]:
     """A memory the caller may see, as a verified record, not yet redacted."""
-    version = _locate(context, access, name, reachable_only=False)
+    version = _locate(context, access, name, standard, reachable_only=False)
     record = view(context, version, now)
     if scope_of(record)["visibility"] not in access.visibilities(version.tenant):
         raise NotFound(f"no memory {name}")
@@ -95,15 +97,15 @@ def list_records(
     return records, (after + limit if len(found) > after + limit else None)
 
 
-def _locate(context: Context, access: Access, name: str, *, reachable_only: bool) -> Version:
+def _locate(context: Context, access: Access, name: str, standard: str, *, reachable_only: bool) -> Version:
     """The caller's own memory of that name, else one that is public. Another's private one does not exist."""
     if access.tenant is not None:
-        version = _named(context, access.tenant, name)
+        version = _named(context, access.tenant, standard, name)
         if version is not None:
             return version
-    others = context.engine.system.tenants_naming(mapping.STANDARD, name)
+    others = context.engine.system.tenants_naming(standard, name)
     for tenant in others:
-        version = _named(context, tenant, name)
+        version = _named(context, tenant, standard, name)
         if version is None:
             continue
         if access.tenant is None:
@@ -115,9 +117,9 @@ def _locate(context: Context, access: Access, name: str, *, reachable_only: bool
     raise NotFound(f"no memory {name}")
 
 
-def _named(context: Context, tenant: str, name: str) -> Version | None:
+def _named(context: Context, tenant: str, standard: str, name: str) -> Version | None:
     with context.engine.read(tenant) as snapshot:
-        return snapshot.named(mapping.STANDARD, name)
+        return snapshot.named(standard, name)
 
 
 def _is_public(context: Context, version: Version) -> bool:

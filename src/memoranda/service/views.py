@@ -13,11 +13,14 @@ import orjson
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
-from memoranda.errors import StoreCorrupt, Unsupported
+from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Document, Projection, State, Version
 from memoranda.service.access import Access
 from memoranda.service.context import Context
+from memoranda.standards.oms import mapping as oms_mapping
+from memoranda.standards.oms.grains import Grain, decode
+from memoranda.standards.oms.signature import blob_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import SCOPE_FIELDS, Record
 
@@ -27,14 +30,22 @@ def ump_document(record: Record) -> Document:
     return Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=record["id"], native=dump(record))
 
 
-def project(context: Context, document: Document) -> Projection:
-    """A document read without its standard."""
+def project(context: Context, version: Version) -> Projection:
+    """A version read without its standard."""
+    document = version.document
     if document.standard == mapping.STANDARD:
         return mapping.project(load(document.native))
+    if document.standard == oms_mapping.STANDARD:
+        return oms_mapping.project(grain_of(document), version.tenant)
     reader = context.readers.get(document.standard)
     if reader is None:
         raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
-    return reader(document)
+    return reader(document, version.tenant)
+
+
+def grain_of(document: Document) -> Grain:
+    """A stored grain. Its signature was checked when it came in; its address is checked every time."""
+    return decode(blob_of(document.native), address=document.name, profile=oms_mapping.VIEWS)
 
 
 def load(native: bytes) -> Record:
@@ -57,19 +68,60 @@ def scope_of(record: Mapping[str, object]) -> dict[str, str]:
 def view(context: Context, version: Version, now: Instant) -> Record:
     """The record a version shows. Ask `holds` before letting anyone see it."""
     document = version.document
-    if document.standard == mapping.STANDARD:
-        record = load(document.native)
-    else:
-        # Seen through another standard's eyes: the operator vouches for the translation, the original is inside.
-        foreign = mapping.from_projection(project(context, document), document, version=context.ump_version)
-        record = signature.sign(foreign, context.operator)
+    if version.state.erased:
+        return _bones(context, version)
+    is_record = document.standard == mapping.STANDARD
+    record = load(document.native) if is_record else _translated(context, version)
     shown = _overlay(record, version.state, context.ump_version, now)
     return record if shown is record else signature.sign(shown, context.operator)
 
 
+def _translated(context: Context, version: Version) -> Record:
+    """Another standard's document as a record: the record it was made from, or one with the document inside."""
+    document = version.document
+    if document.standard == oms_mapping.STANDARD:
+        inner = oms_mapping.unwrap(grain_of(document))
+        if inner is not None and inner.standard == mapping.STANDARD and _verifies(inner.native):
+            record = load(inner.native)
+            if record["scope"]["owner"] == version.tenant:
+                return record
+    foreign = mapping.from_projection(project(context, version), document, version=context.ump_version)
+    # The operator vouches for the translation; the original is inside.
+    return signature.sign(foreign, context.operator)
+
+
+def _bones(context: Context, version: Version) -> Record:
+    """What an erased version still says: its skeleton, or, when its key was destroyed, only that it was."""
+    if version.document.native:
+        return load(version.document.native)
+    created = format_instant(version.state.recorded)
+    name = version.document.name
+    bones: Record = {
+        "ump": context.ump_version,
+        "id": name if name.startswith("urn:ump:") else "urn:ump:erased",
+        "kind": "semantic",
+        "body": {"text": "[erased: key destroyed]"},
+        "scope": {"owner": version.tenant, "visibility": "private"},
+        "time": {"created": created, "observed": created, "valid_from": created, "valid_to": None},
+        "lifecycle": {"status": "tombstoned"},
+        "superseded_by": [],
+    }
+    return signature.sign(bones, context.operator)
+
+
 def holds(version: Version) -> bool:
-    """Whether the document is still what was signed (UMP L3: integrity is verified on read)."""
-    return version.document.standard != mapping.STANDARD or _verifies(version.document.native)
+    """Whether the document is still what was accepted (UMP L3, OMS Level 1: integrity is verified on read)."""
+    document = version.document
+    if version.state.erased:
+        return True
+    if document.standard == mapping.STANDARD:
+        return _verifies(document.native)
+    if document.standard == oms_mapping.STANDARD:
+        try:
+            grain_of(document)
+        except MemorandaError:
+            return False
+    return True
 
 
 def show(context: Context, access: Access, record: Record) -> Record:
@@ -93,10 +145,9 @@ def _verifies(native: bytes) -> bool:
 
 def _overlay(record: Record, state: State, version: str, now: Instant) -> Record:
     shown = record
-    if state.erased:
-        return record
-    if state.superseded_by and state.superseded_by not in record.get("superseded_by", ()):
-        shown = rules.close(shown, valid_to=_closing(record, state), successor_id=state.superseded_by)
+    successor = state.successor_names.get(mapping.STANDARD, "")
+    if successor and successor not in record.get("superseded_by", ()):
+        shown = rules.close(shown, valid_to=_closing(record, state), successor_id=successor)
     expired = state.expires is not None and state.expires <= now
     if (state.tombstoned is not None or expired) and record.get("lifecycle", {}).get("status") != "tombstoned":
         end = state.valid_to if state.tombstoned is not None else _earlier(state.valid_to, state.expires)

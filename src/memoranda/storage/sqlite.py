@@ -14,6 +14,7 @@ and for up to BUSY_SECONDS.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import queue
 import random
@@ -133,8 +134,7 @@ class SqliteDatabase:
         raw.set_busy_handler(_wait_a_little)
         # Plans do not depend on the values bound, so that a statement is prepared once and not at every call.
         raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        # fetchall, because apsw stops at the first statement that returns a row
-        raw.execute(_PRAGMAS).fetchall()
+        _set_up(raw)
         return SqliteConnection(raw, self._queries)
 
     @contextmanager
@@ -303,6 +303,19 @@ class SqliteDatabase:
         return result, None
 
 
+def _set_up(raw: apsw.Connection) -> None:
+    """Make the settings. Turning a new file to WAL can meet another process at it, and then SQLite does not wait."""
+    for attempt in itertools.count():
+        try:
+            # fetchall, because apsw stops at the first statement that returns a row
+            raw.execute(_PRAGMAS).fetchall()
+        except apsw.BusyError:
+            if not _wait_a_little(attempt):
+                raise
+        else:
+            return
+
+
 def open_private(path: Path | None) -> apsw.Connection:
     """A small durable file of its own, readable by its owner alone; in memory when there is no path."""
     with _translated():
@@ -310,7 +323,7 @@ def open_private(path: Path | None) -> apsw.Connection:
             _create_private(path)
         raw = apsw.Connection(":memory:" if path is None else str(path))
         raw.set_busy_handler(_wait_a_little)
-        raw.execute(_PRAGMAS).fetchall()
+        _set_up(raw)
         return raw
 
 

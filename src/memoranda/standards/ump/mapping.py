@@ -53,8 +53,17 @@ def project(record: Record) -> Projection:
         relations=relations,
         source=provenance.get("source", {}).get("ref", ""),
         actor=provenance.get("actor", ""),
+        subject=_subject(record),
+        relation=record["kind"],
+        object=record["body"]["text"],
         sameness=rules.same_fact(record),
     )
+
+
+def _subject(record: Record) -> str:
+    """Whom or what it is about: the user, else the first entity it names, else the owner."""
+    about = [relation["target"] for relation in record.get("relations", ()) if relation["type"] == "about"]
+    return str(record["scope"].get("user") or (about[0] if about else "") or record["scope"]["owner"])
 
 
 def from_projection(projection: Projection, original: Document, *, version: str) -> Record:

@@ -1,0 +1,284 @@
+"""Grains to and from the neutral model.
+
+Towards the model: what the store filters, ranks and links by, for all ten types. From the model: how a memory written
+through another standard looks as a grain. Such a grain carries the original under `context["memoranda:native"]`, so
+that taking it back restores the original byte for byte; nothing in it depends on state, so its address is stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from memoranda.encoding.bases import base64_decode, base64_encode
+from memoranda.encoding.json_text import canonical as canonical_json
+from memoranda.errors import InvalidInput
+from memoranda.model.instant import Instant
+from memoranda.model.memory import VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
+from memoranda.standards.oms.grains import Grain, encode
+from memoranda.standards.oms.profile import SizeProfile
+from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
+
+STANDARD: Final = "oms"
+MEDIA_TYPE: Final = "application/vnd.oms.grain"
+SIGNED_MEDIA_TYPE: Final = "application/vnd.oms.grain+cose"
+NATIVE_KEY: Final = "memoranda:native"
+IDENTITY_TAG: Final = "identity"
+# OMS has no word for it, so a tag says who may see a grain; without one it is private.
+VISIBILITY_TAG: Final = "visibility:"
+
+# A foreign view holds its original in base64 beside its text: more than what is recommended for a grain itself.
+VIEWS: Final = SizeProfile(name="view", max_bytes=4 * 1_048_576, max_depth=32)
+
+Fields = Mapping[str, Any]
+
+_KINDS: Final[dict[int, Kind]] = {
+    0x01: "semantic",
+    0x02: "episodic",
+    0x03: "working",
+    0x04: "procedural",
+    0x05: "episodic",
+    0x06: "episodic",
+    0x07: "working",
+    0x08: "semantic",
+    0x09: "semantic",
+    0x0A: "identity",
+}
+
+
+def project(grain: Grain, tenant: str) -> Projection:
+    """Read a grain without OMS's words."""
+    fields = grain.fields
+    created = _instant(fields["created_at"])
+    tags = tuple(tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str))
+    subject, relation, object_ = triple_of(grain)
+    valid_to = fields.get("valid_to")
+    return Projection(
+        kind="identity" if IDENTITY_TAG in tags else _KINDS.get(grain.type_byte, "semantic"),
+        text=text_of(grain),
+        scope=Scope(
+            tenant=tenant,
+            space="" if grain.namespace == DEFAULT_NAMESPACE else grain.namespace,
+            user=_text(fields.get("user_id")),
+            session=_text(fields.get("session_id")),
+            visibility=_visibility(tags),
+        ),
+        created=created,
+        observed=_instant(fields.get("timestamp_ms", created)),
+        valid_from=_instant(fields.get("valid_from", created)),
+        # OMS counts the last instant in (section 15), the store does not.
+        valid_to=None if valid_to is None else Instant(valid_to + 1),
+        confidence=fields.get("confidence"),
+        salience=fields.get("importance"),
+        evidence_count=len(fields.get("provenance_chain", ())),
+        tags=tags,
+        relations=tuple(_relations(fields)),
+        source=_text(fields.get("source_type")),
+        actor=_text(fields.get("author_did")),
+        subject=subject,
+        relation=relation,
+        object=object_,
+    )
+
+
+def triple_of(grain: Grain) -> tuple[str, str, str]:
+    """Subject, relation and object; a consent is a triple too: who permits (or revokes) whom."""
+    fields = grain.fields
+    if grain.type_byte == 0x0A:
+        relation = "mg:revokes" if fields.get("is_withdrawal") else "mg:permits"
+        return _text(fields.get("subject_did")), relation, _text(fields.get("grantee_did"))
+    return _text(fields.get("subject")), _text(fields.get("relation")), _text(fields.get("object"))
+
+
+def text_of(grain: Grain) -> str:
+    """What a grain says, as prose; never empty."""
+    said = _TEXTS.get(grain.type_byte, _any_text)(grain.fields)
+    return said or _any_text(grain.fields) or grain.type_name
+
+
+def _any_text(fields: Fields) -> str:
+    return _joined(fields, "subject", "relation", "object", "content", "description", "conclusion")
+
+
+def _triple_text(fields: Fields) -> str:
+    return _joined(fields, "subject", "relation", "object", "content")
+
+
+def _event_text(fields: Fields) -> str:
+    blocks = [
+        _text(b.get("text") or b.get("thinking")) for b in fields.get("content_blocks", ()) if isinstance(b, dict)
+    ]
+    return " ".join(filter(None, [_text(fields.get("content")), *blocks])) or _triple_text(fields)
+
+
+def _state_text(fields: Fields) -> str:
+    context = fields.get("context", {})
+    if NATIVE_KEY in context and isinstance(context.get("text"), str):
+        return cast(str, context["text"])
+    return " ".join(filter(None, [*map(_text, fields.get("plan", ())), _triple_text(fields), _text(context)]))
+
+
+def _workflow_text(fields: Fields) -> str:
+    steps = fields.get("steps", ())
+    if len(steps) == 1:
+        return _text(steps[0])
+    listed = "  ".join(f"{number}. {_text(step)}" for number, step in enumerate(steps, start=1))
+    return f"{_text(fields.get('trigger'))}: {listed}"
+
+
+def _action_text(fields: Fields) -> str:
+    names = ("tool_name", "tool_description", "input", "content", "code", "stdout", "error", "object")
+    return _joined(fields, *names)
+
+
+def _observation_text(fields: Fields) -> str:
+    return _joined(fields, "subject", "relation", "object", "content") or _joined(
+        fields, "observer_id", "observer_type"
+    )
+
+
+def _goal_text(fields: Fields) -> str:
+    return _joined(fields, "description", "object", "criteria")
+
+
+def _reasoning_text(fields: Fields) -> str:
+    return _joined(fields, "conclusion", "content", "premises", "thinking_content", "subject", "relation", "object")
+
+
+def _consensus_text(fields: Fields) -> str:
+    return _joined(fields, "agreed_content", "subject", "relation", "object")
+
+
+def _consent_text(fields: Fields) -> str:
+    verb = "revokes from" if fields.get("is_withdrawal") else "permits"
+    scope = ", ".join(map(_text, fields.get("scope", ())))
+    return f"{_text(fields.get('subject_did'))} {verb} {_text(fields.get('grantee_did'))}: {scope}"
+
+
+_TEXTS: Final[dict[int, Callable[[Fields], str]]] = {
+    0x01: _triple_text,
+    0x02: _event_text,
+    0x03: _state_text,
+    0x04: _workflow_text,
+    0x05: _action_text,
+    0x06: _observation_text,
+    0x07: _goal_text,
+    0x08: _reasoning_text,
+    0x09: _consensus_text,
+    0x0A: _consent_text,
+}
+
+
+def from_projection(projection: Projection, original: Document) -> Grain:
+    """A memory of another standard as a grain (DESIGN: kinds across the standards)."""
+    scope = projection.scope
+    tags = [*projection.tags]
+    if projection.kind == "identity" and IDENTITY_TAG not in tags:
+        tags.append(IDENTITY_TAG)
+    if scope.visibility != "private":
+        tags.append(VISIBILITY_TAG + scope.visibility)
+    fields: dict[str, Any] = {
+        **_said(projection),
+        "subject": projection.subject or scope.user or scope.tenant,
+        "relation": projection.relation or projection.kind,
+        "created_at": projection.created,
+        "namespace": scope.space or DEFAULT_NAMESPACE,
+        "valid_from": projection.valid_from,
+        "source_type": "imported",
+    }
+    optional = {
+        "user_id": scope.user,
+        "session_id": scope.session,
+        "author_did": projection.actor,
+        "structural_tags": tags,
+        "importance": projection.salience,
+        "valid_to": None if projection.valid_to is None else projection.valid_to - 1,
+    }
+    fields |= {name: value for name, value in optional.items() if value not in (None, "", [])}
+    if fields.get("valid_to", projection.valid_from) < projection.valid_from:
+        del fields["valid_to"]
+    fields["context"] = {**fields.get("context", {}), NATIVE_KEY: wrap(original)}
+    return encode(_without_marks(fields), profile=VIEWS)
+
+
+def _without_marks(value: Any) -> Any:
+    """The same without byte order marks, which no string of a grain may hold; the original keeps them."""
+    if isinstance(value, str):
+        return value.replace("\ufeff", "")
+    if isinstance(value, dict):
+        return {key: _without_marks(item) for key, item in value.items()}
+    return [_without_marks(item) for item in value] if isinstance(value, list) else value
+
+
+def _said(projection: Projection) -> dict[str, Any]:
+    """The fields of a type that hold what is said."""
+    text, confidence = projection.text, projection.confidence
+    if projection.kind == "episodic":
+        return {"type": "event", "content": text, "timestamp_ms": projection.observed}
+    if projection.kind == "procedural":
+        return {"type": "workflow", "steps": [text], "trigger": projection.relation or projection.kind}
+    if projection.kind == "working":
+        return {"type": "state", "context": {"text": text}}
+    return {"type": "belief", "object": text, "confidence": 1.0 if confidence is None else float(confidence)}
+
+
+def wrap(original: Document) -> dict[str, str]:
+    """The original document as it travels inside a grain."""
+    return {
+        "standard": original.standard,
+        "name": original.name,
+        "media_type": original.media_type,
+        "data": base64_encode(original.native),
+    }
+
+
+def unwrap(grain: Grain) -> Document | None:
+    """The original document that a foreign view carries, if the grain is one."""
+    context = grain.fields.get("context")
+    native = context.get(NATIVE_KEY) if isinstance(context, dict) else None
+    names = ("standard", "name", "media_type", "data")
+    if not isinstance(native, dict) or not all(isinstance(native.get(name), str) for name in names):
+        return None
+    try:
+        data = base64_decode(native["data"])
+    except ValueError:
+        return None
+    return Document(standard=native["standard"], name=native["name"], media_type=native["media_type"], native=data)
+
+
+def _relations(fields: Fields) -> list[Relation]:
+    found = [
+        Relation(type=_text(link.get("relation_type")), target=_text(link.get("hash")))
+        for link in fields.get("related_to", ())
+        if isinstance(link, dict)
+    ]
+    found += [Relation(type="derived_from", target=_text(source)) for source in fields.get("derived_from", ())]
+    return [relation for relation in found if relation.type and relation.target]
+
+
+def _visibility(tags: tuple[str, ...]) -> Visibility:
+    said = [tag.removeprefix(VISIBILITY_TAG) for tag in tags if tag.startswith(VISIBILITY_TAG)]
+    # Of several the narrowest: VISIBILITIES begins with it.
+    return next((visibility for visibility in VISIBILITIES if visibility in said), "private")
+
+
+def _joined(fields: Fields, *names: str) -> str:
+    return " ".join(filter(None, (_text(fields.get(name)) for name in names)))
+
+
+def _text(value: Any) -> str:
+    """Any value as words: maps and lists as canonical JSON, so that they can be searched and compared."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bytes):
+        return ""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return " ".join(value)
+    try:
+        return canonical_json(value).decode("utf-8")
+    except InvalidInput:
+        return str(value)
+
+
+def _instant(value: Any) -> Instant:
+    return Instant(int(value))
