@@ -60,6 +60,8 @@ def open_service(settings: Settings) -> Service:
         clock=system_clock,
         ump_version=settings.ump_version,
         audit_reads=_audit_reads(settings.audit_reads),
+        presets=frozenset(settings.compliance),
+        encrypts_users=settings.encryption != "off",
     )
     return Service(context)
 

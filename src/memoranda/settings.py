@@ -40,6 +40,7 @@ class Settings:
         "text",
         choices=("users", "all", "off"),
     )
+    compliance: tuple[str, ...] = _setting((), "compliance presets in force: gdpr, ccpa, hipaa", "list")
     audit_reads: str = _setting(
         "deferred",
         "whether a read is answered before (deferred) or after (durable) its audit entry is on disk",
@@ -91,6 +92,8 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
         if choices and values.get(each.name, choices[0]) not in choices:
             raise InvalidInput(f"{variable}: must be one of {', '.join(choices)}")
     settings = Settings(**values)
+    if unknown := set(settings.compliance) - {"gdpr", "ccpa", "hipaa"}:
+        raise InvalidInput(f"MEMORANDA_COMPLIANCE: there is no preset {min(unknown)!r}; there are gdpr, ccpa, hipaa")
     if not 0 <= settings.port <= 65_535:
         raise InvalidInput("MEMORANDA_PORT: must be from 0 to 65535")
     return settings

@@ -96,6 +96,11 @@ class Access:
         return self.tenant == tenant and (not self.is_token or self.limits.get("owner") == tenant)
 
     @property
+    def is_narrowed(self) -> bool:
+        """Limited to less than a whole owner."""
+        return any(name != "owner" for name in self.limits)
+
+    @property
     def is_token(self) -> bool:
         return self.credential.startswith("token:")
 

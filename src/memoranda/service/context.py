@@ -34,6 +34,10 @@ class Context:
     # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.
     did_documents: Mapping[str, object] = field(default_factory=dict)
 
+    # Compliance presets in force (see compliance.py), and whether documents that name a user are encrypted.
+    presets: frozenset[str] = frozenset()
+    encrypts_users: bool = False
+
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
         """Put a read on record."""
         if self.audit_reads == "durable":

@@ -7,6 +7,7 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Version
 from memoranda.model.query import Filter
 from memoranda.service.access import Access
+from memoranda.service.consent import visibilities
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.views import holds, scope_of, show, view
 from memoranda.standards.ump import mapping
@@ -27,7 +28,7 @@ def find_visible(
     """A memory the caller may see, as a verified record, not yet redacted."""
     version = _locate(context, access, name, standard, reachable_only=False)
     record = view(context, version, now)
-    if scope_of(record)["visibility"] not in access.visibilities(version.tenant):
+    if scope_of(record)["visibility"] not in visibilities(context, access, version.tenant):
         raise NotFound(f"no memory {name}")
     access.require_scope(scope_of(record))
     if not holds(version):
@@ -112,7 +113,7 @@ def _locate(context: Context, access: Access, name: str, standard: str, *, reach
             if len(others) > 1:
                 raise ForbiddenScope(f"several owners hold {name}; use a credential of one of them")
             return version
-        if not reachable_only and _is_public(context, version):
+        if not reachable_only and _is_visible(context, access, version):
             return version
     raise NotFound(f"no memory {name}")
 
@@ -122,6 +123,7 @@ def _named(context: Context, tenant: str, standard: str, name: str) -> Version |
         return snapshot.named(standard, name)
 
 
-def _is_public(context: Context, version: Version) -> bool:
+def _is_visible(context: Context, access: Access, version: Version) -> bool:
     record = view(context, version, context.clock())
-    return scope_of(record)["visibility"] == "public" and version.state.tombstoned is None
+    seen = visibilities(context, access, version.tenant)
+    return scope_of(record)["visibility"] in seen and version.state.tombstoned is None

@@ -9,6 +9,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Kind, Status, Version
 from memoranda.model.query import Filter
 from memoranda.service.access import Access
+from memoranda.service.consent import visibilities
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.ranking import Question, Ranked, order, rate
 from memoranda.service.views import holds, show, view
@@ -28,7 +29,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     tenant = access.tenant_for(request.scope.get("owner"))
     scope = {**request.scope, "owner": tenant}
     access.require_scope(scope)
-    where = _filter(access, tenant, request, now)
+    where = _filter(context, access, tenant, request, now)
     with context.engine.read(tenant) as snapshot:
         versions, question = _candidates(snapshot, request, where, scope, now)
         known = snapshot.audit_head()[0] > 0
@@ -54,8 +55,8 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
     )
 
 
-def _filter(access: Access, tenant: str, request: RecallRequest, now: Instant) -> Filter:
-    visible = access.visibilities(tenant)
+def _filter(context: Context, access: Access, tenant: str, request: RecallRequest, now: Instant) -> Filter:
+    visible = visibilities(context, access, tenant)
     asked = request.scope.get("visibility")
     statuses = request.statuses or ("active", "candidate")
     return Filter(

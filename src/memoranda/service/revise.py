@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.service.access import Access
 from memoranda.service.context import Context, audit_entry
+from memoranda.service.erasure import erase_version
 from memoranda.service.find import find_own
+from memoranda.service.protection import check_supersession
 from memoranda.service.views import holds, scope_of, ump_document, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
@@ -44,7 +45,9 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
             raise InvalidInput("id: a forgotten memory cannot be revised; remember it anew")
         if not holds(prior):
             raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
-        successor = rules.succeed(record, request.patch, now=now, actor=request.actor)
+        # What another standard protects, this one may not change (OMS §23).
+        check_supersession(unit, prior, {}, now=now)
+        successor = rules.succeed(without_original(record), request.patch, now=now, actor=request.actor)
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
         version = unit.append(ump_document(sealed), mapping.project(sealed), now=now, memory_id=prior.memory_id)
@@ -79,6 +82,7 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
         if request.hard:
             _erase(context, unit, version, request.reason, now)
         elif version.state.tombstoned is None:
+            check_supersession(unit, version, {}, now=now)
             _bury(unit, version, now)
             unit.announce("tombstoned", version, now=now)
         meta = {"reason": request.reason, "hard": request.hard}
@@ -162,10 +166,17 @@ def _erase(context: Context, unit: Unit, version: Version, reason: str, now: Ins
     for earlier in unit.history(version.memory_id):
         if earlier.version_id > version.version_id or earlier.state.erased:
             continue
-        record = view(context, earlier, now)
-        skeleton = signature.sign(rules.erase(record, reason=reason), context.operator)
-        unit.erase(earlier, skeleton=dump(skeleton), now=now)
+        erase_version(context, unit, earlier, reason, now)
     unit.announce("tombstoned", version, now=now)
+
+
+def without_original(record: Record) -> Record:
+    """A record without the foreign document inside: a new version is not that document any more."""
+    structured = record["body"].get("structured") or {}
+    if mapping.NATIVE_KEY not in structured:
+        return record
+    kept = {name: value for name, value in structured.items() if name != mapping.NATIVE_KEY}
+    return {**record, "body": {"text": record["body"]["text"], **({"structured": kept} if kept else {})}}
 
 
 def _handover(prior: Version, successor: Record) -> Instant:

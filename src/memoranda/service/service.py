@@ -10,14 +10,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memoranda import __version__
-from memoranda.service import audit, exchange, feed, find, recall, remember, revise, upkeep
+from memoranda.model.query import Structure
+from memoranda.service import (
+    audit,
+    consent,
+    exchange,
+    feed,
+    find,
+    grain_exchange,
+    grains,
+    recall,
+    remember,
+    revise,
+    upkeep,
+)
 from memoranda.service.access import Access, Gate
 from memoranda.service.context import Context
 from memoranda.service.exchange import ImportReport, VerifyReport
 from memoranda.service.feed import Bell, FeedPage
+from memoranda.service.grains import Given, Stored, StoredGrain, UserErasure
 from memoranda.service.ranking import Ranked
 from memoranda.service.remember import Remembered
 from memoranda.service.revise import Forgotten, Revised
+from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.ump import capability
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.record import Record
@@ -31,6 +46,94 @@ from memoranda.standards.ump.requests import (
 )
 
 
+class Grains:
+    """The store protocol of OMS §28.4."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def put(self, access: Access, given: Given, *, owner: str | None = None) -> Stored:
+        """Add a grain, given as fields or as bytes; the same grain again is no news."""
+        return grains.put(self._context, access, given, owner=owner)
+
+    def get(self, access: Access, address: str) -> StoredGrain:
+        """One grain by its address. Raises NotFound."""
+        return grains.get(self._context, access, address)
+
+    def exists(self, access: Access, address: str) -> bool:
+        """Whether there is such a grain that the caller may see."""
+        return grains.exists(self._context, access, address)
+
+    def listing(
+        self,
+        access: Access,
+        structure: Structure,
+        *,
+        owner: str | None = None,
+        type_byte: int | None = None,
+        after: int = 0,
+        limit: int = 50,
+    ) -> tuple[list[StoredGrain], int | None]:
+        """Grains by subject, relation, object, namespace, user; in the order written, and where to go on."""
+        return grains.listing(
+            self._context, access, structure, owner=owner, type_byte=type_byte, after=after, limit=limit
+        )
+
+    def search(
+        self, access: Access, text: str, *, where: Structure, owner: str | None = None, limit: int = 20
+    ) -> list[tuple[StoredGrain, float]]:
+        """Grains of any type by their words, best first, each with a score from 0 to 1."""
+        return grains.search(self._context, access, text, owner=owner, where=where, limit=limit)
+
+    def supersede(self, access: Access, old: str, given: Given, *, justification: str | None = None) -> Stored:
+        """Replace a grain under its policy, in one atomic step."""
+        return grains.supersede(self._context, access, old, given, justification=justification)
+
+    def set_verification(
+        self, access: Access, address: str, status: str, *, reason: str = "", by: str | None = None
+    ) -> str:
+        """Say what is known of a grain's truth; contesting asks its policy."""
+        return grains.set_verification(self._context, access, address, status, reason=reason, by=by)
+
+    def set_hold(self, access: Access, address: str, *, held: bool, reason: str = "") -> bool:
+        """Put a legal hold on a grain, or lift it."""
+        return grains.set_hold(self._context, access, address, held=held, reason=reason)
+
+    def erase(self, access: Access, address: str, *, reason: str) -> None:
+        """Erase one grain for compliance; holds are honoured."""
+        grains.erase(self._context, access, address, reason=reason)
+
+    def erase_user(self, access: Access, user: str, *, reason: str, owner: str | None = None) -> UserErasure:
+        """Erase everything of a user and destroy the user's key."""
+        return grains.erase_user(self._context, access, user, reason=reason, owner=owner)
+
+    def consent(self, access: Access, *, subject: str, grantee: str, scope: str = "retrieve") -> str | None:
+        """The address of the consent under which `grantee` may act on what is `subject`'s, now."""
+        access.require("read")
+        return consent.authorising(self._context, access.default_tenant, subject, grantee, scope)
+
+    def export(
+        self, access: Access, *, owner: str | None = None, namespace: str | None = None
+    ) -> Iterator[tuple[bytes, IndexState]]:
+        """Every grain that may leave, as it travels, with what the index knows."""
+        return grain_exchange.export(self._context, access, owner=owner, namespace=namespace)
+
+    def import_grains(
+        self,
+        access: Access,
+        items: Iterable[tuple[bytes, IndexState]],
+        *,
+        owner: str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> ImportReport:
+        """Take grains in, with their index, reporting what was refused."""
+        return grain_exchange.import_grains(self._context, access, items, owner=owner, progress=progress)
+
+    def rotate_master_key(self) -> int:
+        """Wrap every user's key under a new master key; how many there were."""
+        return self._context.engine.rotate_master_key()
+
+
 class Service:
     """One open store and everything that can be done with it."""
 
@@ -39,6 +142,7 @@ class Service:
         self.gate = Gate(context.engine.system, context.operator, context.clock, context.ump_version)
         self.bell = Bell(context.engine)
         self.upkeep = upkeep.Upkeep(context)
+        self.grains = Grains(context)
 
     @property
     def operator_did(self) -> str:

@@ -1,0 +1,76 @@
+"""Compliance presets: rules of a store that decide what is written, read and let out (OMS §17.3, appendix D).
+
+    gdpr    personal data (a user_id, or tags of personal data) needs a processing_basis; someone else reads it only
+            under the person's consent; what has no basis does not leave
+    ccpa    a person who opted out of sale (con:ccpa_opted_out) does not leave the store
+    hipaa   health information (phi: tags) needs a processing_basis, encryption at rest and no open licence, and does
+            not leave unless de-identified
+
+A preset is chosen by a setting; several add up. Decisions are the same for every caller and are never silent: what is
+refused says which rule refused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from memoranda.errors import ConsentViolation
+
+PRESETS = ("gdpr", "ccpa", "hipaa")
+
+Fields = Mapping[str, Any]
+
+_OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlicense")
+
+
+def check_write(presets: Collection[str], fields: Fields, *, is_encrypted: bool) -> None:
+    """Raise ConsentViolation if a preset does not let this grain in."""
+    for preset, rule in (("gdpr", _gdpr), ("hipaa", _hipaa)):
+        if preset in presets and (why := rule(fields, is_encrypted)):
+            raise ConsentViolation(f"{preset}: {why}")
+
+
+def may_export(presets: Collection[str], fields: Fields) -> bool:
+    """Whether a grain may leave the store."""
+    if "gdpr" in presets and is_personal(fields) and not fields.get("processing_basis"):
+        return False
+    if "ccpa" in presets and fields.get("con:ccpa_opted_out") is True:
+        return False
+    return not ("hipaa" in presets and is_health(fields) and not fields.get("hc:deidentification"))
+
+
+def needs_consent_to_read(presets: Collection[str]) -> bool:
+    """Whether someone other than the owner needs the person's consent to read what is about a person."""
+    return "gdpr" in presets or "hipaa" in presets
+
+
+def is_personal(fields: Fields) -> bool:
+    return bool(fields.get("user_id")) or _tagged(fields, "pii:") or is_health(fields)
+
+
+def is_health(fields: Fields) -> bool:
+    return _tagged(fields, "phi:")
+
+
+def _gdpr(fields: Fields, _is_encrypted: bool) -> str | None:
+    # A consent grain is itself the basis of others.
+    if is_personal(fields) and fields.get("type") != "consent" and not fields.get("processing_basis"):
+        return "personal data needs a processing_basis (Art. 6)"
+    return None
+
+
+def _hipaa(fields: Fields, is_encrypted: bool) -> str | None:
+    if not is_health(fields):
+        return None
+    if not fields.get("processing_basis"):
+        return "health information needs a processing_basis (164.508)"
+    if not is_encrypted:
+        return "health information is kept encrypted (164.312); set MEMORANDA_ENCRYPTION to all"
+    if str(fields.get("license", "")).startswith(_OPEN_LICENCES):
+        return "health information cannot have an open licence"
+    return None
+
+
+def _tagged(fields: Fields, prefix: str) -> bool:
+    return any(isinstance(tag, str) and tag.startswith(prefix) for tag in fields.get("structural_tags", ()))

@@ -1,0 +1,565 @@
+"""Grains: the store protocol of OMS §28.4 at Level 3, over the one store.
+
+A grain is a version like any other. What the index knows about it (superseded, when, verified, held) is state and
+never enters the blob. `put` adds, `supersede` replaces in one atomic step under the policy of what it replaces, and
+`erase` is for compliance alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from memoranda.encoding.bases import base64_encode
+from memoranda.errors import Conflict, ForbiddenScope, GrainError, InvalidInput, MemorandaError, NotFound
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Document, Projection, Version
+from memoranda.model.query import Filter, Structure
+from memoranda.service import compliance, consent
+from memoranda.service.access import Access
+from memoranda.service.context import Context, audit_entry
+from memoranda.service.erasure import erase_version
+from memoranda.service.find import find_own, find_visible
+from memoranda.service.protection import check_supersession, policy_fields
+from memoranda.service.views import grain_of, holds, load, project, scope_of, view
+from memoranda.standards.oms import grains as codec
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms import policy, signature
+from memoranda.standards.oms.advice import warnings_for
+from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.manifest import IndexState
+from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
+from memoranda.standards.oms.signature import SignedGrain
+from memoranda.standards.ump import mapping as ump
+from memoranda.storage.engine import Unit
+
+LIST_LIMIT = 500
+PAGE_LIMIT = 500
+BATCH_LIMIT = 200
+# OMS §28.4: these say "I replace something", so they belong to `supersede`.
+SUPERSESSION_FIELDS = ("supersession_justification", "supersession_auth", "invalidation_type")
+VERIFICATIONS = ("unverified", "verified", "contested", "retracted")
+
+# A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
+Given = Mapping[str, Any] | bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What became of a grain, and what its author may want to know."""
+
+    address: str
+    result: Literal["created", "exists", "superseded"]
+    warnings: tuple[str, ...] = ()
+    needs_review: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredGrain:
+    """A grain as it lies in the store: the bytes it travels in, its fields, and what the index knows."""
+
+    address: str
+    delivery: bytes
+    grain: Grain
+    index: IndexState
+    is_held: bool = False
+    needs_review: bool = False
+    # False when the memory was written through another standard and this is its view.
+    is_native: bool = True
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: full field names, and the index beside them."""
+        known = {
+            "superseded_by": self.index.superseded_by,
+            "system_valid_to": self.index.system_valid_to,
+            "verification_status": self.index.verification_status,
+        }
+        return {
+            "address": self.address,
+            "grain": _jsonable(self.grain.fields),
+            "index": {name: value for name, value in known.items() if value is not None},
+            "held": self.is_held,
+            "needs_review": self.needs_review,
+            "native": self.is_native,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A given grain that can be read and whose signature, if it has one, holds."""
+
+    grain: Grain
+    delivery: bytes
+    signer: str | None
+
+
+def put(context: Context, access: Access, given: Given, *, owner: str | None = None) -> Stored:
+    """Add a grain; the same grain again is no news. Refuses what would replace another (use `supersede`)."""
+    access.require("write")
+    now, tenant = context.clock(), tenant_of(access, owner)
+    opened = open_given(context, given)
+    implied = [name for name in SUPERSESSION_FIELDS if name in opened.grain.fields]
+    if implied:
+        raise GrainError(f"{implied[0]}: a grain that replaces another is written by supersede", oms_code="ERR_SCHEMA")
+    projection = admitted(context, access, opened.grain, tenant)
+
+    def work(unit: Unit) -> Stored:
+        return write(context, access, unit, opened.grain, opened.delivery, projection, now)
+
+    return context.engine.write(tenant, work)
+
+
+def write(
+    context: Context,
+    access: Access,
+    unit: Unit,
+    grain: Grain,
+    delivery: bytes,
+    projection: Projection,
+    now: Instant,
+) -> Stored:
+    """Write an admitted grain in a unit of work."""
+    known = unit.named(oms.STANDARD, grain.address)
+    if known is not None and not known.state.erased:
+        stored = Stored(address=grain.address, result="exists")
+    else:
+        version = _append(context, unit, grain, delivery, projection, now)
+        unit.announce("created", version, now=now)
+        stored = Stored(address=grain.address, result="created", warnings=warnings_for(grain.fields))
+    unit.record(audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result))
+    return stored
+
+
+def get(context: Context, access: Access, address: str) -> StoredGrain:
+    """One grain by its address."""
+    access.require("read")
+    now = context.clock()
+    version, record = find_visible(context, access, codec.check_address(address), now, standard=oms.STANDARD)
+    if version.state.erased:
+        raise NotFound(f"no grain {address}")
+    _require_reading_of_personal(context, access, version)
+    found = shown(context, version)
+    entry = audited(access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok")
+    context.audit_read(version.tenant, entry)
+    return found
+
+
+def exists(context: Context, access: Access, address: str) -> bool:
+    """Whether there is such a grain that the caller may see."""
+    try:
+        get(context, access, address)
+    except NotFound:
+        return False
+    return True
+
+
+def listing(
+    context: Context,
+    access: Access,
+    structure: Structure,
+    *,
+    owner: str | None = None,
+    type_byte: int | None = None,
+    after: int = 0,
+    limit: int = 50,
+) -> tuple[list[StoredGrain], int | None]:
+    """Grains by structure, in the order written, and where to go on."""
+    access.require("read")
+    if not 1 <= limit <= LIST_LIMIT:
+        raise InvalidInput(f"limit must be from 1 to {LIST_LIMIT}")
+    now, tenant = context.clock(), tenant_of(access, owner)
+    access.require_scope({**access.limits, "owner": tenant, **_asked_project(structure)})
+    found: list[StoredGrain] = []
+    last: int | None = after
+    while len(found) < limit and last is not None:
+        with context.engine.read(tenant) as snapshot:
+            page = snapshot.find(structure, after=last, limit=limit, now=now)
+        last = page[-1].version_id if len(page) == limit else None
+        for version in page:
+            if len(found) == limit:
+                break
+            if not _is_listed(context, access, version, type_byte, now):
+                continue
+            found.append(shown(context, version))
+            cursor = version.version_id
+        if len(found) == limit:
+            last = cursor
+    entry = audited(access, "list", now, (), tenant, structure.space or "", f"{len(found)} grains")
+    context.audit_read(tenant, entry)
+    return found, last
+
+
+def search(
+    context: Context, access: Access, text: str, *, owner: str | None = None, where: Structure, limit: int = 20
+) -> list[tuple[StoredGrain, float]]:
+    """Grains of any of the ten types by their words, best first (OMS §28.4, Level 3)."""
+    access.require("read")
+    if not 1 <= limit <= LIST_LIMIT:
+        raise InvalidInput(f"limit must be from 1 to {LIST_LIMIT}")
+    now, tenant = context.clock(), tenant_of(access, owner)
+    access.require_scope({**access.limits, "owner": tenant, **_asked_project(where)})
+    wanted = Filter(
+        at=now, space=where.space, user=where.user, session=where.session, visibilities=access.visibilities(tenant)
+    )
+    with context.engine.read(tenant) as snapshot:
+        matches = snapshot.search(text, wanted, limit, now)
+        versions = snapshot.versions([hit.version_id for hit in matches.hits])
+    best = max((hit.lexical for hit in matches.hits), default=1.0) or 1.0
+    scores = {hit.version_id: round(hit.lexical / best, 6) for hit in matches.hits}
+    found = [
+        (shown(context, version), scores[version.version_id])
+        for version in versions
+        if _is_listed(context, access, version, None, now)
+    ]
+    entry = audited(access, "search", now, (), tenant, where.space or "", f"{len(found)} grains")
+    context.audit_read(tenant, entry)
+    return found
+
+
+def supersede(
+    context: Context, access: Access, old_address: str, given: Given, *, justification: str | None = None
+) -> Stored:
+    """Replace a grain, or a memory of any standard by its address: policy, write and index in one step."""
+    access.require("write")
+    now = context.clock()
+    codec.check_address(old_address)
+    tenant = find_own(context, access, old_address, now, standard=oms.STANDARD).tenant
+    if justification is not None:
+        if isinstance(given, bytes):
+            raise InvalidInput("justification: a finished grain says it in supersession_justification itself")
+        given = {**given, "supersession_justification": justification}
+    opened = open_given(context, given)
+
+    def work(unit: Unit) -> Stored:
+        prior = unit.named(oms.STANDARD, old_address)
+        if prior is None or prior.state.erased:
+            raise NotFound(f"no grain {old_address}")
+        if not prior.state.is_head:
+            raise Conflict(f"{old_address} is already superseded; supersede its successor")
+        if unit.named(oms.STANDARD, opened.grain.address) is not None:
+            raise Conflict(f"{opened.grain.address} is already in the store; it cannot be made a successor")
+        signers = _valid_signers(context, prior, opened.grain)
+        decision = check_supersession(
+            unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
+        )
+        fresh = _with_inherited_policy(opened, prior, decision)
+        projection = admitted(context, access, fresh.grain, tenant)
+        version = _append(context, unit, fresh.grain, fresh.delivery, projection, now, memory_id=prior.memory_id)
+        ended = prior.state.valid_to if prior.state.valid_to is not None else projection.valid_from
+        unit.close(prior, successor=version, valid_to=max(prior.state.valid_from, ended), now=now)
+        if decision.needs_review:
+            unit.flag_for_review(version, needs_review=True)
+        unit.announce("revised", version, now=now)
+        address = fresh.grain.address
+        targets = (address, old_address)
+        unit.record(audited(access, "supersede", now, targets, tenant, fresh.grain.namespace, decision.reason))
+        warnings = warnings_for(fresh.grain.fields)
+        return Stored(address=address, result="superseded", warnings=warnings, needs_review=decision.needs_review)
+
+    return context.engine.write(tenant, work)
+
+
+def set_verification(
+    context: Context, access: Access, address: str, status: str, *, reason: str = "", by: str | None = None
+) -> str:
+    """Say what is known of a grain's truth. Contesting or retracting asks its policy first (OMS §23, Bypass 1)."""
+    access.require("write")
+    if status not in VERIFICATIONS:
+        raise InvalidInput(f"status must be one of {', '.join(VERIFICATIONS)}")
+    now = context.clock()
+    tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+
+    def work(unit: Unit) -> str:
+        version = unit.named(oms.STANDARD, address)
+        if version is None or version.state.erased:
+            raise NotFound(f"no grain {address}")
+        if status in ("contested", "retracted"):
+            contradicting = policy_fields(named) if by and (named := unit.named(oms.STANDARD, by)) else {}
+            said = {"supersession_justification": reason, **contradicting} if reason else contradicting
+            if check_supersession(unit, version, said, now=now).needs_review:
+                unit.flag_for_review(version, needs_review=True)
+        unit.set_verification(version, status)
+        unit.record(audited(access, "verification", now, (address,), tenant, "", status, {"reason": reason}))
+        return status
+
+    return context.engine.write(tenant, work)
+
+
+def set_hold(context: Context, access: Access, address: str, *, held: bool, reason: str = "") -> bool:
+    """Put a legal hold on a grain, or lift it (in the index: the grain itself cannot change)."""
+    access.require("write")
+    if access.is_peer:
+        raise ForbiddenScope("only the owner may hold or release")
+    now = context.clock()
+    tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+
+    def work(unit: Unit) -> bool:
+        version = unit.named(oms.STANDARD, address)
+        if version is None or version.state.erased:
+            raise NotFound(f"no grain {address}")
+        unit.hold(version, held=held)
+        result = "held" if held else "released"
+        unit.record(audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason}))
+        return held
+
+    return context.engine.write(tenant, work)
+
+
+def erase(context: Context, access: Access, address: str, *, reason: str) -> None:
+    """Compliance erasure of one grain; no general way to delete (OMS §28.4). Holds are honoured."""
+    access.require("write")
+    if access.is_peer:
+        raise ForbiddenScope("only the owner may erase")
+    if not reason.strip():
+        raise InvalidInput("reason: an erasure needs one; it goes into the audit log")
+    now = context.clock()
+    tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+
+    def work(unit: Unit) -> None:
+        version = unit.named(oms.STANDARD, address)
+        if version is None or version.state.erased:
+            raise NotFound(f"no grain {address}")
+        erase_version(context, unit, version, reason, now)
+        unit.announce("tombstoned", version, now=now)
+        unit.record(audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason}))
+
+    context.engine.write(tenant, work)
+    context.engine.scrub()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserErasure:
+    """What the erasure of a user did. A held version keeps the user's key alive."""
+
+    erased: int
+    held: int
+    key_destroyed: bool
+
+
+def erase_user(context: Context, access: Access, user: str, *, reason: str, owner: str | None = None) -> UserErasure:
+    """Erase everything of a user, and destroy the user's key so that every copy of the database is erased too."""
+    access.require("write")
+    if access.is_peer or access.is_narrowed:
+        raise ForbiddenScope("only the owner may erase a user")
+    if not user or not reason.strip():
+        raise InvalidInput("user and reason: both are needed; the reason goes into the audit log")
+    tenant, now = tenant_of(access, owner), context.clock()
+    erased = held = after = 0
+    while True:
+        with context.engine.read(tenant) as snapshot:
+            page = snapshot.of_user(user, after=after, limit=BATCH_LIMIT)
+        if not page:
+            break
+        after = page[-1].version_id
+        gone, kept = context.engine.write(tenant, lambda unit, page=page: _erase_page(context, unit, page, reason, now))  # type: ignore[misc]
+        erased, held = erased + gone, held + kept
+    destroyed = held == 0 and context.engine.destroy_user_key(tenant, user)
+    meta = {"reason": reason, "user": context.engine.fingerprint(tenant, user), "held": held}
+    result = f"{erased} erased"
+    context.engine.write(
+        tenant, lambda unit: unit.record(audited(access, "erase_user", now, (), tenant, "", result, meta))
+    )
+    context.engine.scrub()
+    return UserErasure(erased=erased, held=held, key_destroyed=destroyed)
+
+
+def _erase_page(context: Context, unit: Unit, page: list[Version], reason: str, now: Instant) -> tuple[int, int]:
+    gone = kept = 0
+    for version in unit.versions([version.version_id for version in page]):
+        if version.state.erased:
+            continue
+        try:
+            erase_version(context, unit, version, reason, now)
+        except GrainError:
+            kept += 1
+            continue
+        unit.announce("tombstoned", version, now=now)
+        gone += 1
+    return gone, kept
+
+
+def tenant_of(access: Access, owner: str | None) -> str:
+    tenant = access.tenant_for(owner)
+    access.require_reach(tenant)
+    return tenant
+
+
+def open_given(context: Context, given: Given) -> Opened:
+    if isinstance(given, bytes):
+        opened = signature.open_delivery(given, context.did_documents)
+        if isinstance(opened, SignedGrain):
+            return Opened(grain=opened.grain, delivery=opened.envelope, signer=opened.signer)
+        return Opened(grain=opened, delivery=opened.blob, signer=None)
+    if not isinstance(given, Mapping):
+        raise InvalidInput("a grain must be an object of its fields, or its bytes")
+    grain = codec.encode(given)
+    return Opened(grain=grain, delivery=grain.blob, signer=None)
+
+
+def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Projection:
+    """The grain's projection, if the caller's scope and the store's presets let it in."""
+    projection = oms.project(grain, tenant)
+    scope = {"owner": tenant, "visibility": projection.scope.visibility}
+    if projection.scope.space:
+        scope["project"] = projection.scope.space
+    access.require_scope(scope)
+    compliance.check_write(context.presets, grain.fields, is_encrypted=context.encrypts_users)
+    return projection
+
+
+def _append(
+    context: Context,
+    unit: Unit,
+    grain: Grain,
+    delivery: bytes,
+    projection: Projection,
+    now: Instant,
+    *,
+    memory_id: int | None = None,
+) -> Version:
+    media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
+    document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
+    version = unit.append(document, projection, now=now, memory_id=memory_id)
+    # Known to UMP at once under the name that its view will have.
+    unit.add_name(version, ump.STANDARD, view(context, version, now)["id"])
+    return version
+
+
+def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[str]:
+    """Whose endorsements of this replacement hold; they count only if the grain says what it replaces."""
+    auth = grain.fields.get("supersession_auth")
+    protecting = policy_fields(prior).get("invalidation_policy")
+    if not auth or not isinstance(protecting, Mapping):
+        return frozenset()
+    if prior.document.name not in grain.fields.get("derived_from", ()):
+        return frozenset()
+    payload = signature.endorsement_payload(grain.fields, cbor=grain.header.is_cbor, type_byte=grain.type_byte)
+    authorized = [did for did in protecting.get("authorized", ()) if isinstance(did, str)]
+    return signature.quorum_signers(auth, payload, authorized, context.did_documents)
+
+
+def _with_inherited_policy(opened: Opened, prior: Version, decision: policy.Decision) -> Opened:
+    """OMS §23.5: what follows a protected goal stands under its policy."""
+    inherited = policy_fields(prior).get("invalidation_policy")
+    if not decision.inherits_policy or inherited is None:
+        return opened
+    if opened.grain.fields.get("invalidation_policy") == inherited:
+        return opened
+    if opened.delivery != opened.grain.blob:
+        raise GrainError("invalidation_policy: the new grain must carry the policy it inherits", oms_code="ERR_SCHEMA")
+    fields = {**opened.grain.fields, "invalidation_policy": inherited}
+    grain = codec.encode(fields, cbor=opened.grain.header.is_cbor, default_namespace=None)
+    return replace(opened, grain=grain, delivery=grain.blob)
+
+
+def _is_listed(context: Context, access: Access, version: Version, type_byte: int | None, now: Instant) -> bool:
+    if version.state.erased or not holds(version):
+        return False
+    if type_byte is not None and shown(context, version).grain.type_byte != type_byte:
+        return False
+    scope = scope_of(view(context, version, now))
+    if scope["visibility"] not in access.visibilities(version.tenant) or not access.within(scope):
+        return False
+    try:
+        _require_reading_of_personal(context, access, version)
+    except NotFound:
+        return False
+    return True
+
+
+def _require_reading_of_personal(context: Context, access: Access, version: Version) -> None:
+    """Someone else may read what is about a person only under that person's consent, where a preset says so."""
+    if access.sees_unredacted(version.tenant) or not compliance.needs_consent_to_read(context.presets):
+        return
+    user = project(context, version).scope.user
+    if user and consent.authorising(context, version.tenant, user, access.actor, "retrieve") is None:
+        raise NotFound("no such grain")
+
+
+def shown(context: Context, version: Version) -> StoredGrain:
+    """A version as a grain: itself, the grain it was made from, or its view; known by that address from now on."""
+    document = version.document
+    is_native = document.standard == oms.STANDARD
+    if is_native:
+        grain, delivery = grain_of(document), document.native
+    else:
+        grain, delivery = _translated(context, version)
+        _ensure_name(context, version, grain.address)
+    state = version.state
+    return StoredGrain(
+        address=grain.address,
+        delivery=delivery,
+        grain=grain,
+        index=IndexState(
+            superseded_by=_successor_address(context, version),
+            system_valid_to=state.closed if state.superseded_by else None,
+            verification_status=state.verification,
+        ),
+        is_held=state.held,
+        needs_review=state.needs_review,
+        is_native=is_native,
+    )
+
+
+def _translated(context: Context, version: Version) -> tuple[Grain, bytes]:
+    if version.document.standard == ump.STANDARD:
+        inner = ump.unwrap(load(version.document.native))
+        if inner is not None and inner.standard == oms.STANDARD:
+            try:
+                opened = open_given(context, inner.native)
+            except MemorandaError:
+                pass
+            else:
+                return opened.grain, opened.delivery
+    grain = oms.from_projection(project(context, version), version.document)
+    return grain, grain.blob
+
+
+def _ensure_name(context: Context, version: Version, address: str) -> None:
+    with context.engine.read(version.tenant) as snapshot:
+        known = snapshot.names_of(version.version_id).get(oms.STANDARD)
+    if known != address:
+        context.engine.write(version.tenant, lambda unit: unit.add_name(version, oms.STANDARD, address))
+
+
+def _successor_address(context: Context, version: Version) -> str | None:
+    names = version.state.successor_names
+    if not version.state.superseded_by or oms.STANDARD in names:
+        return names.get(oms.STANDARD)
+    with context.engine.read(version.tenant) as snapshot:
+        later = [
+            each for each in snapshot.history(version.memory_id) if each.document.name == version.state.superseded_by
+        ]
+    return shown(context, later[-1]).address if later else None
+
+
+def space_of(namespace: str) -> str:
+    return "" if namespace == DEFAULT_NAMESPACE else namespace
+
+
+def _asked_project(structure: Structure) -> dict[str, str]:
+    return {"project": structure.space} if structure.space else {}
+
+
+def audited(
+    access: Access,
+    op: str,
+    now: Instant,
+    targets: tuple[str, ...],
+    tenant: str,
+    namespace: str,
+    result: str,
+    meta: Mapping[str, object] | None = None,
+) -> Any:
+    scope = {"owner": tenant, **({"project": namespace} if namespace else {})}
+    return audit_entry(access, f"oms.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta)
+
+
+def _jsonable(value: Any) -> Any:
+    """Fields as JSON: bytes as base64 text."""
+    if isinstance(value, bytes):
+        return base64_encode(value)
+    if isinstance(value, Mapping):
+        return {key: _jsonable(item) for key, item in value.items()}
+    return [_jsonable(item) for item in value] if isinstance(value, list) else value
