@@ -32,6 +32,8 @@ from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.oms.signature import SignedGrain
 from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump import rules
+from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
 
 LIST_LIMIT = 500
@@ -137,6 +139,8 @@ def get(context: Context, access: Access, address: str) -> StoredGrain:
     now = context.clock()
     version, record = find_visible(context, access, codec.check_address(address), now, standard=oms.STANDARD)
     if version.state.erased:
+        raise NotFound(f"no grain {address}")
+    if _would_be_cut(access, record):
         raise NotFound(f"no grain {address}")
     _require_reading_of_personal(context, access, version)
     found = shown(context, version)
@@ -458,14 +462,22 @@ def _is_listed(context: Context, access: Access, version: Version, type_byte: in
         return False
     if type_byte is not None and shown(context, version).grain.type_byte != type_byte:
         return False
-    scope = scope_of(view(context, version, now))
+    record = view(context, version, now)
+    scope = scope_of(record)
     if scope["visibility"] not in access.visibilities(version.tenant) or not access.within(scope):
+        return False
+    if _would_be_cut(access, record):
         return False
     try:
         _require_reading_of_personal(context, access, version)
     except NotFound:
         return False
     return True
+
+
+def _would_be_cut(access: Access, record: Record) -> bool:
+    """Whether the caller may see only a part of it: a grain is whole or it is not that grain (UMP §2.7)."""
+    return not access.sees_unredacted(record["scope"]["owner"]) and rules.redact(record)[1]
 
 
 def _require_reading_of_personal(context: Context, access: Access, version: Version) -> None:
