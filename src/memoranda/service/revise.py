@@ -8,6 +8,7 @@ from typing import Literal
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
+from memoranda.model.native import NATIVE_KEY
 from memoranda.service.access import Access
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.erasure import erase_version
@@ -173,9 +174,9 @@ def _erase(context: Context, unit: Unit, version: Version, reason: str, now: Ins
 def without_original(record: Record) -> Record:
     """A record without the foreign document inside: a new version is not that document any more."""
     structured = record["body"].get("structured") or {}
-    if mapping.NATIVE_KEY not in structured:
+    if NATIVE_KEY not in structured:
         return record
-    kept = {name: value for name, value in structured.items() if name != mapping.NATIVE_KEY}
+    kept = {name: value for name, value in structured.items() if name != NATIVE_KEY}
     return {**record, "body": {"text": record["body"]["text"], **({"structured": kept} if kept else {})}}
 
 

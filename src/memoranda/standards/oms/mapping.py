@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import InvalidInput
+from memoranda.model import native
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
+from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.oms.grains import Grain, encode
 from memoranda.standards.oms.profile import SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
@@ -22,7 +23,6 @@ from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 STANDARD: Final = "oms"
 MEDIA_TYPE: Final = "application/vnd.oms.grain"
 SIGNED_MEDIA_TYPE: Final = "application/vnd.oms.grain+cose"
-NATIVE_KEY: Final = "memoranda:native"
 IDENTITY_TAG: Final = "identity"
 # OMS has no word for it, so a tag says who may see a grain; without one it is private.
 VISIBILITY_TAG: Final = "visibility:"
@@ -197,7 +197,7 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     fields |= {name: value for name, value in optional.items() if value not in (None, "", [])}
     if fields.get("valid_to", projection.valid_from) < projection.valid_from:
         del fields["valid_to"]
-    fields["context"] = {**fields.get("context", {}), NATIVE_KEY: wrap(original)}
+    fields["context"] = {**fields.get("context", {}), NATIVE_KEY: native.wrap(original)}
     return encode(_without_marks(fields), profile=VIEWS)
 
 
@@ -222,28 +222,9 @@ def _said(projection: Projection) -> dict[str, Any]:
     return {"type": "belief", "object": text, "confidence": 1.0 if confidence is None else float(confidence)}
 
 
-def wrap(original: Document) -> dict[str, str]:
-    """The original document as it travels inside a grain."""
-    return {
-        "standard": original.standard,
-        "name": original.name,
-        "media_type": original.media_type,
-        "data": base64_encode(original.native),
-    }
-
-
 def unwrap(grain: Grain) -> Document | None:
     """The original document that a foreign view carries, if the grain is one."""
-    context = grain.fields.get("context")
-    native = context.get(NATIVE_KEY) if isinstance(context, dict) else None
-    names = ("standard", "name", "media_type", "data")
-    if not isinstance(native, dict) or not all(isinstance(native.get(name), str) for name in names):
-        return None
-    try:
-        data = base64_decode(native["data"])
-    except ValueError:
-        return None
-    return Document(standard=native["standard"], name=native["name"], media_type=native["media_type"], native=data)
+    return native.unwrap(grain.fields.get("context"))
 
 
 def _relations(fields: Fields) -> list[Relation]:

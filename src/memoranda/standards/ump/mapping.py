@@ -7,18 +7,16 @@ that taking it back restores the original byte for byte.
 
 from __future__ import annotations
 
-from typing import Any
-
-from memoranda.encoding.bases import base64_decode, base64_encode
+from memoranda.model import native
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import Document, Projection, Relation, Scope
+from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.canonical import content_hash
 from memoranda.standards.ump.record import Record, ordered
 
 STANDARD = "ump"
 MEDIA_TYPE = "application/vnd.ump+json"
-NATIVE_KEY = "memoranda:native"
 
 
 def project(record: Record) -> Projection:
@@ -86,7 +84,7 @@ def from_projection(projection: Projection, original: Document, *, version: str)
         "ump": version,
         "id": "",
         "kind": projection.kind,
-        "body": {"text": projection.text, "structured": {NATIVE_KEY: wrap(original)}},
+        "body": {"text": projection.text, "structured": {NATIVE_KEY: native.wrap(original)}},
         "scope": {
             "owner": scope.tenant,
             **{name: value for name, value in optional_scope.items() if value},
@@ -118,27 +116,9 @@ def from_projection(projection: Projection, original: Document, *, version: str)
     return ordered(record)
 
 
-def wrap(original: Document) -> dict[str, str]:
-    """The original document as it travels inside a foreign one."""
-    return {
-        "standard": original.standard,
-        "name": original.name,
-        "media_type": original.media_type,
-        "data": base64_encode(original.native),
-    }
-
-
 def unwrap(record: Record) -> Document | None:
     """The original document that a foreign view carries, if the record is one."""
-    native: Any = (record["body"].get("structured") or {}).get(NATIVE_KEY)
-    fields = ("standard", "name", "media_type", "data")
-    if not isinstance(native, dict) or not all(isinstance(native.get(field), str) for field in fields):
-        return None
-    try:
-        data = base64_decode(native["data"])
-    except ValueError:
-        return None
-    return Document(standard=native["standard"], name=native["name"], media_type=native["media_type"], native=data)
+    return native.unwrap(record["body"].get("structured"))
 
 
 def _instant(text: str | None) -> Instant | None:

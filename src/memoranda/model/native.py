@@ -1,0 +1,37 @@
+"""How an original document travels inside a document of another standard, under one reserved key.
+
+Taking it out again restores the original byte for byte (DESIGN, decision 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from memoranda.encoding.bases import base64_decode, base64_encode
+from memoranda.model.memory import Document
+
+NATIVE_KEY: Final = "memoranda:native"
+_FIELDS: Final = ("standard", "name", "media_type", "data")
+
+
+def wrap(original: Document) -> dict[str, str]:
+    """The value to put under NATIVE_KEY."""
+    return {
+        "standard": original.standard,
+        "name": original.name,
+        "media_type": original.media_type,
+        "data": base64_encode(original.native),
+    }
+
+
+def unwrap(holder: object) -> Document | None:
+    """The original that a map holds under NATIVE_KEY, if there is one. Nothing about it was checked."""
+    native = holder.get(NATIVE_KEY) if isinstance(holder, Mapping) else None
+    if not isinstance(native, Mapping) or not all(isinstance(native.get(name), str) for name in _FIELDS):
+        return None
+    try:
+        data = base64_decode(native["data"])
+    except ValueError:
+        return None
+    return Document(standard=native["standard"], name=native["name"], media_type=native["media_type"], native=data)
