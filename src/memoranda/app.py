@@ -15,10 +15,12 @@ from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
 from memoranda.keys import MasterKeyFile, refuse_readable_by_others, write_private_once
 from memoranda.model.instant import Instant
+from memoranda.model.query import Structure
 from memoranda.service.access import ALL_VERBS, Access
 from memoranda.service.audit import sealer
 from memoranda.service.context import AuditReads, Context
 from memoranda.service.exchange import ImportReport, VerifyReport
+from memoranda.service.grains import Given, Stored, StoredGrain, UserErasure
 from memoranda.service.ranking import Ranked
 from memoranda.service.remember import Remembered
 from memoranda.service.revise import Forgotten, Revised
@@ -132,6 +134,11 @@ class Memoranda:
         return cls(service, service.gate.local(owner or settings.owner or None))
 
     @property
+    def grains(self) -> OwnedGrains:
+        """The same memory through OMS."""
+        return OwnedGrains(self.service, self.access)
+
+    @property
     def owner(self) -> str:
         return self.access.default_tenant
 
@@ -214,6 +221,61 @@ class Memoranda:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class OwnedGrains:
+    """One person's memory as grains: the store protocol of OMS, bound to an owner.
+
+    >>> with Memoranda.open(":memory:") as m:
+    ...     belief = {"type": "belief", "subject": "alice", "relation": "prefers", "object": "tea", "confidence": 0.9}
+    ...     address = m.grains.put({**belief, "created_at": "2026-01-15T10:00:00Z"}).address
+    ...     [found.grain.fields["object"] for found in m.grains.find(subject="alice")]
+    ['tea']
+    """
+
+    def __init__(self, service: Service, access: Access) -> None:
+        self._grains = service.grains
+        self._access = access
+
+    def put(self, given: Given) -> Stored:
+        """Add a grain, given as fields or as the bytes it travels in."""
+        return self._grains.put(self._access, given)
+
+    def get(self, address: str) -> StoredGrain:
+        """One grain by its address."""
+        return self._grains.get(self._access, address)
+
+    def exists(self, address: str) -> bool:
+        """Whether there is such a grain."""
+        return self._grains.exists(self._access, address)
+
+    def find(self, *, limit: int = 50, **structure: Any) -> list[StoredGrain]:
+        """Grains by subject, relation, object, space, user or session; `current=False` for superseded ones too."""
+        return self._grains.listing(self._access, Structure(**structure), limit=limit)[0]
+
+    def search(self, text: str, *, limit: int = 20, **where: Any) -> list[tuple[StoredGrain, float]]:
+        """Grains of any type by their words, best first."""
+        return self._grains.search(self._access, text, where=Structure(**where), limit=limit)
+
+    def supersede(self, old: str, given: Given, *, justification: str | None = None) -> Stored:
+        """Replace a grain under its policy."""
+        return self._grains.supersede(self._access, old, given, justification=justification)
+
+    def contest(self, address: str, *, reason: str) -> str:
+        """Say that a grain is contested, if its policy lets you."""
+        return self._grains.set_verification(self._access, address, "contested", reason=reason)
+
+    def hold(self, address: str, *, held: bool = True, reason: str = "") -> bool:
+        """Put a legal hold on a grain, or lift it."""
+        return self._grains.set_hold(self._access, address, held=held, reason=reason)
+
+    def erase(self, address: str, *, reason: str) -> None:
+        """Erase a grain for compliance."""
+        self._grains.erase(self._access, address, reason=reason)
+
+    def erase_user(self, user: str, *, reason: str) -> UserErasure:
+        """Erase everything of a user, and destroy the user's key."""
+        return self._grains.erase_user(self._access, user, reason=reason)
 
 
 def _place(path_or_url: str | Path | None) -> dict[str, Any]:
