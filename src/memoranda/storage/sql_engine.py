@@ -358,6 +358,9 @@ class SqlUnit(SqlSnapshot):
             agent_key=prints.value(tenant_id, scope.agent),
             session_key=prints.value(tenant_id, scope.session),
             sameness_key=prints.value(tenant_id, projection.sameness),
+            subject_key=prints.value(tenant_id, projection.subject),
+            relation_key=prints.value(tenant_id, projection.relation),
+            object_key=prints.value(tenant_id, projection.object),
             observed_ms=projection.observed,
             valid_from_ms=projection.valid_from,
             valid_to_ms=projection.valid_to,
@@ -374,13 +377,6 @@ class SqlUnit(SqlSnapshot):
         facets += [("relation", f"{relation.type}\x00{relation.target}") for relation in projection.relations]
         for name, value in facets:
             self._run("facet_add", name=name, value_key=prints.value(tenant_id, value), version_id=version_id)
-        self._run(
-            "triple_add",
-            version_id=version_id,
-            subject_key=prints.value(tenant_id, projection.subject),
-            relation_key=prints.value(tenant_id, projection.relation),
-            object_key=prints.value(tenant_id, projection.object),
-        )
         self._version_count += 1
         self._term_count += len(stems)
 
@@ -409,7 +405,6 @@ class SqlUnit(SqlSnapshot):
         self._run("skeleton_put", version_id=version_id, native=skeleton)
         self._run("state_erase", version_id=version_id, now_ms=now)
         self._run("facet_remove", version_id=version_id)
-        self._run("triple_remove", version_id=version_id)
         self._run("feedback_erase", version_id=version_id)
         self._connection.run("search_remove", {"version_id": version_id})
         # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.

@@ -53,7 +53,6 @@ def project(record: Record) -> Projection:
         actor=provenance.get("actor", ""),
         subject=_subject(record),
         relation=record["kind"],
-        object=record["body"]["text"],
         sameness=rules.same_fact(record),
     )
 

@@ -69,10 +69,10 @@ RETURNING version_id
 
 -- name: state_add
 INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,
-  session_key, sameness_key, observed_ms, valid_from_ms, declared_to_ms, valid_to_ms, recorded_ms, expires_ms,
+  session_key, sameness_key, subject_key, relation_key, object_key, observed_ms, valid_from_ms, declared_to_ms, valid_to_ms, recorded_ms, expires_ms,
   exportable, term_count)
 VALUES (:tenant_id, :version_id, :memory_id, :space, :kind, :visibility, :status, :user_key, :agent_key,
-  :session_key, :sameness_key, :observed_ms, :valid_from_ms, :valid_to_ms, :valid_to_ms, :recorded_ms,
+  :session_key, :sameness_key, :subject_key, :relation_key, :object_key, :observed_ms, :valid_from_ms, :valid_to_ms, :valid_to_ms, :recorded_ms,
   :expires_ms, :exportable, :term_count)
 
 -- name: search_add
@@ -85,18 +85,6 @@ DELETE FROM search WHERE rowid = :version_id
 INSERT INTO facet (tenant_id, name, value_key, version_id) VALUES (:tenant_id, :name, :value_key, :version_id)
 ON CONFLICT DO NOTHING
 
--- name: triple_add
-INSERT INTO triple (tenant_id, version_id, subject_key, relation_key, object_key)
-VALUES (:tenant_id, :version_id, :subject_key, :relation_key, :object_key)
-
--- name: triple_remove
-DELETE FROM triple WHERE tenant_id = :tenant_id AND version_id = :version_id
-
--- fragment: structural
-t.version_id FROM triple t
-JOIN state s ON s.tenant_id = t.tenant_id AND s.version_id = t.version_id
-WHERE t.tenant_id = :tenant_id AND t.version_id > :after AND {{listed}}
-
 -- fragment: listed
 s.erased = 0 AND s.retired_ms IS NULL
 AND (:current = 0 OR (s.superseded_by IS NULL AND s.status <> 'tombstoned'))
@@ -106,29 +94,46 @@ AND (:user_key IS NULL OR s.user_key = :user_key)
 AND (:session_key IS NULL OR s.session_key = :session_key)
 
 -- name: structural_s
-SELECT {{structural}} AND t.subject_key = :subject_key ORDER BY t.version_id LIMIT :limit
+SELECT s.version_id FROM state s INDEXED BY triple_sro
+WHERE s.tenant_id = :tenant_id AND s.subject_key = :subject_key
+AND s.version_id > :after AND {{listed}}
+ORDER BY s.version_id LIMIT :limit
 
 -- name: structural_sr
-SELECT {{structural}} AND t.subject_key = :subject_key AND t.relation_key = :relation_key
-ORDER BY t.version_id LIMIT :limit
+SELECT s.version_id FROM state s INDEXED BY triple_sro
+WHERE s.tenant_id = :tenant_id AND s.subject_key = :subject_key AND s.relation_key = :relation_key
+AND s.version_id > :after AND {{listed}}
+ORDER BY s.version_id LIMIT :limit
 
 -- name: structural_sro
-SELECT {{structural}} AND t.subject_key = :subject_key AND t.relation_key = :relation_key
-AND t.object_key = :object_key ORDER BY t.version_id LIMIT :limit
+SELECT s.version_id FROM state s INDEXED BY triple_sro
+WHERE s.tenant_id = :tenant_id AND s.subject_key = :subject_key AND s.relation_key = :relation_key AND s.object_key = :object_key
+AND s.version_id > :after AND {{listed}}
+ORDER BY s.version_id LIMIT :limit
 
 -- name: structural_r
-SELECT {{structural}} AND t.relation_key = :relation_key ORDER BY t.version_id LIMIT :limit
+SELECT s.version_id FROM state s INDEXED BY triple_ros
+WHERE s.tenant_id = :tenant_id AND s.relation_key = :relation_key
+AND s.version_id > :after AND {{listed}}
+ORDER BY s.version_id LIMIT :limit
 
 -- name: structural_ro
-SELECT {{structural}} AND t.relation_key = :relation_key AND t.object_key = :object_key
-ORDER BY t.version_id LIMIT :limit
+SELECT s.version_id FROM state s INDEXED BY triple_ros
+WHERE s.tenant_id = :tenant_id AND s.relation_key = :relation_key AND s.object_key = :object_key
+AND s.version_id > :after AND {{listed}}
+ORDER BY s.version_id LIMIT :limit
 
 -- name: structural_o
-SELECT {{structural}} AND t.object_key = :object_key ORDER BY t.version_id LIMIT :limit
+SELECT s.version_id FROM state s INDEXED BY triple_osr
+WHERE s.tenant_id = :tenant_id AND s.object_key = :object_key
+AND s.version_id > :after AND {{listed}}
+ORDER BY s.version_id LIMIT :limit
 
 -- name: structural_so
-SELECT {{structural}} AND t.object_key = :object_key AND t.subject_key = :subject_key
-ORDER BY t.version_id LIMIT :limit
+SELECT s.version_id FROM state s INDEXED BY triple_osr
+WHERE s.tenant_id = :tenant_id AND s.subject_key = :subject_key AND s.object_key = :object_key
+AND s.version_id > :after AND {{listed}}
+ORDER BY s.version_id LIMIT :limit
 
 -- name: structural_any
 SELECT s.version_id FROM state s
@@ -269,7 +274,8 @@ WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_erase
 UPDATE state SET status = 'tombstoned', tombstoned_ms = ifnull(tombstoned_ms, :now_ms), erased = 1,
-  user_key = NULL, agent_key = NULL, session_key = NULL, sameness_key = NULL, expires_ms = NULL, term_count = 0
+  user_key = NULL, agent_key = NULL, session_key = NULL, sameness_key = NULL,
+  subject_key = NULL, relation_key = NULL, object_key = NULL, expires_ms = NULL, term_count = 0
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_erase

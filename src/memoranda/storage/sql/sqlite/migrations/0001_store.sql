@@ -46,6 +46,9 @@ CREATE TABLE state (
   agent_key      BLOB,
   session_key    BLOB,
   sameness_key   BLOB,
+  subject_key    BLOB,
+  relation_key   BLOB,
+  object_key     BLOB,
   observed_ms    INTEGER NOT NULL,
   valid_from_ms  INTEGER NOT NULL,
   declared_to_ms INTEGER,
@@ -81,6 +84,14 @@ CREATE INDEX state_session_recent ON state (tenant_id, session_key, observed_ms)
   WHERE session_key IS NOT NULL AND retired_ms IS NULL AND status <> 'tombstoned';
 CREATE INDEX state_sameness ON state (tenant_id, sameness_key)
   WHERE sameness_key IS NOT NULL AND retired_ms IS NULL AND superseded_by IS NULL AND status <> 'tombstoned';
+-- Subject, relation and object. Three orders answer all six paths, and the single terms: s, sr and sro by the first,
+-- r and ro by the second, o and os by the third.
+CREATE INDEX triple_sro ON state (tenant_id, subject_key, relation_key, object_key, version_id)
+  WHERE subject_key IS NOT NULL;
+CREATE INDEX triple_ros ON state (tenant_id, relation_key, object_key, subject_key, version_id)
+  WHERE relation_key IS NOT NULL;
+CREATE INDEX triple_osr ON state (tenant_id, object_key, subject_key, relation_key, version_id)
+  WHERE object_key IS NOT NULL;
 -- The expiry sweep serves all tenants at once, so time comes first here.
 CREATE INDEX state_expiry ON state (expires_ms) WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL;
 
@@ -105,20 +116,6 @@ CREATE TABLE facet (
   PRIMARY KEY (tenant_id, name, value_key, version_id)
 ) WITHOUT ROWID;
 CREATE INDEX facet_version ON facet (tenant_id, version_id);
-
--- Subject, relation and object as keyed fingerprints. Three orders answer all six paths (and the single terms):
--- s, sr, sro by the first; r, ro by the second; o, os by the third.
-CREATE TABLE triple (
-  tenant_id    INTEGER NOT NULL,
-  version_id   INTEGER NOT NULL,
-  subject_key  BLOB,
-  relation_key BLOB,
-  object_key   BLOB,
-  PRIMARY KEY (tenant_id, version_id)
-) WITHOUT ROWID;
-CREATE INDEX triple_sro ON triple (tenant_id, subject_key, relation_key, object_key, version_id);
-CREATE INDEX triple_ros ON triple (tenant_id, relation_key, object_key, subject_key, version_id);
-CREATE INDEX triple_osr ON triple (tenant_id, object_key, subject_key, relation_key, version_id);
 
 CREATE TABLE feedback (
   tenant_id   INTEGER NOT NULL,
