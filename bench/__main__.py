@@ -1,4 +1,7 @@
-"""Run the measurements: `python -m bench [--quick]`. One JSON object on standard output, progress on the other."""
+"""Run the measurements: `python -m bench [--quick] [--only ump|oms]`.
+
+One JSON object on standard output, progress on the other.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,11 @@ from urllib.parse import quote
 
 from bench.client import Client
 from bench.corpus import Corpus
+from bench.figures import Figures, percentile, say
+from bench.oms import measure_oms
 from memoranda import Memoranda, __version__
 from memoranda.app import owner_credential
 from memoranda.settings import load_settings
-
-Figures = dict[str, float | str | int]
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def percentile(values: list[float], share: float) -> float:
-    return round(sorted(values)[min(len(values) - 1, int(len(values) * share))], 3)
 
 
 def fill(home: Path, corpus: Corpus) -> float:
@@ -160,13 +155,10 @@ def start_up() -> Figures:
     return {"cli.start.ms": round(statistics.median(times), 1)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    arguments = parser.parse_args()
-    sizes = {"200": 200, "1k": 1_000} if arguments.quick else {"1k": 1_000, "10k": 10_000, "100k": 100_000}
-    rounds = 50 if arguments.quick else 500
-    figures = machine() | start_up()
+def measure_ump(*, quick: bool) -> Figures:
+    sizes = {"200": 200, "1k": 1_000} if quick else {"1k": 1_000, "10k": 10_000, "100k": 100_000}
+    rounds = 50 if quick else 500
+    figures: Figures = {}
     for label, size in sizes.items():
         with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder:
             home, corpus = Path(folder) / "home", Corpus(size)
@@ -176,6 +168,19 @@ def main() -> None:
             say(f"{label}: measuring over HTTP")
             figures |= measure_http(home, corpus, label, rounds)
             figures[f"store.{label}.bytes_per_memory"] = round((home / "memoranda.db").stat().st_size / size)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--only", choices=("ump", "oms"), help="one part of the measurements")
+    arguments = parser.parse_args()
+    figures = machine() | start_up()
+    if arguments.only != "oms":
+        figures |= measure_ump(quick=arguments.quick)
+    if arguments.only != "ump":
+        figures |= measure_oms(quick=arguments.quick)
     print(json.dumps(figures, indent=2))
 
 

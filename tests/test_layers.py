@@ -9,7 +9,19 @@ from pathlib import Path
 import memoranda
 
 SOURCE = Path(memoranda.__file__).parent
-LAYERS = ("errors", "encoding", "model", "standards", "storage", "service", "bindings", "settings", "keys", "app", "cli")
+LAYERS = (
+    "errors",
+    "encoding",
+    "model",
+    "standards",
+    "storage",
+    "service",
+    "bindings",
+    "settings",
+    "keys",
+    "app",
+    "cli",
+)
 # `memoranda` itself holds only the version and a lazy door to `app`.
 RIM = {"__init__", "__main__"}
 # A standard never imports another, except that CAL may use OMS types.

@@ -64,6 +64,7 @@ def open_service(settings: Settings) -> Service:
         audit_reads=_audit_reads(settings.audit_reads),
         presets=frozenset(settings.compliance),
         encrypts_users=settings.encryption != "off",
+        encrypts_all=settings.encryption == "all",
     )
     return Service(context)
 
@@ -87,6 +88,7 @@ def operator_key(home: Path) -> SigningKey:
     """The operator's Ed25519 key: made on first use, readable by its owner alone."""
     path = home / OPERATOR_KEY_FILE
     if not path.exists():
+        _make_private_folder(home)
         seed = base64_encode(secrets.token_bytes(32))
         write_private_once(path, dump_pretty({"kind": "ed25519", "seed": seed}) + "\n")
     refuse_readable_by_others(path)

@@ -4,6 +4,7 @@
     ├── InvalidInput                invalid_record      the caller sent something that is not well-formed
     │   ├── MalformedJson           invalid_record      not JSON, or JSON outside our limits
     │   ├── GrainError              invalid_record      not a memory grain, with the OMS code that says why
+    │   ├── QueryError              invalid_record      a CAL query refused, with its CAL code, place and suggestion
     │   └── TooLarge                invalid_record      over a stated limit
     ├── Unauthorized                unauthorized        no credential, or one that does not hold
     ├── ForbiddenScope              forbidden_scope     a good credential that does not reach this far
@@ -50,6 +51,34 @@ class GrainError(InvalidInput):
         super().__init__(message)
         # One of the seventeen codes of OMS section 19, such as "ERR_CORRUPT".
         self.oms_code = oms_code
+
+
+class QueryError(InvalidInput):
+    """Not a query that can be run."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        cal_code: str,
+        line: int = 1,
+        column: int = 1,
+        suggestion: str | None = None,
+        start: int = 0,
+        end: int = 0,
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        # One of the codes of CAL section 22, such as "CAL-E002".
+        self.cal_code = cal_code
+        # Where, counted in characters: line and column from 1, start and end (exclusive) from 0.
+        self.line = line
+        self.column = column
+        self.start = start
+        self.end = end
+        self.suggestion = suggestion
+        # What kind of mistake, where one code stands for several.
+        self.reason = reason
 
 
 class TooLarge(InvalidInput):

@@ -75,7 +75,7 @@ def test_one_memory_can_be_exported_by_its_id(run: Command, notes: list[str], tm
 def test_a_name_that_tells_no_format_is_refused(run: Command, tmp_path: Path) -> None:
     ran = run("export", tmp_path / "notes.txt")
     assert ran.code == 1
-    assert "end it in .ump.md, .ump.json or .ndjson" in ran.err
+    assert "end it in .ump.md, .ump.json, .ndjson or .mg" in ran.err
     assert not (tmp_path / "notes.txt").exists()
 
 

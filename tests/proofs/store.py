@@ -11,13 +11,15 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-from memoranda.app import operator_key, system_clock
+from memoranda.app import KEY_RING_FILE, MASTER_KEY_FILE, operator_key, system_clock
 from memoranda.encoding.didkey import SigningKey
+from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import Instant
 from memoranda.service.access import Access
 from memoranda.service.audit import sealer
 from memoranda.service.context import Context
 from memoranda.service.service import Service
+from memoranda.storage.cipher import Cipher, RingCipher
 from memoranda.storage.engine import Engine
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
@@ -40,9 +42,11 @@ class Store:
         return self.service.gate.local(tenant)
 
 
-def build(database: SqliteDatabase, operator: SigningKey, clock: Callable[[], Instant]) -> Store:
+def build(
+    database: SqliteDatabase, operator: SigningKey, clock: Callable[[], Instant], cipher: Cipher | None = None
+) -> Store:
     """Wire a store as `app.open_service` does."""
-    engine = SqlEngine(database, sealer("0.1"))
+    engine = SqlEngine(database, sealer("0.1"), cipher)
     context = Context(engine=engine, operator=operator, clock=clock)
     return Store(service=Service(context), engine=engine, context=context)
 
@@ -50,7 +54,9 @@ def build(database: SqliteDatabase, operator: SigningKey, clock: Callable[[], In
 @contextmanager
 def opened(home: Path) -> Iterator[Store]:
     """The store in a data directory."""
-    store = build(SqliteDatabase(home / DATABASE_FILE), operator_key(home), system_clock)
+    ring = home / KEY_RING_FILE
+    cipher = RingCipher(ring, MasterKeyFile(home / MASTER_KEY_FILE), "users") if ring.exists() else None
+    store = build(SqliteDatabase(home / DATABASE_FILE), operator_key(home), system_clock, cipher)
     try:
         yield store
     finally:

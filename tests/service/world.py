@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from memoranda.encoding.didkey import SigningKey
+from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.memory import Version
+from memoranda.model.query import Structure
 from memoranda.service.access import ALL_VERBS, Access
 from memoranda.service.audit import sealer
 from memoranda.service.context import AuditReads, Context
+from memoranda.service.grains import StoredGrain, shown
 from memoranda.service.ranking import Ranked
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
+from memoranda.storage.cipher import Cipher, Coverage, RingCipher
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 
@@ -21,14 +28,33 @@ PEER = SigningKey(bytes([11]) * 32)
 START = "2026-06-04T10:00:00.000Z"
 
 
+def grain(now: int, **fields: Any) -> dict[str, Any]:
+    """The fields of a belief, or of what `type` says, made now; those given as None are left out."""
+    base: dict[str, Any] = {"type": "belief", "subject": "ada", "relation": "likes", "object": "tea", "confidence": 0.9}
+    chosen = base if fields.get("type", "belief") == "belief" else {}
+    whole = {**chosen, "created_at": now, "namespace": "shared", **fields}
+    return {name: value for name, value in whole.items() if value is not None}
+
+
 class World:
     """The verbs with short names, as one owner; other callers are given by `access`."""
 
     def __init__(
-        self, *, version: str = "0.1", audit_reads: AuditReads = "deferred", readers: dict[str, Any] | None = None
+        self,
+        *,
+        version: str = "0.1",
+        audit_reads: AuditReads = "deferred",
+        readers: dict[str, Any] | None = None,
+        cipher: Cipher | None = None,
+        coverage: Coverage | None = None,
+        presets: Collection[str] = (),
+        path: Path | None = None,
     ) -> None:
+        """`coverage` makes a key ring in memory; `cipher` brings one."""
+        if coverage is not None:
+            cipher = RingCipher(None, MasterKeyFile(None), coverage)
         self.now = parse_instant(START)
-        self.engine = SqlEngine(SqliteDatabase(None), sealer(version))
+        self.engine = SqlEngine(SqliteDatabase(path), sealer(version), cipher)
         self.context = Context(
             engine=self.engine,
             operator=OPERATOR,
@@ -36,9 +62,40 @@ class World:
             ump_version=version,
             audit_reads=audit_reads,
             readers=readers or {},
+            presets=frozenset(presets),
+            encrypts_users=cipher is not None,
+            encrypts_all=coverage == "all",
         )
         self.service = Service(self.context)
         self.owner = self.service.gate.local()
+
+    def put(self, *, access: Access | None = None, **fields: Any) -> str:
+        return self.service.grains.put(access or self.owner, grain(self.now, **fields)).address
+
+    def supersede(self, old: str, *, access: Access | None = None, **fields: Any) -> str:
+        return self.service.grains.supersede(access or self.owner, old, grain(self.now, **fields)).address
+
+    def grain(self, address: str, *, access: Access | None = None) -> StoredGrain:
+        return self.service.grains.get(access or self.owner, address)
+
+    def grains(self, *, access: Access | None = None, **where: Any) -> list[StoredGrain]:
+        return self.service.grains.listing(access or self.owner, Structure(**where), limit=500)[0]
+
+    def as_record(self, address: str) -> Record:
+        """The UMP view of a grain, through the verbs of UMP."""
+        version = self.named("oms", address)
+        with self.engine.read(version.tenant) as snapshot:
+            return self.get(snapshot.names_of(version.version_id)["ump"])
+
+    def as_grain(self, record_id: str) -> StoredGrain:
+        """The grain view of a UMP record."""
+        return shown(self.context, self.named("ump", record_id))
+
+    def named(self, standard: str, name: str) -> Version:
+        with self.engine.read(self.owner.default_tenant) as snapshot:
+            version = snapshot.named(standard, name)
+        assert version is not None
+        return version
 
     def advance(self, milliseconds: int) -> Instant:
         self.now = Instant(self.now + milliseconds)

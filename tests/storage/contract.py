@@ -8,12 +8,16 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Relation, Scope, Version
-from memoranda.model.query import Filter
+from memoranda.model.query import Filter, Structure
 from memoranda.storage.engine import ApiKey, Engine, Unit
+
+Triple = tuple[str, str, str]
 
 NOW = Instant(1_780_000_000_000)
 LATER = Instant(NOW + 60_000)
@@ -324,6 +328,128 @@ class EngineContract:
     def test_fingerprints_are_stable_keyed_and_per_tenant(self, engine: Engine) -> None:
         assert engine.fingerprint("ada", "x") == engine.fingerprint("ada", "x")
         assert engine.fingerprint("ada", "x") != engine.fingerprint("bob", "x")
+
+    def listed(self, engine: Engine, *, tenant: str = "ada", now: Instant = NOW, **asked: Any) -> list[str]:
+        with engine.read(tenant) as snapshot:
+            return [v.document.name for v in snapshot.find(Structure(**asked), after=0, limit=500, now=now)]
+
+    @pytest.mark.requirement("OMS-17.3-hexastore")
+    @given(
+        triples=st.lists(st.tuples(*[st.sampled_from(["", "a", "b"])] * 3), max_size=12),
+        asked=st.tuples(*[st.sampled_from([None, "a", "b", "c"])] * 3),
+        space=st.sampled_from([None, "", "p"]),
+    )
+    # One engine for all examples, and one suite for all engines: both on purpose.
+    @settings(
+        max_examples=60,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
+    def test_structural_questions_are_answered_as_if_everything_was_looked_at(
+        self, engine: Engine, triples: list[Triple], asked: tuple[str | None, ...], space: str | None
+    ) -> None:
+        # Each example in a tenant of its own: the store is one.
+        tenant = f"t{engine.change_token()}"
+        stored = [(f"{tenant} {number}", triple, "p" if number % 3 else "") for number, triple in enumerate(triples)]
+
+        def work(unit: Unit) -> None:
+            for name, (subject, relation, object_), where in stored:
+                parts = {"subject": subject, "relation": relation, "object": object_}
+                shown = projection(name, tenant=tenant, space=where, **parts)
+                unit.append(document(name), shown, now=NOW)
+
+        engine.write(tenant, work)
+        expected = [
+            name
+            for name, triple, where in stored
+            if space in (None, where) and all(want in (None, part) for want, part in zip(asked, triple, strict=True))
+        ]
+        subject, relation, object_ = asked
+        wanted: dict[str, Any] = {"subject": subject, "relation": relation, "object": object_, "space": space}
+        assert self.listed(engine, tenant=tenant, **wanted) == expected
+
+    @pytest.mark.requirement("OMS-17.3-hexastore")
+    def test_what_has_a_subject_and_nothing_else_is_found_by_it(self, engine: Engine) -> None:
+        self.add(engine, "lone", subject="ada")
+        self.add(engine, "whole", subject="ada", relation="likes", object="tea")
+        assert self.listed(engine, subject="ada") == ["lone", "whole"]
+        assert self.listed(engine, subject="ada", tenant="bob") == []
+
+    def test_a_list_is_of_the_present_unless_asked_otherwise(self, engine: Engine) -> None:
+        old, gone, away = (self.add(engine, name, subject="ada") for name in ("old", "gone", "away"))
+        self.add(engine, "short", subject="ada", expires=LATER)
+
+        def work(unit: Unit) -> None:
+            new = unit.append(document("new"), projection("new", subject="ada"), now=LATER, memory_id=old.memory_id)
+            unit.close(old, successor=new, valid_to=LATER, now=LATER)
+            unit.tombstone(gone, valid_to=LATER, now=LATER)
+            unit.erase(away, skeleton=b"bones", now=LATER)
+
+        engine.write("ada", work)
+        assert self.listed(engine, subject="ada") == ["short", "new"]
+        assert self.listed(engine, subject="ada", now=LATER) == ["new"]
+        assert self.listed(engine, subject="ada", current=False) == ["old", "gone", "short", "new"]
+        assert self.listed(engine) == ["short", "new"]
+
+    def test_lists_go_on_where_they_stopped(self, engine: Engine) -> None:
+        names = [self.add(engine, f"n{number}", subject="ada").document.name for number in range(7)]
+        found: list[str] = []
+        after = 0
+        with engine.read("ada") as snapshot:
+            while page := snapshot.find(Structure(subject="ada"), after=after, limit=3, now=NOW):
+                found += [version.document.name for version in page]
+                after = page[-1].version_id
+        assert found == names
+
+    def test_hold_review_and_verification_are_state(self, engine: Engine) -> None:
+        version = self.add(engine, "x")
+
+        def work(unit: Unit) -> None:
+            unit.hold(version, held=True)
+            unit.flag_for_review(version, needs_review=True)
+            unit.set_verification(version, "contested")
+
+        engine.write("ada", work)
+        with engine.read("ada") as snapshot:
+            (kept,) = snapshot.versions([version.version_id])
+        assert (kept.state.held, kept.state.needs_review, kept.state.verification) == (True, True, "contested")
+        assert kept.document == version.document
+
+    def test_a_held_version_does_not_fall_due(self, engine: Engine) -> None:
+        version = self.add(engine, "x", expires=LATER)
+        engine.write("ada", lambda unit: unit.hold(version, held=True))
+        assert engine.system.expired(LATER, 9) == []
+        assert engine.system.next_expiry() is None
+        engine.write("ada", lambda unit: unit.hold(version, held=False))
+        assert engine.system.expired(LATER, 9) == [("ada", version.version_id)]
+
+    def test_everything_of_a_user_is_found_forgotten_or_not(self, engine: Engine) -> None:
+        one, two = self.add(engine, "one", user="u"), self.add(engine, "two", user="u")
+        self.add(engine, "three", user="v")
+        self.add(engine, "four", user="u", tenant="bob")
+        engine.write("ada", lambda unit: unit.tombstone(one, valid_to=NOW, now=NOW))
+        with engine.read("ada") as snapshot:
+            assert [v.document.name for v in snapshot.of_user("u", after=0, limit=9)] == ["one", "two"]
+            assert [v.document.name for v in snapshot.of_user("u", after=one.version_id, limit=9)] == ["two"]
+        engine.write("ada", lambda unit: unit.erase(two, skeleton=b"bones", now=NOW))
+        with engine.read("ada") as snapshot:
+            assert [v.document.name for v in snapshot.of_user("u", after=0, limit=9)] == ["one"]
+
+    def test_a_successor_is_known_under_all_its_names(self, engine: Engine) -> None:
+        old = self.add(engine, "old")
+
+        def work(unit: Unit) -> None:
+            new = unit.append(document("new"), projection("new"), now=LATER, memory_id=old.memory_id)
+            unit.add_name(new, "other", "neu")
+            unit.close(old, successor=new, valid_to=LATER, now=LATER)
+
+        engine.write("ada", work)
+        with engine.read("ada") as snapshot:
+            (kept,) = snapshot.versions([old.version_id])
+            assert kept.state.successor_names == {"note": "new", "other": "neu"}
+            head = snapshot.named("other", "neu")
+            assert head is not None
+            assert snapshot.names_of(head.version_id) == {"note": "new", "other": "neu"}
 
     def test_a_sound_store_has_nothing_to_report(self, engine: Engine) -> None:
         self.add(engine, "x")

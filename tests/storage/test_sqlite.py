@@ -12,7 +12,9 @@ import apsw
 import pytest
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
+from memoranda.keys import MasterKeyFile
 from memoranda.model.query import Filter
+from memoranda.storage.cipher import RingCipher
 from memoranda.storage.engine import Engine
 from memoranda.storage.queries import load_queries
 from memoranda.storage.sql_engine import SqlEngine
@@ -32,6 +34,15 @@ class TestSqliteInMemory(EngineContract):
     @pytest.fixture
     def engine(self) -> Iterator[Engine]:
         engine = SqlEngine(SqliteDatabase(None), seal)
+        yield engine
+        engine.close()
+
+
+class TestSqliteEncrypted(EngineContract):
+    @pytest.fixture
+    def engine(self, tmp_path: Path) -> Iterator[Engine]:
+        cipher = RingCipher(tmp_path / "ring.db", MasterKeyFile(tmp_path / "master.key"), "all")
+        engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal, cipher)
         yield engine
         engine.close()
 
@@ -102,6 +113,7 @@ def test_every_statement_on_memories_names_the_tenant() -> None:
         ("audit_after", "PRIMARY KEY (tenant_id=? AND seq>?)"),
         ("expired", "state_expiry"),
         ("next_expiry", "state_expiry"),
+        ("versions_of_user", "state_user"),
     ],
 )
 def test_queries_are_answered_by_their_index(tmp_path: Path, name: str, index: str) -> None:
@@ -116,6 +128,33 @@ def test_queries_are_answered_by_their_index(tmp_path: Path, name: str, index: s
     assert index.replace("alias USING", "a USING") in plan
     assert "SCAN s" not in plan.replace("SCAN s USING", "")
     assert "SCAN v" not in plan
+
+
+@pytest.mark.requirement("OMS-17.3-hexastore")
+@pytest.mark.parametrize(
+    ("path", "index", "prefix"),
+    [
+        ("s", "triple_sro", "subject_key=?"),
+        ("sr", "triple_sro", "subject_key=? AND relation_key=?"),
+        ("sro", "triple_sro", "subject_key=? AND relation_key=? AND object_key=? AND version_id>?"),
+        ("r", "triple_ros", "relation_key=?"),
+        ("ro", "triple_ros", "relation_key=? AND object_key=?"),
+        ("o", "triple_osr", "object_key=?"),
+        ("so", "triple_osr", "object_key=? AND subject_key=?"),
+    ],
+)
+def test_every_structural_path_has_its_index(tmp_path: Path, path: str, index: str, prefix: str) -> None:
+    # Three orders with a common prefix answer what six orders would: SPO SOP PSO POS OPS OSP.
+    database = SqliteDatabase(tmp_path / "store.db")
+    sql = load_queries("sqlite")[f"structural_{path}"]
+    try:
+        with database.reading() as connection:
+            binder = dict.fromkeys(_parameters(sql), None)
+            plan = [str(row[3]) for row in connection.raw.execute("EXPLAIN QUERY PLAN " + sql, binder)]
+    finally:
+        database.close()
+    assert any(f"{index} (tenant_id=? AND {prefix}" in step for step in plan), plan
+    assert not [step for step in plan if step.startswith("SCAN")], plan
 
 
 def _parameters(sql: str) -> set[str]:

@@ -49,6 +49,7 @@ SECTIONS: tuple[Section, ...] = (
                 ("import", "import_files", "Take memories in from files or folders."),
                 ("verify", "verify", "Check signatures: of the whole store, or of files."),
             ),
+            *_entries("oms", ("oms", "oms", "Memory grains (OMS): in the store, and in .mg files.")),
             *_entries("folder", ("sync", "sync", "Keep a folder of Markdown files and the store the same.")),
         ),
     ),

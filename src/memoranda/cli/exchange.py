@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memoranda.service.exchange import VerifyReport
     from memoranda.standards.ump.record import Record
 
-FormatName = Literal["json", "ndjson", "markdown"]
+FormatName = Literal["json", "ndjson", "markdown", "mg"]
 FormatOption = Annotated[
     FormatName | None, Parameter(name="--format", help="The format, if the name does not tell it.")
 ]
@@ -35,9 +35,10 @@ def export(
         Parameter(negative="--no-history", help="Earlier versions too; by default in a file, not in a folder."),
     ] = None,
     name: Annotated[tuple[str, ...], Parameter(name="--id", help="Only this memory; can be repeated.")] = (),
+    compress: Annotated[bool, Parameter(help="Compress an .mg file with zstd.")] = False,
     run: GivenRun,
-) -> None:
-    """Write memories to a file: .ump.md, .ump.json or .ndjson; or to a folder, one .ump.md each.
+) -> int:
+    """Write memories to a file: .ump.md, .ump.json, .ndjson or .mg; or to a folder, one .ump.md each.
 
     What its consent keeps here does not leave, and what was forgotten neither.
     """
@@ -47,6 +48,10 @@ def export(
     shape = known or ("markdown" if to_folder else _export_format(target))
     if to_folder and known not in (None, "markdown"):
         raise InvalidInput("a folder holds Markdown files; for one file of another format, give its name")
+    if compress and shape != "mg":
+        raise InvalidInput("--compress is for .mg files")
+    if shape == "mg":
+        return _export_grains(target, project, history, name, compress, run)
     with run.open() as memoranda, progress("exporting") as done:
         records = memoranda.service.export(
             memoranda.access,
@@ -65,6 +70,27 @@ def export(
         note(f"{counted(count, 'record')} exported")
     else:
         run.answer(document, lambda: line(f"{counted(count, 'record')} exported to {target}"))
+    return 0
+
+
+def _export_grains(
+    target: str, project: str | None, history: bool | None, names: tuple[str, ...], compress: bool, run: GivenRun
+) -> int:
+    from memoranda.bindings.files import exchange
+
+    if names:
+        raise InvalidInput("--id goes with records; get one grain with: memoranda oms get ADDRESS --raw")
+    with run.open() as memoranda, progress("exporting") as done:
+        grains = memoranda.service.grains.export(memoranda.access, namespace=project)
+        count, report = exchange.export_grains(grains, target, done, history=history is not False, compress=compress)
+    document = {"exported": count, "target": target, "format": "mg", "left_out": report.refused}
+    for each in report.complaints:
+        note(f"{each.id}: {each.message}")
+    if target == "-":
+        note(f"{counted(count, 'grain')} exported")
+    else:
+        run.answer(document, lambda: line(f"{counted(count, 'grain')} exported to {target}"))
+    return 1 if report.refused else 0
 
 
 def _at_least_one(records: Iterator[Record]) -> Iterator[Record]:
@@ -90,7 +116,10 @@ def import_files(
     ] = False,
     run: GivenRun,
 ) -> int:
-    """Take memories in from files or folders, in any of the formats. What is refused is reported with its reason."""
+    """Take memories in from files or folders, in any of the formats. What is refused is reported with its reason.
+
+    Files of grains (.mg) are known by their first bytes; from standard input they need --format mg.
+    """
     from memoranda.bindings.files import exchange
 
     with run.open() as memoranda, progress("importing") as done:

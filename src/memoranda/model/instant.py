@@ -21,6 +21,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 DAY_MS = 86_400_000
+# What RFC 3339 can write: the years 0001 to 9999.
+EARLIEST = Instant(-62_135_596_800_000)
+LATEST = Instant(253_402_300_799_999)
 # ISO 8601 durations have no fixed length for years and months; UMP's reference counts 365 and 30 days.
 _DURATION = re.compile(
     r"P(?:(\d{1,9})Y)?(?:(\d{1,9})M)?(?:(\d{1,9})W)?(?:(\d{1,9})D)?"

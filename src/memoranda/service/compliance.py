@@ -6,8 +6,9 @@
     hipaa   health information (phi: tags) needs a processing_basis, encryption at rest and no open licence, and does
             not leave unless de-identified
 
-A preset is chosen by a setting; several add up. Decisions are the same for every caller and are never silent: what is
-refused says which rule refused it.
+A preset is chosen by a setting; several add up. A UMP record says the same with scope.user, `consent.basis`, relations
+`about` to `tag:pii:…` or `tag:phi:…`, and body.structured["con:ccpa_opted_out"]. Decisions are the same for every
+caller and are never silent: what is refused says which rule refused it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,41 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from memoranda.errors import ConsentViolation
+from memoranda.model.memory import Document, Version
+from memoranda.service.views import grain_of, load
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump.record import Record
 
 PRESETS = ("gdpr", "ccpa", "hipaa")
 
 Fields = Mapping[str, Any]
 
 _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlicense")
+
+
+def may_leave(presets: Collection[str], version: Version) -> bool:
+    """Whether a version may leave the store."""
+    return not presets or version.state.erased or may_export(presets, fields_of(version.document))
+
+
+def fields_of(document: Document) -> Fields:
+    """What the rules look at, in the words of a grain, whichever standard it was written in."""
+    if document.standard == oms.STANDARD:
+        return grain_of(document).fields
+    return said_by_record(load(document.native)) if document.standard == ump.STANDARD else {}
+
+
+def said_by_record(record: Record) -> Fields:
+    """A UMP record in these words: its user, the basis its consent names, and tags it is about."""
+    about = [link["target"] for link in record.get("relations", ()) if link["type"] == "about"]
+    inner = (record["body"].get("structured") or {}).get("con:ccpa_opted_out")
+    return {
+        "user_id": record["scope"].get("user"),
+        "processing_basis": record.get("consent", {}).get("basis"),
+        "structural_tags": [target.removeprefix("tag:") for target in about if target.startswith("tag:")],
+        "con:ccpa_opted_out": inner,
+    }
 
 
 def check_write(presets: Collection[str], fields: Fields, *, is_encrypted: bool) -> None:

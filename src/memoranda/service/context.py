@@ -37,6 +37,7 @@ class Context:
     # Compliance presets in force (see compliance.py), and whether documents that name a user are encrypted.
     presets: frozenset[str] = frozenset()
     encrypts_users: bool = False
+    encrypts_all: bool = False
 
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
         """Put a read on record."""

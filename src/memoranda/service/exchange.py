@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant
+from memoranda.model.memory import Version
+from memoranda.service import compliance
 from memoranda.service.access import Access
 from memoranda.service.audit import verify_tenant
+from memoranda.service.consent import may_read_personal
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.find import find_visible
 from memoranda.service.remember import Accepted, accept, with_defaults, write
@@ -84,7 +87,7 @@ def export_records(
     access.require_scope({"visibility": access.limits.get("visibility"), **asked})
     count = 0
     now = context.clock()
-    found = _records(context, tenant, project, now) if names is None else _named(context, access, names, now)
+    found = _records(context, access, tenant, project, now) if names is None else _named(context, access, names, now)
     for record in found:
         scope = scope_of(record)
         if scope["owner"] != tenant or project not in (None, scope.get("project")):
@@ -106,7 +109,11 @@ def _is_over(record: Record, history: bool) -> bool:
     return not history and bool(record.get("superseded_by"))
 
 
-def _records(context: Context, tenant: str, project: str | None, now: Instant) -> Iterator[Record]:
+def _may_leave(context: Context, access: Access, version: Version) -> bool:
+    return compliance.may_leave(context.presets, version) and may_read_personal(context, access, version)
+
+
+def _records(context: Context, access: Access, tenant: str, project: str | None, now: Instant) -> Iterator[Record]:
     after = 0
     while True:
         with context.engine.read(tenant) as snapshot:
@@ -114,14 +121,16 @@ def _records(context: Context, tenant: str, project: str | None, now: Instant) -
         if not page:
             return
         for version in page:
-            if holds(version):
+            if holds(version) and _may_leave(context, access, version):
                 yield view(context, version, now)
         after = page[-1].version_id
 
 
 def _named(context: Context, access: Access, names: Sequence[str], now: Instant) -> Iterator[Record]:
     for name in names:
-        yield find_visible(context, access, name, now)[1]
+        version, record = find_visible(context, access, name, now)
+        if _may_leave(context, access, version):
+            yield record
 
 
 def import_records(

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from memoranda.errors import StoreUnavailable
 from memoranda.model.change import ChangeType
 from memoranda.service.access import Access
+from memoranda.service.consent import may_read_personal
 from memoranda.service.context import Context, audit_entry
-from memoranda.service.views import holds, scope_of, show, view
+from memoranda.service.views import holds, scope_of, show, unless_damaged, view
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Engine
 
@@ -74,9 +75,12 @@ def changes(context: Context, access: Access, scope: Mapping[str, str], after: i
     visible = access.visibilities(tenant)
     events = []
     for change in page:
-        record = view(context, change.version, now)
+        version = change.version
+        record = unless_damaged(version, lambda version=version: view(context, version, now))  # type: ignore[misc]
+        if record is None or not holds(version) or not may_read_personal(context, access, version):
+            continue
         found = scope_of(record)
-        if not holds(change.version) or found["visibility"] not in visible or not access.within(found):
+        if found["visibility"] not in visible or not access.within(found):
             continue
         if all(found.get(name) == value for name, value in scope.items()):
             shown = show(context, access, record)

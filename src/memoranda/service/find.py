@@ -7,9 +7,9 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Version
 from memoranda.model.query import Filter
 from memoranda.service.access import Access
-from memoranda.service.consent import visibilities
+from memoranda.service.consent import may_read_personal, visibilities
 from memoranda.service.context import Context, audit_entry
-from memoranda.service.views import holds, scope_of, show, view
+from memoranda.service.views import holds, scope_of, show, unless_damaged, view
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
 
@@ -17,8 +17,10 @@ from memoranda.standards.ump.record import Record
 def find_own(context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD) -> Version:
     """A memory the caller's credential reaches and its token allows. For changing it."""
     version = _locate(context, access, name, standard, reachable_only=True)
-    record = view(context, version, now)
-    access.require_scope(scope_of(record))
+    scope = scope_of(view(context, version, now))
+    if scope["visibility"] not in access.visibilities(version.tenant):
+        raise NotFound(f"no memory {name}")
+    access.require_scope(scope)
     return version
 
 
@@ -34,6 +36,8 @@ def find_visible(
     if not holds(version):
         # UMP L3: integrity is verified on read.
         raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
+    if not may_read_personal(context, access, version):
+        raise NotFound(f"no memory {name}")
     return version, record
 
 
@@ -57,9 +61,12 @@ def history(context: Context, access: Access, name: str) -> list[dict[str, objec
     entry = audit_entry(access, "history", now=now, targets=(name,), scope=scope_of(record), result="ok")
     context.audit_read(version.tenant, entry)
     shown: list[dict[str, object]] = []
+    visible = visibilities(context, access, version.tenant)
     for each in versions:
-        one = view(context, each, now)
-        if scope_of(one)["visibility"] in access.visibilities(version.tenant) and access.within(scope_of(one)):
+        one = unless_damaged(each, lambda each=each: view(context, each, now))  # type: ignore[misc]
+        if one is None or not may_read_personal(context, access, each):
+            continue
+        if scope_of(one)["visibility"] in visible and access.within(scope_of(one)):
             shown.append(
                 {
                     "record": show(context, access, one),
@@ -91,7 +98,8 @@ def list_records(
         found = snapshot.recent(where, after + limit + 1, now)
         versions = snapshot.versions(found[after : after + limit])
     # UMP L3: integrity is verified on read.
-    records = [show(context, access, view(context, version, now)) for version in versions if holds(version)]
+    readable = [version for version in versions if not version.state.erased and holds(version)]
+    records = [show(context, access, view(context, version, now)) for version in readable]
     targets = tuple(record["id"] for record in records)
     entry = audit_entry(access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records")
     context.audit_read(tenant, entry)
@@ -124,6 +132,6 @@ def _named(context: Context, tenant: str, standard: str, name: str) -> Version |
 
 
 def _is_visible(context: Context, access: Access, version: Version) -> bool:
-    record = view(context, version, context.clock())
+    scope = unless_damaged(version, lambda: scope_of(view(context, version, context.clock())))
     seen = visibilities(context, access, version.tenant)
-    return scope_of(record)["visibility"] in seen and version.state.tombstoned is None
+    return scope is not None and scope["visibility"] in seen and version.state.tombstoned is None

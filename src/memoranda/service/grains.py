@@ -7,7 +7,7 @@ never enters the blob. `put` adds, `supersede` replaces in one atomic step under
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,17 +16,20 @@ from memoranda.errors import Conflict, ForbiddenScope, GrainError, InvalidInput,
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.query import Filter, Structure
-from memoranda.service import compliance, consent
+from memoranda.service import compliance
 from memoranda.service.access import Access
+from memoranda.service.consent import may_read_personal
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.erasure import erase_version
 from memoranda.service.find import find_own, find_visible
 from memoranda.service.protection import check_supersession, policy_fields
-from memoranda.service.views import grain_of, holds, load, project, scope_of, view
+from memoranda.service.revise import handover
+from memoranda.service.views import grain_of, holds, load, outline, project, scope_of
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy, signature
 from memoranda.standards.oms.advice import warnings_for
+from memoranda.standards.oms.fields import INDEX_FIELDS
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
@@ -34,13 +37,14 @@ from memoranda.standards.oms.signature import SignedGrain
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine import Snapshot, Unit
 
 LIST_LIMIT = 500
 PAGE_LIMIT = 500
 BATCH_LIMIT = 200
 # OMS §28.4: these say "I replace something", so they belong to `supersede`.
 SUPERSESSION_FIELDS = ("supersession_justification", "supersession_auth", "invalidation_type")
+CONSENT_BYTE = 0x0A
 VERIFICATIONS = ("unverified", "verified", "contested", "retracted")
 
 # A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
@@ -79,7 +83,7 @@ class StoredGrain:
         }
         return {
             "address": self.address,
-            "grain": _jsonable(self.grain.fields),
+            "grain": jsonable(self.grain.fields),
             "index": {name: value for name, value in known.items() if value is not None},
             "held": self.is_held,
             "needs_review": self.needs_review,
@@ -96,11 +100,20 @@ class Opened:
     signer: str | None
 
 
+def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with the present moment, and the project the agent was started for, where they name none."""
+    filled = {"created_at": context.clock(), **fields}
+    if access.default_project and "namespace" not in filled:
+        filled["namespace"] = access.default_project
+    return filled
+
+
 def put(context: Context, access: Access, given: Given, *, owner: str | None = None) -> Stored:
     """Add a grain; the same grain again is no news. Refuses what would replace another (use `supersede`)."""
     access.require("write")
     now, tenant = context.clock(), tenant_of(access, owner)
     opened = open_given(context, given)
+    _refuse_index_fields(opened.grain)
     implied = [name for name in SUPERSESSION_FIELDS if name in opened.grain.fields]
     if implied:
         raise GrainError(f"{implied[0]}: a grain that replaces another is written by supersede", oms_code="ERR_SCHEMA")
@@ -120,13 +133,15 @@ def write(
     delivery: bytes,
     projection: Projection,
     now: Instant,
+    *,
+    memory_id: int | None = None,
 ) -> Stored:
-    """Write an admitted grain in a unit of work."""
+    """Write an admitted grain in a unit of work: as a new memory, or as the next version of one."""
     known = unit.named(oms.STANDARD, grain.address)
     if known is not None and not known.state.erased:
         stored = Stored(address=grain.address, result="exists")
     else:
-        version = _append(context, unit, grain, delivery, projection, now)
+        version = _append(context, unit, grain, delivery, projection, now, memory_id=memory_id)
         unit.announce("created", version, now=now)
         stored = Stored(address=grain.address, result="created", warnings=warnings_for(grain.fields))
     unit.record(audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result))
@@ -142,7 +157,6 @@ def get(context: Context, access: Access, address: str) -> StoredGrain:
         raise NotFound(f"no grain {address}")
     if _would_be_cut(access, record):
         raise NotFound(f"no grain {address}")
-    _require_reading_of_personal(context, access, version)
     found = shown(context, version)
     entry = audited(access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok")
     context.audit_read(version.tenant, entry)
@@ -183,7 +197,7 @@ def listing(
         for version in page:
             if len(found) == limit:
                 break
-            if not _is_listed(context, access, version, type_byte, now):
+            if not _is_listed(context, access, version, type_byte):
                 continue
             found.append(shown(context, version))
             cursor = version.version_id
@@ -214,7 +228,7 @@ def search(
     found = [
         (shown(context, version), scores[version.version_id])
         for version in versions
-        if _is_listed(context, access, version, None, now)
+        if _is_listed(context, access, version, None)
     ]
     entry = audited(access, "search", now, (), tenant, where.space or "", f"{len(found)} grains")
     context.audit_read(tenant, entry)
@@ -234,6 +248,7 @@ def supersede(
             raise InvalidInput("justification: a finished grain says it in supersession_justification itself")
         given = {**given, "supersession_justification": justification}
     opened = open_given(context, given)
+    _refuse_index_fields(opened.grain)
 
     def work(unit: Unit) -> Stored:
         prior = unit.named(oms.STANDARD, old_address)
@@ -241,17 +256,18 @@ def supersede(
             raise NotFound(f"no grain {old_address}")
         if not prior.state.is_head:
             raise Conflict(f"{old_address} is already superseded; supersede its successor")
-        if unit.named(oms.STANDARD, opened.grain.address) is not None:
-            raise Conflict(f"{opened.grain.address} is already in the store; it cannot be made a successor")
+        if prior.state.tombstoned is not None:
+            raise Conflict(f"{old_address} was forgotten; put the new grain as a memory of its own")
         signers = _valid_signers(context, prior, opened.grain)
         decision = check_supersession(
             unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
         )
         fresh = _with_inherited_policy(opened, prior, decision)
+        if unit.named(oms.STANDARD, fresh.grain.address) is not None:
+            raise Conflict(f"{fresh.grain.address} is already in the store; it cannot be made a successor")
         projection = admitted(context, access, fresh.grain, tenant)
         version = _append(context, unit, fresh.grain, fresh.delivery, projection, now, memory_id=prior.memory_id)
-        ended = prior.state.valid_to if prior.state.valid_to is not None else projection.valid_from
-        unit.close(prior, successor=version, valid_to=max(prior.state.valid_from, ended), now=now)
+        unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
         if decision.needs_review:
             unit.flag_for_review(version, needs_review=True)
         unit.announce("revised", version, now=now)
@@ -349,16 +365,11 @@ def erase_user(context: Context, access: Access, user: str, *, reason: str, owne
     if not user or not reason.strip():
         raise InvalidInput("user and reason: both are needed; the reason goes into the audit log")
     tenant, now = tenant_of(access, owner), context.clock()
-    erased = held = after = 0
-    while True:
-        with context.engine.read(tenant) as snapshot:
-            page = snapshot.of_user(user, after=after, limit=BATCH_LIMIT)
-        if not page:
-            break
-        after = page[-1].version_id
-        gone, kept = context.engine.write(tenant, lambda unit, page=page: _erase_page(context, unit, page, reason, now))  # type: ignore[misc]
-        erased, held = erased + gone, held + kept
+    erased, held = _erase_all(context, tenant, user, reason, now)
     destroyed = held == 0 and context.engine.destroy_user_key(tenant, user)
+    if destroyed:
+        # What was written in between went with the key; its words and links go now.
+        erased += _erase_all(context, tenant, user, reason, now)[0]
     meta = {"reason": reason, "user": context.engine.fingerprint(tenant, user), "held": held}
     result = f"{erased} erased"
     context.engine.write(
@@ -368,11 +379,22 @@ def erase_user(context: Context, access: Access, user: str, *, reason: str, owne
     return UserErasure(erased=erased, held=held, key_destroyed=destroyed)
 
 
+def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Instant) -> tuple[int, int]:
+    """How many versions of a user were erased, and how many are held."""
+    erased = held = after = 0
+    while True:
+        with context.engine.read(tenant) as snapshot:
+            page = snapshot.of_user(user, after=after, limit=BATCH_LIMIT)
+        if not page:
+            return erased, held
+        after = page[-1].version_id
+        gone, kept = context.engine.write(tenant, lambda unit, page=page: _erase_page(context, unit, page, reason, now))  # type: ignore[misc]
+        erased, held = erased + gone, held + kept
+
+
 def _erase_page(context: Context, unit: Unit, page: list[Version], reason: str, now: Instant) -> tuple[int, int]:
     gone = kept = 0
     for version in unit.versions([version.version_id for version in page]):
-        if version.state.erased:
-            continue
         try:
             erase_version(context, unit, version, reason, now)
         except GrainError:
@@ -401,6 +423,12 @@ def open_given(context: Context, given: Given) -> Opened:
     return Opened(grain=grain, delivery=grain.blob, signer=None)
 
 
+def _refuse_index_fields(grain: Grain) -> None:
+    # OMS §5.6: what the index knows never enters a blob. Readers tolerate it; a writer is told.
+    if found := sorted(INDEX_FIELDS & grain.fields.keys()):
+        raise GrainError(f"{found[0]}: belongs to the index and cannot be in a grain", oms_code="ERR_SCHEMA")
+
+
 def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Projection:
     """The grain's projection, if the caller's scope and the store's presets let it in."""
     projection = oms.project(grain, tenant)
@@ -408,7 +436,10 @@ def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Pro
     if projection.scope.space:
         scope["project"] = projection.scope.space
     access.require_scope(scope)
-    compliance.check_write(context.presets, grain.fields, is_encrypted=context.encrypts_users)
+    if grain.type_byte == CONSENT_BYTE and access.is_peer:
+        raise ForbiddenScope("only the owner may write consent")
+    is_encrypted = context.encrypts_users and (context.encrypts_all or bool(projection.scope.user))
+    compliance.check_write(context.presets, grain.fields, is_encrypted=is_encrypted)
     return projection
 
 
@@ -425,8 +456,11 @@ def _append(
     media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
     document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
     version = unit.append(document, projection, now=now, memory_id=memory_id)
-    # Known to UMP at once under the name that its view will have.
-    unit.add_name(version, ump.STANDARD, view(context, version, now)["id"])
+    # Known to UMP at once under the name that its view will have; a name that stands for something stays with it.
+    name = outline(context, version, (grain, projection))["id"]
+    known = unit.named(ump.STANDARD, name)
+    if known is None or known.state.erased:
+        unit.add_name(version, ump.STANDARD, name)
     return version
 
 
@@ -457,36 +491,23 @@ def _with_inherited_policy(opened: Opened, prior: Version, decision: policy.Deci
     return replace(opened, grain=grain, delivery=grain.blob)
 
 
-def _is_listed(context: Context, access: Access, version: Version, type_byte: int | None, now: Instant) -> bool:
+def _is_listed(context: Context, access: Access, version: Version, type_byte: int | None) -> bool:
     if version.state.erased or not holds(version):
         return False
     if type_byte is not None and shown(context, version).grain.type_byte != type_byte:
         return False
-    record = view(context, version, now)
+    record = outline(context, version)
     scope = scope_of(record)
     if scope["visibility"] not in access.visibilities(version.tenant) or not access.within(scope):
         return False
     if _would_be_cut(access, record):
         return False
-    try:
-        _require_reading_of_personal(context, access, version)
-    except NotFound:
-        return False
-    return True
+    return may_read_personal(context, access, version)
 
 
 def _would_be_cut(access: Access, record: Record) -> bool:
     """Whether the caller may see only a part of it: a grain is whole or it is not that grain (UMP §2.7)."""
     return not access.sees_unredacted(record["scope"]["owner"]) and rules.redact(record)[1]
-
-
-def _require_reading_of_personal(context: Context, access: Access, version: Version) -> None:
-    """Someone else may read what is about a person only under that person's consent, where a preset says so."""
-    if access.sees_unredacted(version.tenant) or not compliance.needs_consent_to_read(context.presets):
-        return
-    user = project(context, version).scope.user
-    if user and consent.authorising(context, version.tenant, user, access.actor, "retrieve") is None:
-        raise NotFound("no such grain")
 
 
 def shown(context: Context, version: Version) -> StoredGrain:
@@ -497,7 +518,7 @@ def shown(context: Context, version: Version) -> StoredGrain:
         grain, delivery = grain_of(document), document.native
     else:
         grain, delivery = _translated(context, version)
-        _ensure_name(context, version, grain.address)
+        _name(context, version.tenant, [(version, grain.address)])
     state = version.state
     return StoredGrain(
         address=grain.address,
@@ -528,11 +549,29 @@ def _translated(context: Context, version: Version) -> tuple[Grain, bytes]:
     return grain, grain.blob
 
 
-def _ensure_name(context: Context, version: Version, address: str) -> None:
-    with context.engine.read(version.tenant) as snapshot:
-        known = snapshot.names_of(version.version_id).get(oms.STANDARD)
-    if known != address:
-        context.engine.write(version.tenant, lambda unit: unit.add_name(version, oms.STANDARD, address))
+def ensure_names(context: Context, tenant: str, versions: Sequence[Version]) -> None:
+    """Let the views of memories of other standards be found by their addresses, all in one step."""
+    foreign = [version for version in versions if version.document.standard != oms.STANDARD]
+    _name(context, tenant, [(version, _translated(context, version)[0].address) for version in foreign])
+
+
+def _name(context: Context, tenant: str, named: Sequence[tuple[Version, str]]) -> None:
+    with context.engine.read(tenant) as snapshot:
+        unknown = [(version, address) for version, address in named if _is_free(snapshot, address)]
+
+    def work(unit: Unit) -> None:
+        for version, address in unknown:
+            # A grain of that address that is here itself keeps it, and its policy with it.
+            if _is_free(unit, address):
+                unit.add_name(version, oms.STANDARD, address)
+
+    if unknown:
+        context.engine.write(tenant, work)
+
+
+def _is_free(snapshot: Snapshot, address: str) -> bool:
+    known = snapshot.named(oms.STANDARD, address)
+    return known is None or known.state.erased
 
 
 def _successor_address(context: Context, version: Version) -> str | None:
@@ -568,10 +607,10 @@ def audited(
     return audit_entry(access, f"oms.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta)
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """Fields as JSON: bytes as base64 text."""
     if isinstance(value, bytes):
         return base64_encode(value)
     if isinstance(value, Mapping):
-        return {key: _jsonable(item) for key, item in value.items()}
-    return [_jsonable(item) for item in value] if isinstance(value, list) else value
+        return {key: jsonable(item) for key, item in value.items()}
+    return [jsonable(item) for item in value] if isinstance(value, list) else value

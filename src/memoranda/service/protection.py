@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from memoranda.errors import GrainError
+from memoranda.errors import GrainError, MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.service.views import grain_of
+from memoranda.service.views import grain_of, load
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms import policy
+from memoranda.standards.oms import policy, signature
+from memoranda.standards.oms.grains import decode
+from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot
 
 Fields = Mapping[str, Any]
@@ -22,10 +24,18 @@ _HELD = "the memory is on legal hold and cannot be superseded, contradicted, for
 
 
 def policy_fields(version: Version) -> Fields:
-    """A grain's fields, or nothing for what has no policy."""
-    if version.document.standard != oms.STANDARD or version.state.erased:
+    """The fields of a grain, or of the grain a record was made from; nothing for what has no policy."""
+    if version.state.erased:
         return {}
-    return grain_of(version.document).fields
+    if version.document.standard == oms.STANDARD:
+        return grain_of(version.document).fields
+    inner = ump.unwrap(load(version.document.native)) if version.document.standard == ump.STANDARD else None
+    if inner is None or inner.standard != oms.STANDARD:
+        return {}
+    try:
+        return decode(signature.blob_of(inner.native), profile=oms.VIEWS).fields
+    except MemorandaError:
+        return {}
 
 
 def check_supersession(
@@ -38,9 +48,13 @@ def check_supersession(
     now: Instant,
 ) -> policy.Decision:
     """Whether `new` may take `prior` out of the present. Raises GrainError if not."""
-    _refuse_held(prior)
     old = policy_fields(prior)
-    lineage = [policy_fields(each) for each in snapshot.history(prior.memory_id) if each.version_id != prior.version_id]
+    history = snapshot.history(prior.memory_id)
+    for each in history:
+        # A record keeps its name when it is told again, and its hold with it.
+        if each.document.name == prior.document.name:
+            refuse_held(each)
+    lineage = [policy_fields(each) for each in history if each.version_id != prior.version_id]
     decision = policy.check_all(
         old,
         new,
@@ -56,11 +70,12 @@ def check_supersession(
 
 def check_erasure(version: Version, now: Instant) -> None:
     """Whether a memory may be erased. Raises GrainError if not: a hold beats everything (OMS §23.2)."""
-    _refuse_held(version)
+    refuse_held(version)
     policy.check_erasure(policy_fields(version), now_ms=now).require()
 
 
-def _refuse_held(version: Version) -> None:
+def refuse_held(version: Version) -> None:
+    """Raise GrainError if the version is held."""
     if version.state.held:
         raise GrainError(_HELD, oms_code=policy.DENIED)
 

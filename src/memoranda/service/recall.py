@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import cast
 
@@ -9,10 +10,10 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Kind, Status, Version
 from memoranda.model.query import Filter
 from memoranda.service.access import Access
-from memoranda.service.consent import visibilities
+from memoranda.service.consent import may_read_personal, visibilities
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.ranking import Question, Ranked, order, rate
-from memoranda.service.views import holds, show, view
+from memoranda.service.views import holds, show, unless_damaged, view
 from memoranda.standards.ump.rehydrate import Rehydrated, rehydrate
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
 from memoranda.storage.engine import Snapshot
@@ -33,10 +34,11 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     with context.engine.read(tenant) as snapshot:
         versions, question = _candidates(snapshot, request, where, scope, now)
         known = snapshot.audit_head()[0] > 0
-    rated = [(rate(view(context, version, now), version.state, question), version) for version in versions]
+    rated = list(_rated(context, versions, question, now))
     # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
     ordered = order(rated, request.prefer)
-    best = list(islice((found for found, version in ordered if holds(version)), request.limit))
+    fit = (found for found, version in ordered if holds(version) and may_read_personal(context, access, version))
+    best = list(islice(fit, request.limit))
     for chain in _chains(access, tenant, known, best):
         _audit(context, access, chain, request, scope, best, now)
     return [_shown(context, access, found) for found in best]
@@ -83,6 +85,20 @@ def _candidates(
         ids += [i for i in snapshot.recent(where, wanted, now) if i not in ids]
     question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
     return snapshot.versions(ids), question
+
+
+def _rated(
+    context: Context, versions: list[Version], question: Question, now: Instant
+) -> Iterator[tuple[Ranked, Version]]:
+    for version in versions:
+
+        def work(version: Version = version) -> Ranked:
+            return rate(view(context, version, now), version.state, question)
+
+        # A key that was destroyed erases also what the index does not know of yet.
+        rated = None if version.state.erased else unless_damaged(version, work)
+        if rated is not None:
+            yield rated, version
 
 
 def _shown(context: Context, access: Access, found: Ranked) -> Ranked:

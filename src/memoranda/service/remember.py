@@ -10,6 +10,7 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Projection, Version
+from memoranda.service import compliance
 from memoranda.service.access import Access
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.views import load, redacted, scope_of, ump_document, view
@@ -76,6 +77,9 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
     else:
         record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
     _check_consent(record)
+    if context.presets:
+        is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
+        compliance.check_write(context.presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
     is_own = "id" in checked or "integrity" in checked
     return Accepted(draft=checked, record=record, projection=mapping.project(record), is_own=is_own)
 
@@ -91,12 +95,14 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
     return context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now))
 
 
-def write(context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant) -> Remembered:
-    """Write an accepted draft in a unit of work."""
+def write(
+    context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant, *, memory_id: int | None = None
+) -> Remembered:
+    """Write an accepted draft in a unit of work: as a new memory, or as the next version of the one that is named."""
     remembered = _repeat(context, unit, accepted, now) if accepted.is_own else _merge(context, unit, accepted, now)
     if remembered is None:
         fresh = accepted if accepted.is_own else _with_free_name(context, unit, accepted, now)
-        version = _append(unit, fresh, now)
+        version = _append(unit, fresh, now, memory_id)
         unit.announce("created", version, now=now)
         remembered = Remembered(id=version.document.name, result="created")
     scope, targets = scope_of(accepted.record), (remembered.id,)
@@ -159,7 +165,7 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
     return replace(accepted, record=record, projection=mapping.project(record))
 
 
-def _append(unit: Unit, accepted: Accepted, now: Instant) -> Version:
+def _append(unit: Unit, accepted: Accepted, now: Instant, memory_id: int | None) -> Version:
     """Write a new memory, or the next version of one whose last version names this record as its successor."""
     record = accepted.record
     document = ump_document(record)
@@ -170,7 +176,7 @@ def _append(unit: Unit, accepted: Accepted, now: Instant) -> Version:
             version = unit.append(document, projection, now=now, memory_id=prior.memory_id)
             unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
-    return unit.append(document, projection, now=now)
+    return unit.append(document, projection, now=now, memory_id=memory_id)
 
 
 def _names_successor(prior: Version, successor_id: str) -> bool:

@@ -52,7 +52,9 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
         version = unit.append(ump_document(sealed), mapping.project(sealed), now=now, memory_id=prior.memory_id)
-        unit.close(prior, successor=version, valid_to=_handover(prior, sealed), now=now)
+        unit.close(
+            prior, successor=version, valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])), now=now
+        )
         unit.announce("revised", version, now=now)
         entry = audit_entry(
             access,
@@ -180,9 +182,8 @@ def without_original(record: Record) -> Record:
     return {**record, "body": {"text": record["body"]["text"], **({"structured": kept} if kept else {})}}
 
 
-def _handover(prior: Version, successor: Record) -> Instant:
+def handover(prior: Version, starts: Instant) -> Instant:
     """The prior is true until its successor is, and never longer than it said itself."""
-    starts = parse_instant(successor["time"]["valid_from"])
     ends = max(prior.state.valid_from, starts)
     return ends if prior.state.valid_to is None else min(prior.state.valid_to, ends)
 

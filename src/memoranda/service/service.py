@@ -18,6 +18,7 @@ from memoranda.service import (
     feed,
     find,
     grain_exchange,
+    grain_query,
     grains,
     recall,
     remember,
@@ -28,11 +29,13 @@ from memoranda.service.access import Access, Gate
 from memoranda.service.context import Context
 from memoranda.service.exchange import ImportReport, VerifyReport
 from memoranda.service.feed import Bell, FeedPage
+from memoranda.service.grain_query import GrainPage
 from memoranda.service.grains import Given, Stored, StoredGrain, UserErasure
 from memoranda.service.ranking import Ranked
 from memoranda.service.remember import Remembered
 from memoranda.service.revise import Forgotten, Revised
 from memoranda.standards.oms.manifest import IndexState
+from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.ump import capability
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.record import Record
@@ -84,6 +87,14 @@ class Grains:
     ) -> list[tuple[StoredGrain, float]]:
         """Grains of any type by their words, best first, each with a score from 0 to 1."""
         return grains.search(self._context, access, text, owner=owner, where=where, limit=limit)
+
+    def find(self, access: Access, request: FindRequest, *, owner: str | None = None) -> GrainPage:
+        """Grains by structure, by words, or both, in OMS's envelope (§28), a page at a time."""
+        return grain_query.find(self._context, access, request, owner=owner)
+
+    def with_defaults(self, access: Access, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Fill in when and where, which a local agent need not say."""
+        return grains.with_defaults(self._context, access, fields)
 
     def supersede(self, access: Access, old: str, given: Given, *, justification: str | None = None) -> Stored:
         """Replace a grain under its policy, in one atomic step."""

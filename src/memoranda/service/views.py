@@ -6,23 +6,26 @@ the document (it was superseded, forgotten, has expired), the record says so and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import TypeVar
 
 import orjson
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
-from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
+from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Document, Projection, State, Version
 from memoranda.service.access import Access
 from memoranda.service.context import Context
 from memoranda.standards.oms import mapping as oms_mapping
+from memoranda.standards.oms import signature as oms_signature
 from memoranda.standards.oms.grains import Grain, decode
-from memoranda.standards.oms.signature import blob_of
 from memoranda.standards.ump import mapping, rules, signature
-from memoranda.standards.ump.record import SCOPE_FIELDS, Record
+from memoranda.standards.ump.record import SCOPE_FIELDS, Record, check_complete
+
+T = TypeVar("T")
 
 
 def ump_document(record: Record) -> Document:
@@ -44,8 +47,18 @@ def project(context: Context, version: Version) -> Projection:
 
 
 def grain_of(document: Document) -> Grain:
-    """A stored grain. Its signature was checked when it came in; its address is checked every time."""
-    return decode(blob_of(document.native), address=document.name, profile=oms_mapping.VIEWS)
+    """A stored grain, its address checked every time. Raises StoreCorrupt."""
+    try:
+        return _decoded(document.name, document.native)
+    except MemorandaError as error:
+        raise StoreCorrupt("a stored grain is not what its address says any more; run 'memoranda verify'") from error
+
+
+# One request looks at a grain several times. The key is the bytes themselves, so what changed on disk is read anew;
+# a grain may have a mebibyte, so few are kept.
+@lru_cache(maxsize=16)
+def _decoded(address: str, native: bytes) -> Grain:
+    return decode(oms_signature.blob_of(native), address=address, profile=oms_mapping.VIEWS)
 
 
 def load(native: bytes) -> Record:
@@ -53,15 +66,17 @@ def load(native: bytes) -> Record:
     try:
         record = orjson.loads(native)
     except orjson.JSONDecodeError as error:
-        raise StoreCorrupt("a stored document is not JSON any more") from error
-    assert isinstance(record, dict)
+        raise StoreCorrupt("a stored document cannot be read any more; run 'memoranda verify'") from error
+    if not isinstance(record, dict):
+        raise StoreCorrupt("a stored document is no record any more; run 'memoranda verify'")
     return record
 
 
 def scope_of(record: Mapping[str, object]) -> dict[str, str]:
     """A record's scope, as tokens and audit entries compare it."""
-    scope = record["scope"]
-    assert isinstance(scope, dict)
+    scope = record.get("scope")
+    if not isinstance(scope, dict):
+        raise StoreCorrupt("a stored document has lost its scope; run 'memoranda verify'")
     return {"visibility": "private", **{name: scope[name] for name in SCOPE_FIELDS if name in scope}}
 
 
@@ -69,30 +84,46 @@ def view(context: Context, version: Version, now: Instant) -> Record:
     """The record a version shows. Ask `holds` before letting anyone see it."""
     document = version.document
     if version.state.erased:
-        return _bones(context, version)
+        return bones(context, version)
     is_record = document.standard == mapping.STANDARD
-    record = load(document.native) if is_record else _translated(context, version)
+    record = load(document.native) if is_record else _signed(context, version)
     shown = _overlay(record, version.state, context.ump_version, now)
     return record if shown is record else signature.sign(shown, context.operator)
 
 
-def _translated(context: Context, version: Version) -> Record:
+def outline(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
+    """The name, the scope and the consent that `view` shows, for our own use: it need not be signed.
+
+    `read` is the version's grain and its projection, where someone has them at hand.
+    """
+    document = version.document
+    if version.state.erased:
+        return bones(context, version)
+    return load(document.native) if document.standard == mapping.STANDARD else _translated(context, version, read)
+
+
+def _signed(context: Context, version: Version) -> Record:
+    record = _translated(context, version)
+    # The operator vouches for a translation; the original is inside.
+    return record if "integrity" in record else signature.sign(record, context.operator)
+
+
+def _translated(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
     """Another standard's document as a record: the record it was made from, or one with the document inside."""
     document = version.document
     if document.standard == oms_mapping.STANDARD:
-        inner = oms_mapping.unwrap(grain_of(document))
-        if inner is not None and inner.standard == mapping.STANDARD and _verifies(inner.native):
+        inner = oms_mapping.unwrap(read[0] if read else grain_of(document))
+        if inner is not None and inner.standard == mapping.STANDARD and _is_record(inner.native, context.ump_version):
             record = load(inner.native)
             if record["scope"]["owner"] == version.tenant:
                 return record
-    foreign = mapping.from_projection(project(context, version), document, version=context.ump_version)
-    # The operator vouches for the translation; the original is inside.
-    return signature.sign(foreign, context.operator)
+    projection = read[1] if read else project(context, version)
+    return mapping.from_projection(projection, document, version=context.ump_version)
 
 
-def _bones(context: Context, version: Version) -> Record:
-    """What an erased version still says: its skeleton, or, when its key was destroyed, only that it was."""
-    if version.document.native:
+def bones(context: Context, version: Version) -> Record:
+    """What an erased version still says: its skeleton, or, when it cannot be read, only that it was."""
+    if version.state.erased and version.document.native:
         return load(version.document.native)
     created = format_instant(version.state.recorded)
     name = version.document.name
@@ -117,11 +148,18 @@ def holds(version: Version) -> bool:
     if document.standard == mapping.STANDARD:
         return _verifies(document.native)
     if document.standard == oms_mapping.STANDARD:
-        try:
-            grain_of(document)
-        except MemorandaError:
-            return False
+        return _is_grain(document.name, document.native)
     return True
+
+
+def unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
+    """What `work` makes of a version, or None: a damaged document must not keep anyone from the others."""
+    try:
+        return work()
+    except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
+        if holds(version):
+            raise
+        return None
 
 
 def show(context: Context, access: Access, record: Record) -> Record:
@@ -140,7 +178,31 @@ def redacted(record: Record, operator: SigningKey) -> Record:
 @lru_cache(maxsize=8_192)
 def _verifies(native: bytes) -> bool:
     # The key is the bytes themselves, so a document changed on disk is verified anew.
-    return signature.verify(load(native))
+    try:
+        return signature.verify(load(native))
+    except StoreCorrupt:
+        return False
+
+
+def _is_record(native: bytes, version: str) -> bool:
+    """Whether bytes that somebody put into a grain are a whole record that holds."""
+    try:
+        check_complete(load(native), version=version)
+    except (StoreCorrupt, InvalidInput):
+        return False
+    return _verifies(native)
+
+
+@lru_cache(maxsize=8_192)
+def _is_grain(address: str, native: bytes) -> bool:
+    try:
+        _decoded(address, native)
+        # A did:web signer was checked on the way in, with documents that may be gone.
+        if oms_signature.is_envelope(native) and oms_signature.signer_of(native).startswith("did:key:"):
+            return oms_signature.verify(native)
+    except MemorandaError:
+        return False
+    return True
 
 
 def _overlay(record: Record, state: State, version: str, now: Instant) -> Record:

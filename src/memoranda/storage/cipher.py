@@ -3,11 +3,16 @@
     master key   a file beside the store, readable by its owner alone; several versions, one current
     user's KEK   HKDF-SHA256(master key, salt of the user, "memoranda user key" + tenant + user)
     data key     32 random bytes for each user, wrapped with AES-256-GCM under the user's KEK, in the key ring
-    document     0x01 ‖ 12-byte nonce ‖ AES-256-GCM(data key, document), bound to tenant and name
+    document     0x01 ‖ 12-byte nonce ‖ AES-256-GCM(data key, document), bound to its place in the store
 
 The key ring is a file of its own, so that a copy of the database alone can never be read. Destroying a user's data
-key therefore erases the user's documents in every copy of the database at once. Rotating the master key wraps the
-data keys anew; documents stay as they are. Users are named in the ring by a keyed fingerprint only.
+key therefore erases the user's documents in every copy of the database at once; the ring remembers that there was
+such a key, so that a destroyed key is never taken for a lost one. Rotating the master key wraps the data keys anew;
+documents stay as they are. Users are named in the ring by a hash only. The ring also keeps the key of the store's
+fingerprints, so that the words of a copied database cannot be guessed either.
+
+Whoever changes the ring or the master keys holds the ring's write lock from before it reads until it is done: two
+processes that rotate, or one that rotates while another makes a key, must not wrap under a key the other retires.
 """
 
 from __future__ import annotations
@@ -16,11 +21,13 @@ import hashlib
 import os
 import secrets
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from memoranda.errors import StoreCorrupt
-from memoranda.storage.sqlite import open_private
+from memoranda.errors import StoreCorrupt, StoreUnavailable
+from memoranda.storage.sqlite import open_private, translated
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -28,9 +35,11 @@ if TYPE_CHECKING:
 # users: documents that name a user are encrypted. all: the others too, under a key of their tenant.
 Coverage = Literal["users", "all"]
 
-KEY_BYTES, SALT_BYTES, NONCE_BYTES = 32, 32, 12
+KEY_BYTES, SALT_BYTES, NONCE_BYTES, TAG_BYTES = 32, 32, 12, 16
 _FORMAT = b"\x01"
 _CACHE_LIMIT = 4_096
+# No tenant is called that: the holder of the fingerprint key.
+_INDEX_HOLDER = ("", "index")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS data_key (
@@ -54,7 +63,18 @@ class Cipher(Protocol):
     def seal(self, key_id: str, data: bytes, bound: bytes, /) -> bytes: ...
 
     def open(self, key_id: str, data: bytes, bound: bytes, /) -> bytes | None:
-        """The data; None when the key was destroyed. Raises StoreCorrupt when the data was changed."""
+        """The data; None when the key was destroyed.
+
+        Raises StoreCorrupt when the data was changed, and StoreUnavailable when there is no such key.
+        """
+        ...
+
+    def index_key(self) -> tuple[str | None, bytes]:
+        """A key for the store's fingerprints: its id if it stays in the ring, and the key."""
+        ...
+
+    def key(self, key_id: str, /) -> bytes:
+        """A key of the ring. Raises StoreUnavailable when there is none of that id."""
         ...
 
     def destroy(self, tenant: str, user: str, /) -> bool: ...
@@ -71,10 +91,16 @@ class NoCipher:
         return None
 
     def seal(self, _key_id: str, _data: bytes, _bound: bytes, /) -> bytes:
-        raise StoreCorrupt("this store has no key ring")
+        raise _no_ring()
 
     def open(self, _key_id: str, _data: bytes, _bound: bytes, /) -> bytes | None:
-        raise StoreCorrupt("a document is encrypted, but this store was opened without its key ring")
+        raise _no_ring()
+
+    def index_key(self) -> tuple[str | None, bytes]:
+        return None, os.urandom(KEY_BYTES)
+
+    def key(self, _key_id: str, /) -> bytes:
+        raise _no_ring()
 
     def destroy(self, _tenant: str, _user: str, /) -> bool:
         return False
@@ -84,6 +110,10 @@ class NoCipher:
 
     def close(self) -> None:
         pass
+
+
+def _no_ring() -> StoreUnavailable:
+    return StoreUnavailable("this store is encrypted, but its key ring is missing; restore it from a backup")
 
 
 class MasterKeys(Protocol):
@@ -114,7 +144,8 @@ class RingCipher:
         self._ids: dict[bytes, str] = {}
         self._seen = -1
         self._raw = open_private(path)
-        self._raw.execute(_SCHEMA)
+        with translated():
+            self._raw.execute(_SCHEMA)
 
     def key_for(self, tenant: str, user: str) -> str | None:
         if self._coverage is None or (not user and self._coverage == "users"):
@@ -127,7 +158,7 @@ class RingCipher:
     def seal(self, key_id: str, data: bytes, bound: bytes) -> bytes:
         key = self._data_key(key_id)
         if key is None:
-            raise StoreCorrupt("the data key was destroyed while it was used")
+            raise StoreUnavailable("the user was erased while this was written; try again")
         nonce = os.urandom(NONCE_BYTES)
         return _FORMAT + nonce + _aes(key).encrypt(nonce, data, bound)
 
@@ -135,43 +166,66 @@ class RingCipher:
         key = self._data_key(key_id)
         return None if key is None else _opened(key, data, bound)
 
-    def destroy(self, tenant: str, user: str) -> bool:
+    def index_key(self) -> tuple[str | None, bytes]:
+        if self._coverage is None:
+            return None, os.urandom(KEY_BYTES)
         with self._lock:
+            holder = _holder(*_INDEX_HOLDER)
+            key_id = self._find(holder) or self._make(holder)
+            return key_id, self.key(key_id)
+
+    def key(self, key_id: str) -> bytes:
+        key = self._data_key(key_id)
+        if key is None:
+            raise StoreCorrupt("a key that the store needs was destroyed")
+        return key
+
+    def destroy(self, tenant: str, user: str) -> bool:
+        with self._lock, translated():
             self._keys.clear()
             self._ids.clear()
-            self._raw.execute("DELETE FROM data_key WHERE holder = ?", (_holder(tenant, user),))
-            destroyed = self._raw.changes() > 0
-            # The old page must not survive in the log either.
+            # The name of the key stays, without its holder: what it locked is erased, not lost.
+            self._raw.execute(
+                "UPDATE data_key SET holder = randomblob(16), salt = x'', wrapped = x'' WHERE holder = ?",
+                (_holder(tenant, user),),
+            )
+            if self._raw.changes() == 0:
+                return False
+            # Rows of this file move between pages and leave copies behind: write it anew, and cut the log.
+            self._raw.execute("VACUUM")
             self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            return destroyed
+            return True
 
     def rotate(self) -> int:
         """All wrapped anew in one transaction; the old master key goes only after that is durable."""
-        with self._lock:
-            version, master = self._masters.add()
-            self._raw.execute("BEGIN IMMEDIATE")
-            try:
-                rows = self._raw.execute(
-                    "SELECT key_id, holder, master_version, salt, wrapped FROM data_key"
-                ).fetchall()
+        with self._lock, translated():
+            with self._changing():
+                version, master = self._masters.add()
+                rows = [_row(*row) for row in self._raw.execute(f"{_SELECT} WHERE wrapped <> x''").fetchall()]
                 for row in rows:
-                    key_id, holder, old_version, salt, wrapped = _row(*row)
-                    key = _opened(_kek(self._masters.get(old_version), salt, holder), wrapped, key_id.encode())
-                    fresh_salt, fresh = _wrapped(master, holder, key_id, key)
                     self._raw.execute(
                         "UPDATE data_key SET master_version = ?, salt = ?, wrapped = ? WHERE key_id = ?",
-                        (version, fresh_salt, fresh, key_id),
+                        (version, *_wrapped(master, row.holder, row.key_id, self._unwrapped(row)), row.key_id),
                     )
-                self._raw.execute("COMMIT")
-            except BaseException:
-                self._raw.execute("ROLLBACK")
-                raise
-            self._masters.retire_before(version)
+            with self._changing():
+                oldest = self._raw.execute("SELECT min(master_version) FROM data_key WHERE wrapped <> x''").fetchone()
+                self._masters.retire_before(oldest[0] if oldest and oldest[0] is not None else version)
             return len(rows)
 
     def close(self) -> None:
         with self._lock:
             self._raw.close()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        self._raw.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._raw.execute("COMMIT")
+        except BaseException:
+            if self._raw.in_transaction:
+                self._raw.execute("ROLLBACK")
+            raise
 
     def _refresh(self) -> None:
         """Forget cached keys when another process has changed the ring: it may have destroyed one."""
@@ -189,34 +243,63 @@ class RingCipher:
         return self._ids.get(holder)
 
     def _make(self, holder: bytes) -> str:
-        version, master = self._masters.current()
-        key_id = secrets.token_hex(16)
-        salt, wrapped = _wrapped(master, holder, key_id, os.urandom(KEY_BYTES))
-        self._raw.execute(
-            "INSERT INTO data_key (key_id, holder, master_version, salt, wrapped) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT DO NOTHING",
-            (key_id, holder, version, salt, wrapped),
-        )
-        # Another process may have been first.
-        made = self._find(holder)
-        assert made is not None
-        return made
+        with self._changing():
+            # Another process may have been first.
+            if (known := self._find(holder)) is not None:
+                return known
+            self._refuse_lost_masters()
+            version, master = self._masters.current()
+            key_id = secrets.token_hex(16)
+            salt, wrapped = _wrapped(master, holder, key_id, os.urandom(KEY_BYTES))
+            self._raw.execute(
+                "INSERT INTO data_key (key_id, holder, master_version, salt, wrapped) VALUES (?, ?, ?, ?, ?)",
+                (key_id, holder, version, salt, wrapped),
+            )
+        self._ids[holder] = key_id
+        return key_id
+
+    def _refuse_lost_masters(self) -> None:
+        """A new master key beside old data keys would hide that theirs is missing."""
+        newest = self._raw.execute("SELECT max(master_version) FROM data_key WHERE wrapped <> x''").fetchone()
+        if newest and newest[0] is not None:
+            self._masters.get(newest[0])
 
     def _data_key(self, key_id: str) -> bytes | None:
         with self._lock:
             self._refresh()
             if key_id not in self._keys:
-                query = "SELECT key_id, holder, master_version, salt, wrapped FROM data_key WHERE key_id = ?"
-                found = self._raw.execute(query, (key_id,)).fetchone()
+                found = self._raw.execute(f"{_SELECT} WHERE key_id = ?", (key_id,)).fetchone()
                 if found is None:
+                    raise StoreUnavailable("the key ring lacks a key that this store needs; restore it from a backup")
+                row = _row(*found)
+                if not row.wrapped:
                     return None
-                _, holder, version, salt, wrapped = _row(*found)
-                self._keys[key_id] = _opened(_kek(self._masters.get(version), salt, holder), wrapped, key_id.encode())
+                self._keys[key_id] = self._unwrapped(row)
             return self._keys[key_id]
 
+    def _unwrapped(self, row: _Row) -> bytes:
+        master = self._masters.get(row.master_version)
+        try:
+            return _opened(_kek(master, row.salt, row.holder), row.wrapped, row.key_id.encode())
+        except StoreCorrupt:
+            raise StoreCorrupt("a key of the key ring was changed, or the master key is another one") from None
 
-def _row(key_id: Any, holder: Any, version: Any, salt: Any, wrapped: Any) -> tuple[str, bytes, int, bytes, bytes]:
-    return str(key_id), bytes(holder), int(version), bytes(salt), bytes(wrapped)
+
+class _Row(NamedTuple):
+    """One wrapped data key; without `wrapped`, one that was destroyed."""
+
+    key_id: str
+    holder: bytes
+    master_version: int
+    salt: bytes
+    wrapped: bytes
+
+
+_SELECT = "SELECT key_id, holder, master_version, salt, wrapped FROM data_key"
+
+
+def _row(key_id: Any, holder: Any, version: Any, salt: Any, wrapped: Any) -> _Row:
+    return _Row(str(key_id), bytes(holder), int(version), bytes(salt), bytes(wrapped))
 
 
 def _holder(tenant: str, user: str) -> bytes:
@@ -243,6 +326,8 @@ def _opened(key: bytes, data: bytes, bound: bytes) -> bytes:
     if not data.startswith(_FORMAT):
         raise StoreCorrupt("an encrypted document has an unknown format")
     nonce, sealed = data[1 : 1 + NONCE_BYTES], data[1 + NONCE_BYTES :]
+    if len(sealed) < TAG_BYTES:
+        raise StoreCorrupt("an encrypted document was cut off")
     try:
         return _aes(key).decrypt(nonce, sealed, bound)
     except InvalidTag:

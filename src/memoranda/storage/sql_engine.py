@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from memoranda.encoding.bases import base32_encode
-from memoranda.errors import StoreCorrupt
+from memoranda.errors import MemorandaError, StoreCorrupt
 from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, State, Version
@@ -47,6 +47,8 @@ SCRUB_SECONDS = 1.0
 
 _OUTCOMES = ("followed", "overridden", "ignored", "contradicted")
 _ERASURE_PENDING = "erasure_pending"
+# Longer than a key itself, so that neither passes for the other.
+_IN_RING = b"kept in the key ring as: "
 
 
 class _Fingerprints:
@@ -136,14 +138,18 @@ class SqlSnapshot:
 
     def _opened(self, row: Row) -> tuple[bytes, bytes | None, bool]:
         """The document and its cause in the clear, and whether there still is a key to read them with."""
-        name, native, cause, key_id = row[4], row[5], row[6], row[26]
+        native, cause, key_id = row[5], row[6], row[26]
         if key_id is None:
             return native, cause, True
-        bound = f"{self._tenant}\x00{name}".encode()
-        opened = self._cipher.open(key_id, native, bound)
-        if opened is None:
-            return b"", None, False
-        return opened, None if cause is None else self._cipher.open(key_id, cause, bound), True
+        bound = _bound(self._tenant, row[2], row[4], row[11])
+        try:
+            opened = self._cipher.open(key_id, native, bound + b"native")
+            if opened is None:
+                return b"", None, False
+            return opened, None if cause is None else self._cipher.open(key_id, cause, bound + b"cause"), True
+        except StoreCorrupt:
+            # One damaged document must not keep anyone from the others: it is empty, which nothing accepts.
+            return b"", None, True
 
     def named(self, standard: str, name: str) -> Version | None:
         found = self._versions("version_named", standard=standard, name=name)
@@ -309,7 +315,7 @@ class SqlUnit(SqlSnapshot):
             media_type=document.media_type,
             name=document.name,
             recorded_ms=now,
-            **self._sealed(document, projection, cause),
+            **self._sealed(document, projection, cause, now),
         )
         memory = version_id if memory_id is None else memory_id
         self._index(version_id, memory, projection, now)
@@ -333,14 +339,14 @@ class SqlUnit(SqlSnapshot):
         self.add_name(version, document.standard, document.name)
         return version
 
-    def _sealed(self, document: Document, projection: Projection, cause: bytes | None) -> dict[str, Any]:
+    def _sealed(self, document: Document, projection: Projection, cause: bytes | None, now: Instant) -> dict[str, Any]:
         """The document as it goes to the disk: encrypted under its user's key when the store encrypts."""
         key_id = self._cipher.key_for(self._tenant, projection.scope.user)
         if key_id is None:
             return {"key_id": None, "native": document.native, "cause": cause}
-        bound = f"{self._tenant}\x00{document.name}".encode()
-        sealed_cause = None if cause is None else self._cipher.seal(key_id, cause, bound)
-        return {"key_id": key_id, "native": self._cipher.seal(key_id, document.native, bound), "cause": sealed_cause}
+        bound, seal = _bound(self._tenant, document.standard, document.name, now), self._cipher.seal
+        sealed_cause = None if cause is None else seal(key_id, cause, bound + b"cause")
+        return {"key_id": key_id, "native": seal(key_id, document.native, bound + b"native"), "cause": sealed_cause}
 
     def _index(self, version_id: int, memory_id: int, projection: Projection, now: Instant) -> None:
         scope = projection.scope
@@ -515,7 +521,11 @@ class SqlEngine:
         self._database = database
         self._cipher = cipher or NoCipher()
         self._seal = seal
-        self._prints = _Fingerprints(_index_key(database))
+        try:
+            self._prints = _Fingerprints(_index_key(database, self._cipher))
+        except MemorandaError:
+            self.close()
+            raise
         self._system = SqlSystem(database)
         self.scrub()
 
@@ -579,11 +589,18 @@ class SqlEngine:
         self._cipher.close()
 
 
-def _index_key(database: Database) -> bytes:
-    """The key of all fingerprints, made once by whichever process comes first."""
+def _bound(tenant: str, standard: str, name: str, recorded: Instant) -> bytes:
+    """What a ciphertext belongs to: put in another place, or back in the place of a later edition, it does not open."""
+    return f"{tenant}\x00{standard}\x00{name}\x00{recorded}\x00".encode()
+
+
+def _index_key(database: Database, cipher: Cipher) -> bytes:
+    """The key of all fingerprints, made once by whichever process comes first; in the key ring if there is one."""
 
     def claim(connection: Connection) -> bytes:
-        connection.run("meta_claim", {"name": "index_key", "value": os.urandom(32)})
+        key_id, key = cipher.index_key()
+        stored = key if key_id is None else _IN_RING + key_id.encode()
+        connection.run("meta_claim", {"name": "index_key", "value": stored})
         row = connection.row("meta_get", {"name": "index_key"})
         if row is None:
             raise StoreCorrupt("the store has lost its index key")
@@ -591,7 +608,8 @@ def _index_key(database: Database) -> bytes:
 
     with database.reading() as connection:
         row = connection.row("meta_get", {"name": "index_key"})
-    return bytes(row[0]) if row else database.write(claim)
+    stored = bytes(row[0]) if row else database.write(claim)
+    return cipher.key(stored.removeprefix(_IN_RING).decode()) if stored.startswith(_IN_RING) else stored
 
 
 def _recent_query(where: Filter) -> str:

@@ -113,7 +113,7 @@ class SqliteDatabase:
         self._later_since = 0.0
         self._flushing = False
         self._closed = False
-        with _translated():
+        with translated():
             self._writer = self._connect()
             _migrate(self._writer)
             self._watcher = self._connect()
@@ -140,7 +140,7 @@ class SqliteDatabase:
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
         self._refuse_when_closed()
-        with self._reader_slots, _translated():
+        with self._reader_slots, translated():
             try:
                 connection = self._readers.get_nowait()
             except queue.Empty:
@@ -183,14 +183,14 @@ class SqliteDatabase:
         last.done.result()
 
     def token(self) -> int:
-        with self._watching, _translated():
+        with self._watching, translated():
             found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
             return int(found[0]) if found else 0
 
     def scrub(self, patience_seconds: float) -> bool:
         # A truncating checkpoint copies every page home and cuts the log, so that no old page image remains.
         # While it waits for readers nobody can write, so it must not wait as long as others do.
-        with self._watching, _translated():
+        with self._watching, translated():
             raw = self._watcher.raw
             raw.set_busy_handler(lambda attempt: attempt * 0.002 < patience_seconds and _wait_a_little(attempt))
             try:
@@ -246,7 +246,7 @@ class SqliteDatabase:
         """Run the pieces in one transaction; tell their waiters only after the commit."""
         outcomes: list[_Outcome] = []
         try:
-            with _translated():
+            with translated():
                 try:
                     outcomes = self._together(batch)
                 except _PieceFailedError:
@@ -318,7 +318,7 @@ def _set_up(raw: apsw.Connection) -> None:
 
 def open_private(path: Path | None) -> apsw.Connection:
     """A small durable file of its own, readable by its owner alone; in memory when there is no path."""
-    with _translated():
+    with translated():
         if path is not None:
             _create_private(path)
         raw = apsw.Connection(":memory:" if path is None else str(path))
@@ -378,7 +378,7 @@ def _pragma(raw: apsw.Connection, name: str) -> int:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Say SQLite's troubles in our words; the original stays as the cause."""
     try:
         yield

@@ -15,6 +15,7 @@ from tests.bindings.http.running import Running, draft
 
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
+from memoranda.bindings.http.oms_openapi import EXAMPLE_ADDRESS, EXAMPLE_GRAIN
 from memoranda.bindings.http.openapi import EXAMPLE_ID, EXAMPLE_OWNER, OPERATIONS, document
 from memoranda.settings import load_settings
 
@@ -73,7 +74,7 @@ def test_the_example_runs_and_its_answer_is_as_described(server: Running, operat
         seed(client)
         if operation.asks is not None:
             check(operation.example, operation.asks)
-        path = operation.path.replace("{id}", EXAMPLE_ID.replace(":", "%3A"))
+        path = operation.path.replace("{id}", EXAMPLE_ID.replace(":", "%3A")).replace("{address}", EXAMPLE_ADDRESS)
         params = {
             each["name"]: each["example"]
             for each in operation.parameters
@@ -90,9 +91,10 @@ def test_the_example_runs_and_its_answer_is_as_described(server: Running, operat
 
 
 def seed(client: httpx.Client) -> None:
-    """The memory that the examples speak of; there already after the first time."""
+    """The memory and the grain that the examples speak of; there already after the first time."""
     record = {**draft("run pnpm gate before handoff", owner=EXAMPLE_OWNER), "id": EXAMPLE_ID}
     client.post("/ump/remember", json=record)
+    assert client.post("/oms/grains", json=EXAMPLE_GRAIN).json()["address"] == EXAMPLE_ADDRESS
 
 
 @pytest.mark.requirement("UMP-3-error-envelope")

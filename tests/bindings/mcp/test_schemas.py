@@ -8,8 +8,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from memoranda.bindings.mcp.tools import OPERATIONS, Operation, failure
-from memoranda.errors import NotFound
+from memoranda.bindings.mcp.operation import Operation
+from memoranda.bindings.mcp.tools import OPERATIONS, failure
+from memoranda.errors import GrainError, NotFound
 
 EACH = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
 
@@ -29,7 +30,13 @@ def properties_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str,
 @pytest.mark.requirement("UMP-4.1-tools")
 def test_there_are_exactly_the_seven_reserved_tools() -> None:
     names = ("capabilities", "recall", "remember", "get", "revise", "forget", "feedback")
-    assert list(OPERATIONS) == [f"ump.{name}" for name in names]
+    assert [name for name in OPERATIONS if not name.startswith("oms.")] == [f"ump.{name}" for name in names]
+
+
+def test_there_are_four_tools_for_grains_and_none_erases() -> None:
+    assert [name for name in OPERATIONS if name.startswith("oms.")] == [
+        f"oms.{name}" for name in ("put", "get", "find", "supersede")
+    ]
 
 
 @EACH
@@ -60,6 +67,8 @@ def test_every_argument_is_described_or_limited_for_the_model(operation: Operati
 def test_an_error_is_valid_against_every_output_schema(operation: Operation) -> None:
     validator = jsonschema_rs.Draft202012Validator(output_of(operation))
     assert validator.is_valid(failure(NotFound()).structured_content)
+    wrong = GrainError(oms_code="ERR_SCHEMA")
+    assert validator.is_valid(failure(wrong, tool=operation.tool.name).structured_content)
     assert not validator.is_valid({})
     assert not validator.is_valid({"error": {"message": "a code is missing"}})
 
@@ -69,4 +78,4 @@ def test_only_forget_is_said_to_destroy_and_only_reading_to_be_read_only() -> No
     destructive = {name for name, hint in hints.items() if hint and hint.destructive_hint}
     read_only = {name for name, hint in hints.items() if hint and hint.read_only_hint}
     assert destructive == {"ump.forget"}
-    assert read_only == {"ump.capabilities", "ump.recall", "ump.get"}
+    assert read_only == {"ump.capabilities", "ump.recall", "ump.get", "oms.get", "oms.find"}

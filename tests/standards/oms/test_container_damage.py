@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.standards.oms.files import VERIFIED, reader, signed_grain, some_grains, written
 from tests.standards.oms.published import refused
 
-from memoranda.errors import GrainError, MemorandaError, TooLarge, Unsupported
+from memoranda.errors import GrainError, MemorandaError, NotFound, TooLarge, Unsupported
 from memoranda.standards.oms.container import FileHeader
 from memoranda.standards.oms.container_reader import recover
 from memoranda.standards.oms.scan import Scanner
@@ -257,3 +257,31 @@ def test_a_header_that_is_read_is_written_back(data: bytes) -> None:
     except MemorandaError:
         return
     assert FileHeader.parse(header.pack()) == header
+
+
+def test_a_grain_before_the_damage_of_a_compressed_file_is_found_and_one_behind_it_is_not() -> None:
+    items = sorted(some_grains(4000), key=lambda grain: grain.address)
+    data = bytearray(written(items, [VERIFIED], compress=True))
+    # The checksum of the frame lies before the manifest (one entry) and the footer.
+    manifest_bytes = len(written(items, [VERIFIED])) - len(written(items))
+    at = len(data) - 32 - manifest_bytes - 1
+    data[at] ^= 1
+    opened = reader(bytes(data))
+    assert opened.find(items[10].address) == items[10]
+    for _ in range(2):
+        with pytest.raises(GrainError):
+            opened.find(items[-1].address)
+    assert opened.find(items[10].address) == items[10]
+    with pytest.raises(GrainError):
+        opened.verify()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 17, 1000])
+@pytest.mark.parametrize("compress", [False, True])
+def test_every_grain_of_a_file_is_found_and_no_other(count: int, compress: bool) -> None:
+    items = some_grains(count)
+    opened = reader(written(items, compress=compress))
+    assert all(opened.find(grain.address) == grain for grain in items)
+    for address in ("00" * 32, "ff" * 32, "80" * 32):
+        with pytest.raises(NotFound):
+            opened.find(address)

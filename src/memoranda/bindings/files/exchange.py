@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from memoranda.bindings.files import formats
+from memoranda.bindings.files import formats, mg, mg_report
 from memoranda.bindings.files.folder import write_whole, writing
-from memoranda.bindings.files.formats import Format
+from memoranda.bindings.files.formats import GRAINS, FileFormat, Format
 from memoranda.bindings.files.names import file_name
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.model.instant import parse_instant
 from memoranda.service.access import Access
-from memoranda.service.exchange import REFUSALS_LIMIT
+from memoranda.service.exchange import REFUSALS_LIMIT, ImportReport
 from memoranda.service.service import Service
+from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.ump import markdown, signature
 from memoranda.standards.ump.record import Record
 
@@ -55,6 +56,15 @@ class FilesReport:
             shown = name if isinstance(name, str) else ""
             self.complaints.append(Complaint(where=where, id=shown, code=error.code, message=error.message))
 
+    def add(self, taken: ImportReport, where: Callable[[int], str]) -> None:
+        """Add what the service took in and refused; `where` knows the place of each by its number."""
+        self.created += taken.created
+        self.merged += taken.merged
+        self.refused += taken.refused
+        for each in taken.refusals:
+            complaint = Complaint(where=where(each.index), id=each.id, code=each.code, message=each.message)
+            self.complaints.append(complaint)
+
 
 # --- out ---------------------------------------------------------------------------------------------
 
@@ -69,6 +79,21 @@ def export_file(records: Iterable[Record], target: str, known: Format, progress:
         with writing(Path(target)) as file:
             formats.write(file, counter, known)
     return counter.count
+
+
+def export_grains(
+    grains: Iterable[tuple[bytes, IndexState]],
+    target: str,
+    progress: Callable[[int], None],
+    *,
+    history: bool = True,
+    compress: bool = False,
+) -> tuple[int, FilesReport]:
+    """Write grains to an .mg file, in the order in which they were written: so a store takes them back the same way."""
+    report = FilesReport()
+    kept = mg.packable(grains, lambda address, error: report.complain(target, address, error), history=history)
+    written = mg.pack(target, kept, order="given", compress=compress, progress=progress)
+    return written.count, report
 
 
 def export_folder(records: Iterable[Record], folder: Path, progress: Callable[[int], None]) -> int:
@@ -117,22 +142,44 @@ def import_files(
     access: Access,
     sources: Iterable[str],
     *,
-    known: Format | None = None,
+    known: FileFormat | None = None,
     adopt: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> FilesReport:
-    """Take in the records of files and folders; `adopt` makes them the caller's own."""
+    """Take in the records and grains of files and folders; `adopt` makes records the caller's own."""
     report = FilesReport()
+    files, grain_files = _sorted_out(_expanded(sources, report), known)
     trail = _Trail(report)
-    records = trail.follow(_expanded(sources, report), known)
+    records = trail.follow(files, None if known == GRAINS else known)
     drafts = (_adopted(record, access.default_tenant) for record in records) if adopt else records
-    taken = service.import_records(access, drafts, progress=progress)
-    report.created, report.merged = taken.created, taken.merged
-    for refusal in taken.refusals:
-        where = trail.where(refusal.index)
-        report.complaints.append(Complaint(where=where, id=refusal.id, code=refusal.code, message=refusal.message))
-    report.refused += taken.refused
+    report.add(service.import_records(access, drafts, progress=progress), trail.where)
+    for source in grain_files:
+        _import_grains(service, access, source, report, progress)
     return report
+
+
+def _import_grains(
+    service: Service, access: Access, source: str, report: FilesReport, progress: Callable[[int], None] | None
+) -> None:
+    before = report.created + report.merged
+    told = None if progress is None else lambda done: progress(before + done)
+    # Fields become bytes here; a grain that is bytes already is not read twice.
+    items = ((each if isinstance(each, bytes) else each.blob, state) for each, state in mg.grains_in(source))
+    name = "standard input" if source == STANDARD_STREAM else source
+    try:
+        report.add(service.grains.import_grains(access, items, progress=told), lambda index: f"{name}: grain {index}")
+    except MemorandaError as error:
+        report.complain(name, "", error)
+
+
+def _sorted_out(sources: Iterable[str], known: FileFormat | None) -> tuple[list[str], list[str]]:
+    """Files of records, and files of grains."""
+    files: list[str] = []
+    grain_files: list[str] = []
+    for source in sources:
+        is_grains = known == GRAINS or (known is None and source != STANDARD_STREAM and mg.holds_grains(source))
+        (grain_files if is_grains else files).append(source)
+    return files, grain_files
 
 
 def _adopted(record: Record, owner: str) -> Record:
@@ -203,6 +250,7 @@ def _expanded(sources: Iterable[str], report: FilesReport) -> Iterator[str]:
         elif path.is_dir():
             # Older records first, so that a successor finds what it supersedes.
             yield from (str(each) for each in sorted(formats.files_in(path), key=_age))
+            yield from map(str, formats.grain_files_in(path))
         else:
             report.complain(source, "", NotFound("there is no such file or folder"))
 
@@ -225,12 +273,15 @@ def _created(found: Any) -> int:
 
 
 def verify_files(
-    sources: Iterable[str], *, known: Format | None = None, progress: Callable[[int], None] | None = None
+    sources: Iterable[str], *, known: FileFormat | None = None, progress: Callable[[int], None] | None = None
 ) -> FilesReport:
-    """Check the integrity block of every record in files and folders; no store is needed."""
+    """Check the integrity block of every record, and every grain, in files and folders; no store is needed."""
     report = FilesReport()
-    for source in _expanded(sources, report):
-        for number, found in read_source(source, known):
+    files, grain_files = _sorted_out(_expanded(sources, report), known)
+    for source in grain_files:
+        _verify_grains(source, report, progress)
+    for source in files:
+        for number, found in read_source(source, None if known == GRAINS else known):
             where = _placed(source, number)
             if isinstance(found, MemorandaError):
                 report.complain(where, "", found)
@@ -241,6 +292,17 @@ def verify_files(
             if progress:
                 progress(report.verified + report.refused)
     return report
+
+
+def _verify_grains(source: str, report: FilesReport, progress: Callable[[int], None] | None) -> None:
+    try:
+        verdict = mg_report.verify(source, progress or (lambda _: None))
+    except MemorandaError as error:
+        report.complain(source, "", error)
+        return
+    report.verified += verdict.count
+    for where, failure in verdict.failures:
+        report.complain(where, "", failure)
 
 
 def _unverified(record: Record) -> MemorandaError:

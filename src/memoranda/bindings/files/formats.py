@@ -1,4 +1,4 @@
-"""The three file formats: which one a file has, and reading and writing records in it, one at a time.
+"""The three file formats of records: which one a file has, and reading and writing records in it, one at a time.
 
     json      *.ump.json              an array of records, or one; read whole, so limited in size
     ndjson    *.ndjson, *.jsonl       one record per line; any number of lines
@@ -21,6 +21,9 @@ from memoranda.standards.ump import jsonfile
 from memoranda.standards.ump.record import MAX_RECORD_BYTES, Record
 
 Format = Literal["json", "ndjson", "markdown"]
+# Grains are not records: `mg` reads and writes them.
+GRAINS: Final = "mg"
+FileFormat = Literal["json", "ndjson", "markdown", "mg"]
 # A record, or why there is none, and the line it starts at (0 if the format has no such thing).
 Found = tuple[int, Record | MemorandaError]
 
@@ -32,6 +35,7 @@ ENDINGS: Final[dict[str, Format]] = {
     ".json": "json",
 }
 MARKDOWN_ENDING: Final = ".ump.md"
+GRAINS_ENDING: Final = ".mg"
 # A record that fits, written with every character escaped, and its line feed.
 MAX_LINE_BYTES: Final = MAX_RECORD_BYTES + 1
 _BOM: Final = b"\xef\xbb\xbf"
@@ -43,10 +47,14 @@ def format_of(name: str) -> Format | None:
     return next((known for ending, known in ENDINGS.items() if lowered.endswith(ending)), None)
 
 
-def require_format(name: str) -> Format:
+def require_format(name: str) -> FileFormat:
     """The format a file name asks for; raises InvalidInput if it asks for none."""
+    if name.lower().endswith(GRAINS_ENDING):
+        return GRAINS
     if (known := format_of(name)) is None:
-        raise InvalidInput(f"{name}: cannot tell the format from the name; end it in .ump.md, .ump.json or .ndjson")
+        raise InvalidInput(
+            f"{name}: cannot tell the format from the name; end it in .ump.md, .ump.json, .ndjson or .mg"
+        )
     return known
 
 
@@ -157,8 +165,15 @@ def _object(value: object) -> Record:
 
 def files_in(folder: Path) -> list[Path]:
     """The record files directly in a folder, links and hidden ones left out, by name."""
+    return [path for path in _plain_files(folder) if format_of(path.name)]
+
+
+def grain_files_in(folder: Path) -> list[Path]:
+    """The .mg files directly in a folder, likewise."""
+    return [path for path in _plain_files(folder) if path.name.lower().endswith(GRAINS_ENDING)]
+
+
+def _plain_files(folder: Path) -> list[Path]:
     return sorted(
-        path
-        for path in folder.iterdir()
-        if not path.name.startswith(".") and not path.is_symlink() and path.is_file() and format_of(path.name)
+        path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_symlink() and path.is_file()
     )

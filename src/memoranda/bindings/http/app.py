@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from memoranda.bindings.http import verbs, wire
+from memoranda.bindings.http import oms, verbs, wire
 from memoranda.bindings.http.guard import Guard, Rules
 from memoranda.bindings.http.openapi import document
 from memoranda.bindings.http.subscribe import HEARTBEAT_SECONDS, SUBSCRIBERS_LIMIT, Subscribe
@@ -57,7 +57,7 @@ def create_app(
 ) -> Starlette:
     """The application over an open service, which stays the caller's to close.
 
-    `host` is the address listened on. `extra_routes` (none of them under /ump/) come behind the same guard, with an
+    `host` is the address listened on. `extra_routes` (none under /ump/ or /oms/) come behind the same guard, with an
     `Access` in `scope["state"]["access"]`; each of `lifespans` is entered at the start and left at the end; each of
     `on_stop` is called on the event loop before running requests are waited for, to end streams.
     """
@@ -84,6 +84,14 @@ def create_app(
         )
         for method, path, verb in VERBS
     ]
+    oms_routes = [
+        Route(
+            path,
+            oms.OmsRoute(verb, service=service, threads=threads, max_body_bytes=max_body_bytes),
+            methods=[method],
+        )
+        for method, path, verb in oms.VERBS
+    ]
     rules = Rules(
         allowed_hosts=(host, *allowed_hosts),
         allowed_origins=allowed_origins,
@@ -95,6 +103,7 @@ def create_app(
         routes=[
             *verb_routes,
             Route("/ump/subscribe", subscribe, methods=["GET"]),
+            *oms_routes,
             *_public_routes(service, threads),
             *extra_routes,
         ],

@@ -43,7 +43,7 @@ SECURITY_HEADERS: tuple[wire.Header, ...] = (
     (b"referrer-policy", b"no-referrer"),
 )
 PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
-    (b"access-control-allow-methods", b"GET, POST, DELETE"),
+    (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
     (
         b"access-control-allow-headers",
         b"authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
@@ -52,7 +52,10 @@ PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
     # Browsers ask this before a public page may call an address of the own machine.
     (b"access-control-allow-private-network", b"true"),
 )
-EXPOSED_HEADERS = b"mcp-session-id, retry-after, www-authenticate"
+EXPOSED_HEADERS = (
+    b"etag, mcp-session-id, retry-after, www-authenticate, "
+    b"x-oms-address, x-oms-superseded-by, x-oms-system-valid-to, x-oms-verification-status"
+)
 
 _log = logging.getLogger(__name__)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from memoranda.bindings.http.schemas import NAME, SCHEMAS, Schema, one_of, ref
+from memoranda.bindings.http.oms_openapi import OMS_OPERATIONS, OMS_SCHEMAS
+from memoranda.bindings.http.operation import Operation, in_query
+from memoranda.bindings.http.schemas import NAME, SCHEMAS, one_of, ref
 from memoranda.standards.ump.record import VISIBILITIES
 
 EXAMPLE_ID: Final = "urn:ump:brli3hjr63twg6fgm2xyttwxprk4my7wfzbwcax5lfpy2drzkcpq"
@@ -22,17 +22,12 @@ _RECALL: Final = {"query": "gate handoff", "scope": {"owner": EXAMPLE_OWNER, "pr
 _ID_IN_PATH: Final = {"name": "id", "in": "path", "required": True, "schema": NAME, "example": EXAMPLE_ID}
 
 
-def _in_query(name: str, schema: Schema, description: str, example: object = None) -> dict[str, Any]:
-    parameter = {"name": name, "in": "query", "schema": schema, "description": description}
-    return parameter if example is None else {**parameter, "example": example}
-
-
 _SUBSCRIBE_PARAMETERS: Final = (
-    _in_query("owner", NAME, "Whose memories; by default the credential's own.", EXAMPLE_OWNER),
-    _in_query("project", NAME, "Only of this project.", "p"),
-    *(_in_query(name, NAME, f"Only of this {name}.") for name in ("agent", "user", "session")),
-    _in_query("visibility", one_of(VISIBILITIES), "Only of this visibility."),
-    _in_query("after", {"type": "integer", "minimum": 0}, "Go on after the event with this id."),
+    in_query("owner", NAME, "Whose memories; by default the credential's own.", EXAMPLE_OWNER),
+    in_query("project", NAME, "Only of this project.", "p"),
+    *(in_query(name, NAME, f"Only of this {name}.") for name in ("agent", "user", "session")),
+    in_query("visibility", one_of(VISIBILITIES), "Only of this visibility."),
+    in_query("after", {"type": "integer", "minimum": 0}, "Go on after the event with this id."),
     {
         "name": "Last-Event-ID",
         "in": "header",
@@ -42,21 +37,8 @@ _SUBSCRIBE_PARAMETERS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Operation:
-    method: str
-    path: str
-    name: str
-    summary: str
-    answer: str
-    asks: str | None = None
-    example: Mapping[str, Any] = field(default_factory=dict)
-    parameters: tuple[Mapping[str, Any], ...] = ()
-    is_public: bool = False
-
-
-OPERATIONS: Final = (
-    _Operation(
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    Operation(
         method="get",
         path="/ump/capabilities",
         name="capabilities",
@@ -64,7 +46,7 @@ OPERATIONS: Final = (
         answer="Capabilities",
         is_public=True,
     ),
-    _Operation(
+    Operation(
         method="get",
         path="/.well-known/ump.json",
         name="manifest",
@@ -72,7 +54,7 @@ OPERATIONS: Final = (
         answer="Manifest",
         is_public=True,
     ),
-    _Operation(
+    Operation(
         method="post",
         path="/ump/remember",
         name="remember",
@@ -81,7 +63,7 @@ OPERATIONS: Final = (
         example=_DRAFT,
         answer="RememberAnswer",
     ),
-    _Operation(
+    Operation(
         method="post",
         path="/ump/recall",
         name="recall",
@@ -90,7 +72,7 @@ OPERATIONS: Final = (
         example={**_RECALL, "filter": {"kind": ["procedural"]}, "limit": 5},
         answer="RecallAnswer",
     ),
-    _Operation(
+    Operation(
         method="post",
         path="/ump/rehydrate",
         name="rehydrate",
@@ -99,7 +81,7 @@ OPERATIONS: Final = (
         example={**_RECALL, "max_chars": 400, "budget_chars": 4000},
         answer="RehydrateAnswer",
     ),
-    _Operation(
+    Operation(
         method="get",
         path="/ump/memory/{id}",
         name="get",
@@ -107,7 +89,7 @@ OPERATIONS: Final = (
         parameters=(_ID_IN_PATH,),
         answer="GetAnswer",
     ),
-    _Operation(
+    Operation(
         method="get",
         path="/ump/memory/{id}/history",
         name="history",
@@ -115,7 +97,7 @@ OPERATIONS: Final = (
         parameters=(_ID_IN_PATH,),
         answer="HistoryAnswer",
     ),
-    _Operation(
+    Operation(
         method="post",
         path="/ump/feedback",
         name="feedback",
@@ -124,7 +106,7 @@ OPERATIONS: Final = (
         example={"id": EXAMPLE_ID, "outcome": "followed", "session": "s-1"},
         answer="FeedbackAnswer",
     ),
-    _Operation(
+    Operation(
         method="post",
         path="/ump/revise",
         name="revise",
@@ -133,7 +115,7 @@ OPERATIONS: Final = (
         example={"id": EXAMPLE_ID, "patch": {"body": {"text": "run pnpm gate and the type check before handoff"}}},
         answer="ReviseAnswer",
     ),
-    _Operation(
+    Operation(
         method="post",
         path="/ump/forget",
         name="forget",
@@ -142,7 +124,7 @@ OPERATIONS: Final = (
         example={"id": EXAMPLE_ID, "reason": "no longer true", "hard": False},
         answer="ForgetAnswer",
     ),
-    _Operation(
+    Operation(
         method="get",
         path="/ump/subscribe",
         name="subscribe",
@@ -150,7 +132,7 @@ OPERATIONS: Final = (
         parameters=_SUBSCRIBE_PARAMETERS,
         answer="",
     ),
-    _Operation(
+    Operation(
         method="post",
         path="/ump/audit",
         name="audit",
@@ -159,15 +141,16 @@ OPERATIONS: Final = (
         example={"owner": EXAMPLE_OWNER, "op": ["remember", "recall"], "limit": 20},
         answer="AuditAnswer",
     ),
-    _Operation(
+    Operation(
         method="get",
         path="/ump/audit/verify",
         name="audit_verify",
         summary="Whether the audit chain is whole",
-        parameters=(_in_query("owner", NAME, "Whose chain; by default the credential's own.", EXAMPLE_OWNER),),
+        parameters=(in_query("owner", NAME, "Whose chain; by default the credential's own.", EXAMPLE_OWNER),),
         answer="AuditVerifyAnswer",
     ),
-    _Operation(
+    *OMS_OPERATIONS,
+    Operation(
         method="get",
         path="/healthz",
         name="alive",
@@ -175,7 +158,7 @@ OPERATIONS: Final = (
         answer="Health",
         is_public=True,
     ),
-    _Operation(
+    Operation(
         method="get",
         path="/readyz",
         name="ready",
@@ -183,7 +166,7 @@ OPERATIONS: Final = (
         answer="Health",
         is_public=True,
     ),
-    _Operation(
+    Operation(
         method="get",
         path="/openapi.json",
         name="openapi",
@@ -196,7 +179,7 @@ OPERATIONS: Final = (
 _ERRORS: Final = {
     "400": "Malformed, refused by the memory's consent, unsupported, or too fast (then with Retry-After)",
     "401": "No credential, or one that does not hold",
-    "403": "A credential, Host or Origin that does not reach this far",
+    "403": "A credential, Host or Origin that does not reach this far; or a grain protected by its policy or a hold",
     "404": "Nothing there, or nothing you may see",
     "503": "The store cannot be used right now",
 }
@@ -212,13 +195,13 @@ def document(*, server_version: str) -> dict[str, Any]:
         "info": {
             "title": "Memoranda",
             "version": server_version,
-            "summary": "The memory of AI agents over UMP, the Universal Memory Protocol.",
+            "summary": "The memory of AI agents over UMP, the Universal Memory Protocol, and OMS grains.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
         "security": [{"bearer": []}],
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": {**SCHEMAS, **OMS_SCHEMAS},
             "securitySchemes": {
                 "bearer": {
                     "type": "http",
@@ -231,8 +214,10 @@ def document(*, server_version: str) -> dict[str, Any]:
     }
 
 
-def _describe(operation: _Operation) -> dict[str, Any]:
+def _describe(operation: Operation) -> dict[str, Any]:
     success = _json("Success", operation.answer) if operation.answer else _EVENTS
+    if operation.gives:
+        success = {**success, "content": {**success["content"], **_binary(operation.gives)}}
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -241,18 +226,23 @@ def _describe(operation: _Operation) -> dict[str, Any]:
     if operation.parameters:
         described["parameters"] = list(operation.parameters)
     if operation.asks is not None:
-        content = {"schema": ref(operation.asks), "example": operation.example}
-        described["requestBody"] = {"required": True, "content": {"application/json": content}}
+        content = {"application/json": {"schema": ref(operation.asks), "example": operation.example}}
+        described["requestBody"] = {"required": True, "content": {**content, **_binary(operation.takes)}}
     if operation.is_public:
         described["security"] = []
     return described
+
+
+def _binary(media_types: tuple[str, ...]) -> dict[str, Any]:
+    # OpenAPI 3.1: what is binary has no schema.
+    return {media_type: {} for media_type in media_types}
 
 
 def _json(description: str, schema: str) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {"schema": ref(schema)}}}
 
 
-_EVENTS: Final = {
+_EVENTS: Final[dict[str, Any]] = {
     "description": "A stream without end. Each event's data is {type, id, record}; its id is its place in the feed.",
     "content": {
         "text/event-stream": {

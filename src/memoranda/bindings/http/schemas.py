@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from memoranda.standards.oms.registry import ERROR_CODES
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.record import ACTOR_KINDS, KINDS, OUTCOMES, STATUSES, VISIBILITIES
 from memoranda.standards.ump.requests import MAX_BUDGET_CHARS, MAX_CHARS_PER_RECORD
@@ -16,6 +17,7 @@ NUMBER: Final[Schema] = {"type": "number"}
 FLAG: Final[Schema] = {"type": "boolean"}
 MOMENT: Final[Schema] = {"type": "string", "format": "date-time"}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+OMS_CODES: Final = tuple(sorted(ERROR_CODES))
 FRACTION: Final[Schema] = {"type": "number", "minimum": 0, "maximum": 1}
 
 
@@ -199,5 +201,5 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "Manifest": opened("ump conformance bindings kinds", ump=NAME, conformance=NAME, endpoint=NAME),
     "Health": closed("status", status=NAME),
     "OpenApi": {"type": "object", "required": ["openapi", "info", "paths"]},
-    "Error": closed("error", error=closed("code message", code=NAME, message=NAME)),
+    "Error": closed("error", error=closed("code message", code=NAME, message=NAME, oms_code=one_of(OMS_CODES))),
 }

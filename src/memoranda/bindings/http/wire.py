@@ -37,9 +37,11 @@ class ClientGone(Exception):
     """The client went away before its request was complete; there is nobody to answer."""
 
 
-async def send_bytes(send: Send, status: int, body: bytes, headers: Iterable[Header] = ()) -> None:
-    """Answer with a JSON text."""
-    start = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+async def send_bytes(
+    send: Send, status: int, body: bytes, headers: Iterable[Header] = (), *, media_type: str = "application/json"
+) -> None:
+    """Answer with a whole body: a JSON text, unless another type is named."""
+    start = [(b"content-type", media_type.encode("ascii")), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})
 

@@ -1,4 +1,4 @@
-"""The MCP server: UMP's tools, memories as resources with change notifications, and the rehydration prompt.
+"""The MCP server: tools of UMP and OMS, memories as resources with change notifications, the rehydration prompt.
 
 One `Server` speaks both eras of the protocol. Up to 2025-11-25 a client shakes hands, subscribes to resources
 and is notified on its session; since 2026-07-28 each request stands alone and a client listens on a stream.
@@ -122,7 +122,7 @@ class _Handlers:
         try:
             return await to_thread.run_sync(tools.run, operation, self._service, self._access_of(ctx), params.arguments)
         except MemorandaError as error:
-            return tools.failure(error)
+            return tools.failure(error, tool=params.name)
         # One of the three rims: the model gets an answer, the operator gets the trace.
         except Exception:  # noqa: BLE001
             _log.exception("%s failed", params.name)

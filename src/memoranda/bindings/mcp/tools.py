@@ -1,17 +1,17 @@
-"""The seven tools of UMP section 4.1: arguments in, one service call, the JSON answer out."""
+"""All tools, and the seven of UMP section 4.1: arguments in, one service call, the JSON answer out."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.bindings.mcp import schemas
+from memoranda.bindings.mcp import oms_tools, schemas
+from memoranda.bindings.mcp.operation import Answer, Arguments, Operation, operation
 from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.errors import GrainError, InvalidInput, MemorandaError
 from memoranda.service.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import CONTROL_PATTERN, NAME_EXPECTED, is_name
@@ -22,17 +22,6 @@ from memoranda.standards.ump.requests import (
     ReviseRequest,
     draft_of,
 )
-
-Arguments = dict[str, Any]
-Answer = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """A tool as it is listed, and the verb behind it."""
-
-    tool: types.Tool
-    call: Callable[[Service, Access, Arguments], Answer]
 
 
 def checked(arguments: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> Arguments:
@@ -51,17 +40,19 @@ def checked(arguments: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> A
     return value
 
 
-def failure(error: MemorandaError) -> types.CallToolResult:
-    """An error as UMP section 3.7 writes it, for the model to read."""
-    body = {"error": {"code": error.code, "message": f"{error.code}: {error.message}"}}
-    return _result(body, is_error=True)
+def failure(error: MemorandaError, *, tool: str = "") -> types.CallToolResult:
+    """An error as UMP section 3.7 writes it, for the model to read; the tools of OMS add the code of OMS."""
+    said = {"code": error.code, "message": f"{error.code}: {error.message}"}
+    if isinstance(error, GrainError) and tool.startswith(oms_tools.PREFIX):
+        said["oms_code"] = error.oms_code
+    return _result({"error": said}, is_error=True)
 
 
 def run(
-    operation: Operation, service: Service, access: Access, arguments: Mapping[str, Any] | None
+    called: Operation, service: Service, access: Access, arguments: Mapping[str, Any] | None
 ) -> types.CallToolResult:
     """Call a tool. Raises MemorandaError."""
-    return _result(operation.call(service, access, checked(arguments, operation.tool.input_schema)))
+    return _result(called.call(service, access, checked(arguments, called.tool.input_schema)))
 
 
 def _result(body: Answer, *, is_error: bool = False) -> types.CallToolResult:
@@ -106,29 +97,8 @@ def _feedback(service: Service, access: Access, arguments: Arguments) -> Answer:
     return {"ok": True}
 
 
-def _operation(
-    name: str,
-    description: str,
-    schemas_of: tuple[schemas.Schema, schemas.Schema],
-    call: Callable[[Service, Access, Arguments], Answer],
-    **hints: bool,
-) -> Operation:
-    inputs, outputs = schemas_of
-    return Operation(
-        tool=types.Tool(
-            name=name,
-            title=inputs["title"],
-            description=description,
-            input_schema=inputs,
-            output_schema=outputs,
-            annotations=types.ToolAnnotations(title=inputs["title"], open_world_hint=False, **hints),
-        ),
-        call=call,
-    )
-
-
 _OPERATIONS: Final = (
-    _operation(
+    operation(
         "ump.capabilities",
         "What this memory server offers: protocol version, kinds of memory, limits. Touches no memory.",
         (schemas.CAPABILITIES_INPUT, schemas.CAPABILITIES_OUTPUT),
@@ -136,7 +106,7 @@ _OPERATIONS: Final = (
         read_only_hint=True,
         idempotent_hint=True,
     ),
-    _operation(
+    operation(
         "ump.recall",
         "Search the memory. Call it before you answer or act on anything that may depend on earlier conversations, "
         "preferences, decisions or conventions. Returns records, best first, each with the signals behind its score. "
@@ -146,7 +116,7 @@ _OPERATIONS: Final = (
         read_only_hint=True,
         idempotent_hint=True,
     ),
-    _operation(
+    operation(
         "ump.remember",
         "Store one memory: a fact, an event, a way of doing things, a preference. Call it when the user states or "
         "corrects something that will matter later. One thought per call; never secrets. The same thought again is "
@@ -157,7 +127,7 @@ _OPERATIONS: Final = (
         destructive_hint=False,
         idempotent_hint=False,
     ),
-    _operation(
+    operation(
         "ump.get",
         "One memory by its id, whole: also an earlier version, and also a forgotten one.",
         (schemas.GET_INPUT, schemas.GET_OUTPUT),
@@ -165,7 +135,7 @@ _OPERATIONS: Final = (
         read_only_hint=True,
         idempotent_hint=True,
     ),
-    _operation(
+    operation(
         "ump.revise",
         "Correct or update a memory. Writes a new version that replaces the old one, which stays on record for the "
         "time before. Prefer it to remembering a contradiction.",
@@ -175,7 +145,7 @@ _OPERATIONS: Final = (
         destructive_hint=False,
         idempotent_hint=False,
     ),
-    _operation(
+    operation(
         "ump.forget",
         "Forget a memory, when the user asks for it. By default it is kept for the record but never recalled again; "
         "with hard: true its content is erased and cannot be brought back.",
@@ -185,7 +155,7 @@ _OPERATIONS: Final = (
         destructive_hint=True,
         idempotent_hint=True,
     ),
-    _operation(
+    operation(
         "ump.feedback",
         "Say what became of a recalled memory: followed, overridden by the user, ignored, or contradicted by what "
         "you found. It helps to rank better next time.",
@@ -196,4 +166,4 @@ _OPERATIONS: Final = (
         idempotent_hint=False,
     ),
 )
-OPERATIONS: Final[Mapping[str, Operation]] = {operation.tool.name: operation for operation in _OPERATIONS}
+OPERATIONS: Final[Mapping[str, Operation]] = {each.tool.name: each for each in (*_OPERATIONS, *oms_tools.OPERATIONS)}

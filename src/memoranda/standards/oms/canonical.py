@@ -56,6 +56,8 @@ _TEXT: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BINARY: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 _ARRAY: Final = {0xDC: 2, 0xDD: 4}
 _MAP: Final = {0xDE: 2, 0xDF: 4}
+# What a map may begin with.
+MAP_LEADS: Final = frozenset((*range(0x80, 0x90), *_MAP))
 _NUMBERS: Final = frozenset((_FLOAT64, *_UNSIGNED, *_SIGNED))
 # By size in bytes: the last value for which a smaller spelling exists, the `fix` form included.
 _SMALLER_UNSIGNED: Final = {1: 0x7F, 2: 0xFF, 4: 0xFFFF, 8: 0xFFFFFFFF}

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from memoranda.errors import GrainError, MemorandaError, NotFound
 from memoranda.standards.oms import manifest
@@ -44,6 +44,10 @@ from memoranda.standards.oms.zstd import Frame
 MAX_UNFOLDED_BYTES: Final = 256 * 1024 * 1024
 # Offsets read at a time while going through a file.
 _INDEX_BATCH: Final = 16384
+# Looks that trust addresses to be spread evenly, before halving takes over.
+_GUESSES: Final = 8
+_KEYS: Final = 2**64
+_TOLD_EVERY: Final = 256
 
 
 class Reader:
@@ -119,11 +123,16 @@ class Reader:
             raise GrainError("the .mg file is damaged: its checksum does not match", oms_code="ERR_INTEGRITY")
         self._is_checked = True
 
-    def verify(self) -> None:
-        """Verify the whole file: checksum, offsets, every grain and signature, the manifest, what the flags claim."""
+    def verify(self, progress: Callable[[int], None] | None = None) -> None:
+        """Verify the whole file: checksum, offsets, every grain and signature, the manifest, what the flags claim.
+
+        `progress` is told now and then how many grains are done.
+        """
         addresses = []
         newest = -1
-        for item in self:
+        for done, item in enumerate(self):
+            if progress and done % _TOLD_EVERY == 0:
+                progress(done)
             grain = item.grain if isinstance(item, SignedGrain) else item
             addresses.append(bytes.fromhex(grain.address))
             if self.header.is_sorted and grain.fields["created_at"] < newest:
@@ -135,17 +144,24 @@ class Reader:
             pass
 
     def _bisected(self, wanted: bytes) -> int | None:
-        """The index of an address in a file that lies in the order of addresses."""
-        low, high = 0, self.header.count
+        """The index of an address in a file that lies in the order of addresses.
+
+        Hashes are spread evenly, so the first looks go where the address should be: that takes fewer of them, and a
+        compressed file is unfolded no further. A file made to mislead them costs a few looks more.
+        """
+        low, high, steps = 0, self.header.count, 0
+        key, low_key, high_key = _key(wanted), 0, _KEYS
         while low < high:
-            middle = (low + high) // 2
+            share = (key - low_key) * (high - low) // max(1, high_key - low_key)
+            middle = min(low + share, high - 1) if steps < _GUESSES else (low + high) // 2
             found = _address(self._delivery(middle))
             if found == wanted:
                 return middle
             if found < wanted:
-                low = middle + 1
+                low, low_key = middle + 1, _key(found)
             else:
-                high = middle
+                high, high_key = middle, _key(found)
+            steps += 1
         return None
 
     def _addresses(self) -> dict[bytes, int]:
@@ -158,7 +174,8 @@ class Reader:
 
     def _deliveries(self) -> Iterator[bytes]:
         count = self.header.count
-        if count == 0 and not self._region.has_more and self._region.end != self._first:
+        is_followed = self.header.has_manifest and not self.header.is_compressed
+        if count == 0 and not is_followed and self._region.end != self._first:
             raise _corrupt("it says that it has no grains, and something is there")
         for start in range(0, count, _INDEX_BATCH):
             # One more than the batch, for where its last grain ends.
@@ -176,23 +193,23 @@ class Reader:
 
     def _cut(self, offset: int, end: int) -> bytes:
         region = self._region
-        if not self._first <= offset < end <= region.end or end - offset > MAX_ITEM_BYTES:
+        if not self._first <= offset < end or end - offset > MAX_ITEM_BYTES or not region.reaches(end):
             raise _corrupt("its offsets do not follow one another")
-        return read_at(region.file, region.base + offset, end - offset)
+        return read_at(region, offset, end - offset)
 
     def _last(self, offset: int) -> bytes:
         """The last grain: to the end of the grains or, before a manifest, as far as its value goes."""
         region = self._region
         if not self._first <= offset < region.end:
             raise _corrupt("its offsets do not follow one another")
-        if region.has_more:
-            return Scanner(_chunks(region.file, region.base + offset, region.base + region.end)).delivery()
+        if self.header.has_manifest and not self.header.is_compressed:
+            return Scanner(_chunks(region, offset, region.end)).delivery()
         return self._cut(offset, region.end)
 
     def _manifest_at(self) -> int:
         """Where the grains end."""
         if self.header.is_compressed:
-            return self._region.frame_end
+            return self.header.grains_at + self._unfolded.frame_bytes
         if self.header.count == 0:
             return self.header.grains_at
         offset = self._offsets(self.header.count - 1, 1)[0]
@@ -207,25 +224,15 @@ class Reader:
         return 0 if self.header.is_compressed else self.header.grains_at
 
     @cached_property
-    def _region(self) -> _Region:
-        if not self.header.is_compressed:
-            return _Region(self._file, base=0, end=self._end, has_more=self.header.has_manifest, frame_end=0)
+    def _region(self) -> _Plain | _Unfolded:
+        """What the offsets point into: the file itself, or the unfolded grains of a compressed one."""
+        return self._unfolded if self.header.is_compressed else _Plain(self._file, self._end)
+
+    @cached_property
+    def _unfolded(self) -> _Unfolded:
         start = self.header.grains_at
         frame = Frame(_chunks(self._file, start, self._end), max_bytes=self._max_unfolded_bytes)
-        region = _unfolded(frame, start, self._spool)
-        if not self.header.has_manifest and region.frame_end != self._end:
-            raise _corrupt("something lies between its grains and its footer")
-        return region
-
-
-class _Region(NamedTuple):
-    """What the offsets point into: the file itself, or the unfolded grains of a compressed one."""
-
-    file: Readable
-    base: int  # where in `file` offset 0 is
-    end: int  # the offset after the last grain, or after the manifest
-    has_more: bool  # whether a manifest follows the last grain before `end`
-    frame_end: int  # where in a compressed .mg file the grains end
+        return _Unfolded(frame, self._spool, None if self.header.has_manifest else self._end - start)
 
 
 def append(
@@ -273,33 +280,95 @@ def recover(file: Readable) -> Iterator[bytes]:
         yield delivery
 
 
-class _Bytes:
-    """Bytes in memory as a file to read."""
+class _Plain:
+    """A file up to its footer."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
+    def __init__(self, file: Readable, end: int) -> None:
+        self._file = file
+        self.end = end
+
+    def reaches(self, end: int) -> bool:
+        return end <= self.end
 
     def read(self, size: int, /) -> bytes:
-        start, self._at = self._at, self._at + size
-        return self._data[start : self._at]
+        return self._file.read(size)
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        self._at = offset + (len(self._data) if whence == 2 else 0)
+        return self._file.seek(offset, whence)
+
+
+class _Unfolded:
+    """The grains of a compressed file as a file to read, unfolded only as far as somebody reads.
+
+    Section 11.4 wants all of them decompressed before any is accessed, because offsets lead nowhere before that; the
+    offsets lead into what is unfolded all the same when the rest is not, and an address proves what it finds.
+    """
+
+    def __init__(self, frame: Frame, spool: Spool | None, expected_bytes: int | None) -> None:
+        self._frame = frame
+        self._pieces = iter(frame)
+        self._is_complete = False
+        self._damage: MemorandaError | None = None
+        self._expected_bytes = expected_bytes
+        self._spool = spool
+        self._base = 0 if spool is None else spool.seek(0, 2)
+        self._data = bytearray()
+        self._size = 0
+        self._at = 0
+
+    @property
+    def end(self) -> int:
+        """How many bytes there are, all unfolded."""
+        while self._unfold():
+            pass
+        return self._size
+
+    @property
+    def frame_bytes(self) -> int:
+        """How long the compressed form is."""
+        return self._frame.size_bytes if self.end >= 0 else 0
+
+    def reaches(self, end: int) -> bool:
+        """Whether there are so many bytes; they are unfolded then."""
+        while self._size < end:
+            if not self._unfold():
+                return False
+        return True
+
+    def read(self, size: int, /) -> bytes:
+        self.reaches(self._at + size)
+        start, self._at = self._at, self._at + size
+        if self._spool is None:
+            return bytes(self._data[start : self._at])
+        return read_at(self._spool, self._base + start, min(size, self._size - start))
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        self._at = offset + (self.end if whence == 2 else 0)
         return self._at
 
-
-def _unfolded(frame: Frame, start: int, spool: Spool | None) -> _Region:
-    """Section 11.4: the entire grain region MUST be decompressed before any grain can be accessed."""
-    if spool is None:
-        data = b"".join(frame)
-        return _Region(_Bytes(data), base=0, end=len(data), has_more=False, frame_end=start + frame.size_bytes)
-    base = spool.seek(0, 2)
-    size = 0
-    for piece in frame:
-        spool.write(piece)
-        size += len(piece)
-    return _Region(spool, base=base, end=size, has_more=False, frame_end=start + frame.size_bytes)
+    def _unfold(self) -> bool:
+        if self._is_complete:
+            return False
+        if self._damage is not None:
+            raise self._damage
+        try:
+            piece = next(self._pieces, None)
+        except MemorandaError as error:
+            # A generator that has raised is at its end, which is not the end of the grains.
+            self._damage = error
+            raise
+        if piece is None:
+            self._is_complete = True
+            if self._expected_bytes not in (None, self._frame.size_bytes):
+                raise _corrupt("something lies between its grains and its footer")
+            return False
+        if self._spool is None:
+            self._data += piece
+        else:
+            self._spool.seek(0, 2)
+            self._spool.write(piece)
+        self._size += len(piece)
+        return True
 
 
 def _chunks(file: Readable, start: int, end: int) -> Iterator[bytes]:
@@ -307,6 +376,10 @@ def _chunks(file: Readable, start: int, end: int) -> Iterator[bytes]:
     while start < end and (chunk := read_at(file, start, min(CHUNK_BYTES, end - start))):
         yield chunk
         start += len(chunk)
+
+
+def _key(address: bytes) -> int:
+    return int.from_bytes(address[:8], "big")
 
 
 def _address(delivery: bytes) -> bytes:

@@ -117,7 +117,8 @@ def encode(
 def decode(blob: bytes, *, address: str | None = None, strict: bool = True, profile: SizeProfile = EXTENDED) -> Grain:
     """Read a grain and verify everything that can be verified without a key. Raises GrainError or TooLarge.
 
-    With `strict=False` a type byte that is reserved for later versions gives an opaque grain (section 19.4).
+    With `strict=False` a type byte that is reserved for later versions gives an opaque grain (section 19.4), and a
+    MessagePack map is read even under the flag for CBOR, which another implementation uses for something else.
     """
     profile.check_size(blob)
     head = Header.parse(blob)
@@ -130,7 +131,7 @@ def decode(blob: bytes, *, address: str | None = None, strict: bool = True, prof
         raise GrainError(
             "the payload is marked encrypted or compressed, which has no defined layout", oms_code="ERR_CORRUPT"
         )
-    payload, may_hold_bytes = _payload(blob, head, profile.max_depth)
+    payload, may_hold_bytes = _payload(blob, head, profile.max_depth, strict=strict)
     if type(payload) is not dict:
         raise GrainError("the payload is not a map", oms_code="ERR_NOT_MAP")
     fields = expand(payload, head.type_byte)
@@ -186,8 +187,9 @@ def required_sensitivity(fields: Fields) -> int:
     )
 
 
-def _payload(blob: bytes, head: Header, max_depth: int) -> tuple[Any, bool]:
-    if head.is_cbor:
+def _payload(blob: bytes, head: Header, max_depth: int, *, strict: bool) -> tuple[Any, bool]:
+    # No byte begins a map in both encodings, so the loose reading is no guess.
+    if head.is_cbor and (strict or blob[HEADER_BYTES] not in canonical.MAP_LEADS):
         return _decode_cbor(blob[HEADER_BYTES:], max_depth=max_depth), True
     return canonical.read(blob[HEADER_BYTES:], max_depth)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import InvalidInput
 from memoranda.model import native
-from memoranda.model.instant import Instant
+from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.memory import VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.oms.grains import Grain, encode
@@ -67,7 +67,7 @@ def project(grain: Grain, tenant: str) -> Projection:
         observed=_instant(fields.get("timestamp_ms", created)),
         valid_from=_instant(fields.get("valid_from", created)),
         # OMS counts the last instant in (section 15), the store does not.
-        valid_to=None if valid_to is None else Instant(valid_to + 1),
+        valid_to=None if valid_to is None else _instant(valid_to + 1),
         confidence=fields.get("confidence"),
         salience=fields.get("importance"),
         evidence_count=len(fields.get("provenance_chain", ())),
@@ -262,4 +262,5 @@ def _text(value: Any) -> str:
 
 
 def _instant(value: Any) -> Instant:
-    return Instant(int(value))
+    # A grain may name any instant of 64 bits; beyond what a date can write, "for ever" begins.
+    return max(EARLIEST, min(LATEST, Instant(int(value))))

@@ -114,6 +114,11 @@ def blob_of(delivery: bytes) -> bytes:
     return payload
 
 
+def signer_of(envelope: bytes) -> str:
+    """The DID that an envelope names as its signer; nothing is verified."""
+    return _signer(cose.parse(envelope))
+
+
 def verify(data: bytes, documents: Documents = NO_DOCUMENTS) -> bool:
     """Whether the bytes are a signed grain whose signature holds. Never raises."""
     try:

@@ -13,7 +13,14 @@ from memoranda.model.memory import Document, Projection, Relation, Scope
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.canonical import content_hash
-from memoranda.standards.ump.record import Record, ordered
+from memoranda.standards.ump.record import (
+    CONTROL_PATTERN,
+    MAX_NAME_CHARS,
+    MAX_RELATIONS,
+    MAX_TEXT_BYTES,
+    Record,
+    ordered,
+)
 
 STANDARD = "ump"
 MEDIA_TYPE = "application/vnd.ump+json"
@@ -77,16 +84,16 @@ def from_projection(projection: Projection, original: Document, *, version: str)
         "salience": projection.salience,
         "status": projection.status,
     }
-    about = [{"type": "about", "target": f"tag:{tag}"} for tag in projection.tags]
-    linked = [{"type": relation.type, "target": relation.target} for relation in projection.relations]
+    about = [{"type": "about", "target": _name(f"tag:{tag}")} for tag in projection.tags]
+    linked = [{"type": _name(each.type), "target": _name(each.target)} for each in projection.relations]
     record: Record = {
         "ump": version,
         "id": "",
         "kind": projection.kind,
-        "body": {"text": projection.text, "structured": {NATIVE_KEY: native.wrap(original)}},
+        "body": {"text": _bearable(projection.text), "structured": {NATIVE_KEY: native.wrap(original)}},
         "scope": {
             "owner": scope.tenant,
-            **{name: value for name, value in optional_scope.items() if value},
+            **{name: _name(value) for name, value in optional_scope.items() if value},
             "visibility": scope.visibility,
         },
         "time": {
@@ -98,14 +105,14 @@ def from_projection(projection: Projection, original: Document, *, version: str)
         "lifecycle": {name: value for name, value in lifecycle.items() if value is not None},
         "superseded_by": [],
         "provenance": {
-            "actor": projection.actor or scope.tenant,
+            "actor": _name(projection.actor or scope.tenant),
             "actor_kind": "import",
             "method": f"memoranda:{original.standard}",
-            "source": {"ref": projection.source or original.name, "provider": original.standard},
+            "source": {"ref": _name(projection.source or original.name), "provider": original.standard},
         },
     }
     if about or linked:
-        record["relations"] = linked + about
+        record["relations"] = (linked + about)[:MAX_RELATIONS]
     if projection.expires is not None:
         retention_seconds = max(0, projection.expires - projection.created) / 1000
         record["consent"] = {"retention": f"PT{retention_seconds:.3f}S", "exportable": projection.exportable}
@@ -113,6 +120,18 @@ def from_projection(projection: Projection, original: Document, *, version: str)
         record["consent"] = {"exportable": False}
     record["id"] = "urn:ump:" + content_hash(record).removeprefix("blake3:")
     return ordered(record)
+
+
+def _name(text: str) -> str:
+    """A text of another standard as one of our names, on one line and not too long; the original is inside."""
+    return CONTROL_PATTERN.sub("\ufffd", text)[:MAX_NAME_CHARS]
+
+
+def _bearable(text: str) -> str:
+    """As much of a text as a record may say."""
+    if len(text) * 4 <= MAX_TEXT_BYTES:
+        return text
+    return text.encode("utf-8")[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
 
 
 def unwrap(record: Record) -> Document | None:

@@ -322,11 +322,11 @@ SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq < :before ORDE
 
 -- name: expired
 SELECT t.name, s.version_id FROM state s JOIN tenant t ON t.tenant_id = s.tenant_id
-WHERE s.expires_ms <= :now_ms AND s.tombstoned_ms IS NULL
+WHERE s.expires_ms <= :now_ms AND s.tombstoned_ms IS NULL AND s.held = 0
 ORDER BY s.expires_ms LIMIT :limit
 
 -- name: next_expiry
-SELECT min(expires_ms) FROM state WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL
+SELECT min(expires_ms) FROM state WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL AND held = 0
 
 -- name: api_key_add
 INSERT INTO api_key (key_id, key_hash, name, tenant, scopes, created_ms)

@@ -1,0 +1,227 @@
+"""What a file of grains holds and whether it is whole, as plain values for people and programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Any, Final
+
+from memoranda.bindings.files.mg import Progress, fields_in, kind_of, opened, reading, scratch, whole_file
+from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
+from memoranda.model.instant import Instant, format_instant
+from memoranda.service.grains import jsonable
+from memoranda.standards.oms import container, container_reader, grains, header, signature
+from memoranda.standards.oms.container import FileHeader
+from memoranda.standards.oms.container_reader import Reader
+from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.header import Header
+from memoranda.standards.oms.manifest import DEFAULT, IndexState
+from memoranda.standards.oms.registry import BY_BYTE
+from memoranda.standards.oms.signature import SignedGrain
+
+_FLAG_NAMES: Final = (
+    (header.SIGNED, "signed"),
+    (header.ENCRYPTED, "encrypted"),
+    (header.COMPRESSED, "compressed"),
+    (header.CONTENT_REFS, "content_refs"),
+    (header.EMBEDDING_REFS, "embedding_refs"),
+    (header.CBOR, "cbor"),
+)
+_FILE_FLAG_NAMES: Final = (
+    (container.SORTED, "sorted"),
+    (container.DEDUPLICATED, "deduplicated"),
+    (container.COMPRESSED, "compressed"),
+    (container.FIELD_MAP, "field_map"),
+    (container.MANIFEST, "manifest"),
+)
+_CODECS: Final = {container.CODEC_NONE: "none", container.CODEC_ZSTD: "zstd"}
+
+
+# --- judging -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a check of one file found; of a damaged container, how many of its grains are whole."""
+
+    source: str
+    count: int
+    # Where in the file, and what.
+    failures: tuple[tuple[str, MemorandaError], ...] = ()
+    announced: int | None = None
+    recoverable: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not self.failures
+
+
+# More are counted by nobody and read by nobody.
+FAILURES_LIMIT: Final = 100
+
+
+def verify(source: str, progress: Progress) -> Verdict:
+    """Check a file: the container's checksum, every grain and every signature. Only reading it at all can raise."""
+    with opened(source) as file:
+        kind = kind_of(file)
+        if kind == "container":
+            return _verify_container(source, file, progress)
+        if kind == "fields":
+            raise InvalidInput("fields in JSON have no bytes to verify; pack or sign them first")
+        try:
+            signature.open_delivery(whole_file(file))
+        except MemorandaError as error:
+            return Verdict(source=source, count=0, failures=((source, error),))
+    return Verdict(source=source, count=1)
+
+
+def _verify_container(source: str, file: IO[bytes], progress: Progress) -> Verdict:
+    with scratch() as spool:
+        try:
+            reader = Reader(file, spool=spool)
+            reader.verify(progress)
+        except MemorandaError as error:
+            return _damaged(source, file, error)
+        return Verdict(source=source, count=len(reader), announced=len(reader))
+
+
+def _damaged(source: str, file: IO[bytes], error: MemorandaError) -> Verdict:
+    """Which grains are to blame, or, if the file as a whole is, how much of it can be saved."""
+    whole = failed = 0
+    failures: list[tuple[str, MemorandaError]] = []
+    try:
+        announced = FileHeader.parse(container.read_at(file, 0, container.HEADER_BYTES)).count
+        for whole, delivery in enumerate(container_reader.recover(file), start=1):
+            try:
+                signature.open_delivery(delivery)
+            except MemorandaError as refused:
+                failed += 1
+                if failed <= FAILURES_LIMIT:
+                    failures.append((f"{source}: grain {whole}", refused))
+    except MemorandaError:
+        return Verdict(source=source, count=0, failures=((source, error),))
+    if all(error.message != refused.message for _, refused in failures):
+        failures.insert(0, (source, error))
+    return Verdict(
+        source=source, count=whole - failed, failures=tuple(failures), announced=announced, recoverable=whole
+    )
+
+
+# --- describing --------------------------------------------------------------------------------------
+
+
+def describe(source: str, *, address: str | None, limit: int) -> dict[str, Any]:
+    """What a file holds, as plain values: of a container the whole and its first grains, or the one asked for."""
+    with opened(source) as file:
+        kind = kind_of(file)
+        if kind == "container":
+            with reading(file) as reader:
+                return {"file": source, "kind": kind, **_container(reader, address, limit)}
+        if kind == "fields":
+            made = (grains.encode(fields) for fields in fields_in(file))
+            chosen = list(islice((each for each in made if address in (None, each.address)), limit))
+            if address is not None and not chosen:
+                raise NotFound("it holds no grain with this address")
+            return {"file": source, "kind": kind, "grains": [_grain(each, each.blob, None, None) for each in chosen]}
+        shown = delivered(whole_file(file))
+        if address not in (None, shown["address"]):
+            raise NotFound(f"it holds the grain {shown['address']}")
+        return {"file": source, "kind": kind, "grains": [shown]}
+
+
+def _container(reader: Reader, address: str | None, limit: int) -> dict[str, Any]:
+    if address is not None:
+        # What is found by its address proves itself: no need to read the rest.
+        return {"grains": [delivered(signature.delivery_of(reader.find(address)))]}
+    reader.check_footer()
+    states = dict(reader.states())
+    types: Counter[str] = Counter()
+    shown: list[dict[str, Any]] = []
+    signed = 0
+    for delivery in reader.deliveries():
+        blob = signature.blob_of(delivery)
+        types[_type_name(header.type_byte(blob))] += 1
+        signed += signature.is_envelope(delivery)
+        if len(shown) < limit:
+            state = states.get(grains.address_of(blob), DEFAULT)
+            shown.append({**delivered(delivery), **({"index": _index(state)} if state != DEFAULT else {})})
+    head = reader.header
+    return {
+        "count": head.count,
+        "flags": [name for bit, name in _FILE_FLAG_NAMES if head.flags & bit],
+        "codec": _CODECS[head.codec],
+        "checksum_ok": True,
+        "types": dict(sorted(types.items())),
+        "signed": signed,
+        "manifest": {
+            "entries": len(states),
+            "superseded": sum(state.superseded_by is not None for state in states.values()),
+            **Counter(state.verification_status for state in states.values()),
+        },
+        "grains": shown,
+    }
+
+
+def delivered(delivery: bytes) -> dict[str, Any]:
+    """One grain as plain values. A signature that does not hold is told, not raised."""
+    try:
+        found = signature.open_delivery(delivery)
+    except SignatureInvalid as error:
+        return _grain(grains.decode(signature.blob_of(delivery)), delivery, None, error.message)
+    if isinstance(found, SignedGrain):
+        return _grain(found.grain, delivery, found, None)
+    return _grain(found, delivery, None, None)
+
+
+def _grain(grain: Grain, delivery: bytes, signed: SignedGrain | None, doubt: str | None) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "address": grain.address,
+        "type": grain.type_name,
+        "bytes": len(delivery),
+        "header": _header(grain.header),
+        "sensitivity": grain.header.sensitivity_name,
+    }
+    if signed is not None:
+        issued = signed.issued_at
+        document["signer"] = signed.signer
+        document["signature_ok"] = True
+        if issued is not None:
+            document["issued_at"] = _moment(issued)
+            document["issued_at_is_signed"] = signed.issued_at_is_signed
+    elif doubt is not None:
+        document |= {"signature_ok": False, "signature_problem": doubt}
+    return {**document, "fields": jsonable(grain.fields)}
+
+
+def _header(head: Header) -> dict[str, Any]:
+    return {
+        "version": head.version,
+        "flags": [name for bit, name in _FLAG_NAMES if head.flags & bit],
+        "type_byte": f"0x{head.type_byte:02x}",
+        "namespace_hash": f"{head.ns_hash:04x}",
+        "created_at": _moment(head.created_at_sec),
+    }
+
+
+def _moment(seconds: float) -> str | float:
+    """A time as people read it, or the number itself when no calendar reaches that far."""
+    try:
+        return format_instant(Instant(round(seconds * 1000)))
+    except (OverflowError, ValueError):
+        return seconds
+
+
+def _type_name(byte: int) -> str:
+    known = BY_BYTE.get(byte)
+    return known.name if known is not None else f"0x{byte:02x}"
+
+
+def _index(state: IndexState) -> dict[str, Any]:
+    known: Mapping[str, Any] = {
+        "superseded_by": state.superseded_by,
+        "system_valid_to": None if state.system_valid_to is None else _moment(state.system_valid_to / 1000),
+        "verification_status": state.verification_status,
+    }
+    return {name: value for name, value in known.items() if value is not None}

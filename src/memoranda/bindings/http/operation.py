@@ -1,0 +1,33 @@
+"""One operation as the OpenAPI document describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memoranda.bindings.http.schemas import Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A route, in the words of its readers; tests run its example."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    # Names of schemas.
+    answer: str
+    asks: str | None = None
+    example: Mapping[str, Any] = field(default_factory=dict)
+    parameters: tuple[Mapping[str, Any], ...] = ()
+    is_public: bool = False
+    # Media types of bodies and answers beside JSON.
+    takes: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
+
+
+def in_query(name: str, schema: Schema, description: str, example: object = None) -> dict[str, Any]:
+    parameter = {"name": name, "in": "query", "schema": schema, "description": description}
+    return parameter if example is None else {**parameter, "example": example}

@@ -1,0 +1,120 @@
+"""The loop: feed inputs, keep those that lead somewhere new, collect what must not happen."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Final
+
+from memoranda.errors import GrainError, MemorandaError
+from tests.fuzz.targets import Target, targets
+
+# More processor time than this on one input is a finding; a normal input takes microseconds.
+MAX_SECONDS: Final = 1.0
+# Inputs kept beside the seeds, for each target.
+_MAX_KEPT: Final = 400
+_VARIABLE = re.compile(r"0x[0-9a-f]+|\d+|'.*'|\".*\"", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An input that must not have done what it did."""
+
+    target: str
+    what: str
+    data: bytes
+
+
+@dataclass(slots=True)
+class Campaign:
+    """All targets in turn, or one of them, from one seed."""
+
+    seed: int
+    only: str | None = None
+    executions: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    slowest_seconds: float = 0.0
+    _corpora: dict[str, _Corpus] = field(default_factory=dict)
+
+    def run(self, *, executions: int | None = None, seconds: float | None = None) -> None:
+        """Go on until either is used up, round the targets."""
+        rng = random.Random(self.seed + self.executions)
+        corpora = [self._corpora.setdefault(target.name, _Corpus(target)) for target in self._targets()]
+        last = None if executions is None else self.executions + executions
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while (last is None or self.executions < last) and (deadline is None or time.monotonic() < deadline):
+            for corpus in corpora:
+                self._one(corpus, corpus.next_input(rng))
+                self.executions += 1
+
+    def _targets(self) -> list[Target]:
+        return [target for target in targets() if self.only in (None, target.name)]
+
+    def outcomes(self) -> dict[str, int]:
+        """How many different outcomes each target has shown."""
+        return {name: len(corpus.seen) for name, corpus in self._corpora.items()}
+
+    def _one(self, corpus: _Corpus, data: bytes) -> None:
+        start = time.process_time()
+        try:
+            with _limit(MAX_SECONDS):
+                corpus.target.run(data)
+            outcome = "accepted"
+        except MemorandaError as error:
+            outcome = _outcome(error)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            outcome = f"{type(error).__name__}: {error}"
+            self.findings.append(Finding(corpus.target.name, outcome, data))
+        self.slowest_seconds = max(self.slowest_seconds, time.process_time() - start)
+        corpus.learn(outcome, data)
+
+
+class _Corpus:
+    """The inputs of a target: its seeds, and one for each outcome never seen before."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.seen: set[str] = set()
+        self._inputs = list(target.seeds)
+
+    def next_input(self, rng: random.Random) -> bytes:
+        return self.target.bend(rng, rng.choice(self._inputs), rng.choice(self._inputs))
+
+    def learn(self, outcome: str, data: bytes) -> None:
+        if outcome not in self.seen and len(self.seen) < _MAX_KEPT:
+            self.seen.add(outcome)
+            self._inputs.append(data)
+
+
+class TookTooLong(Exception):
+    """An input was not done with in time."""
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """Break off what takes longer, in processor time: a busy machine finds nothing. Not in threads."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise TookTooLong(f"more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _outcome(error: MemorandaError) -> str:
+    """What was said, without the numbers and names in it: inputs with another one got further or elsewhere."""
+    code = error.oms_code if isinstance(error, GrainError) else error.code
+    return f"{code} {_VARIABLE.sub('*', error.message)[:120]}"

@@ -1,0 +1,43 @@
+"""A few seconds of fuzzing on every run of the tests; the same inputs each time."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from tests.fuzz.campaign import MAX_SECONDS, Campaign
+from tests.fuzz.targets import Target, targets
+
+_EXECUTIONS = 9_000
+_MAX_GROWTH_BYTES = 2 * 1024 * 1024
+
+
+@pytest.mark.parametrize("target", list(targets()), ids=lambda target: target.name)
+def test_every_seed_is_accepted_as_it_is(target: Target) -> None:
+    for seed in target.seeds:
+        target.run(seed)
+
+
+def test_hostile_input_is_refused_with_an_error_of_ours_and_in_time() -> None:
+    campaign = Campaign(seed=20260)
+    campaign.run(executions=_EXECUTIONS)
+    found = {(finding.target, finding.what, finding.data[:200].hex()) for finding in campaign.findings}
+    assert not found
+    assert campaign.slowest_seconds < MAX_SECONDS
+    # It goes somewhere: every target both accepts some input and refuses it for several reasons.
+    assert min(campaign.outcomes().values()) >= 5
+
+
+def test_hostile_input_leaves_no_memory_behind() -> None:
+    campaign = Campaign(seed=4)
+    campaign.run(executions=1_500)
+    tracemalloc.start()
+    try:
+        campaign.run(executions=500)
+        before, _ = tracemalloc.get_traced_memory()
+        campaign.run(executions=1_500)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < _MAX_GROWTH_BYTES

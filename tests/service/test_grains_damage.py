@@ -1,0 +1,124 @@
+"""One damaged document does not take the others down: lists and recall pass over it, get says so, verify reports it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memoranda.errors import MemorandaError, SignatureInvalid, StoreCorrupt
+from memoranda.keys import MasterKeyFile
+from memoranda.standards.oms import signature
+from memoranda.storage.cipher import RingCipher
+from tests.service.world import PEER, World, grain
+
+HURT = {
+    "cut": "CAST(substr(native, 1, length(native) / 2) AS BLOB)",
+    "emptied": "x''",
+    "zeroed": "zeroblob(length(native))",
+    "flipped": "CAST(substr(native, 1, 40) || x'ff' || substr(native, 42) AS BLOB)",
+    "other JSON": "CAST('[1, 2]' AS BLOB)",
+    "no record": "CAST('{\"body\": 3}' AS BLOB)",
+}
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    cipher = RingCipher(tmp_path / "ring", MasterKeyFile(tmp_path / "master"), "all")
+    world = World(path=tmp_path / "store.db", cipher=cipher if request.param == "encrypted" else None)
+    yield world
+    world.service.close()
+    cipher.close()
+
+
+def damage(world: World, standard: str, name: str, how: str) -> None:
+    version_id = world.named(standard, name).version_id
+    database: Any = world.engine._database
+    sql = f"UPDATE version SET native = {how} WHERE version_id = ?"
+    database.write(lambda connection: connection.raw.execute(sql, (version_id,)))
+
+
+@pytest.mark.requirement("OMS-17.3-damage")
+@pytest.mark.parametrize("how", HURT)
+@pytest.mark.parametrize("is_grain", [True, False])
+def test_what_is_damaged_is_passed_over_named_and_reported(world: World, how: str, is_grain: bool) -> None:
+    whole = [world.put(object="coffee"), world.put(object="milk")]
+    kept = world.remember("ada likes water")
+    if is_grain:
+        address = world.put(object="broken tea", structural_tags=["visibility:public"])
+        name = world.as_record(address)["id"]
+        damage(world, "oms", address, HURT[how])
+    else:
+        name = world.remember("ada likes broken tea", scope={"visibility": "public"})
+        address = world.as_grain(name).address
+        damage(world, "ump", name, HURT[how])
+    assert {each.address for each in world.grains()} == {*whole, world.as_grain(kept).address}
+    assert sorted(world.texts("ada likes broken tea")) == ["ada likes coffee", "ada likes milk", "ada likes water"]
+    assert len(world.service.list_records(world.owner, limit=9)[0]) == 3
+    assert len(world.events()) == 3
+    assert len(list(world.service.grains.export(world.owner))) == 3
+    assert len(list(world.service.export(world.owner))) == 3
+    for ask in (lambda: world.grain(address), lambda: world.get(name)):
+        with pytest.raises((StoreCorrupt, SignatureInvalid)):
+            ask()
+    with pytest.raises(MemorandaError):
+        world.get(name, access=world.key("did:example:other"))
+    report = world.service.verify(world.owner)
+    assert (report.ok, len(report.unverified)) == (False, 1)
+    assert report.audit.ok
+
+
+@pytest.mark.requirement("OMS-17.3-damage")
+def test_a_user_with_a_damaged_document_can_be_erased(world: World) -> None:
+    hurt, whole = world.put(object="tea", user_id="u"), world.put(object="coffee", user_id="u")
+    damage(world, "oms", hurt, HURT["flipped"])
+    done = world.service.grains.erase_user(world.owner, "u", reason="asked")
+    assert (done.erased, done.held) == (2, 0)
+    for address in (hurt, whole):
+        assert not world.service.grains.exists(world.owner, address)
+    assert world.service.verify(world.owner).ok
+
+
+@pytest.mark.requirement("OMS-17.3-damage")
+def test_a_damaged_document_under_a_hold_is_not_erased(world: World) -> None:
+    hurt = world.put(object="tea", user_id="u")
+    world.service.grains.set_hold(world.owner, hurt, held=True)
+    damage(world, "oms", hurt, HURT["flipped"])
+    done = world.service.grains.erase_user(world.owner, "u", reason="asked")
+    assert (done.erased, done.held, done.key_destroyed) == (0, 1, False)
+
+
+@pytest.mark.requirement("OMS-17.3-damage")
+def test_a_damaged_signature_is_noticed_though_the_grain_inside_is_whole(world: World) -> None:
+    envelope = signature.sign(grain(world.now), PEER, issued_at=1_780_000_000)
+    address = world.service.grains.put(world.owner, envelope).address
+    damage(world, "oms", address, "CAST(substr(native, 1, length(native) - 1) || x'00' AS BLOB)")
+    with pytest.raises((StoreCorrupt, SignatureInvalid)):
+        world.grain(address)
+    assert world.grains() == []
+    assert not world.service.verify(world.owner).ok
+
+
+@pytest.mark.requirement("OMS-20.3-crypto-erasure")
+def test_what_a_destroyed_key_locked_is_gone_and_nothing_else_is() -> None:
+    world = World(coverage="users")
+    try:
+        address = world.put(object="tea", user_id="u")
+        name = world.as_record(address)["id"]
+        world.put(object="coffee", user_id="v")
+        # Only the key goes, as when a copy of the database is opened after the erasure.
+        assert world.engine.destroy_user_key(world.owner.default_tenant, "u")
+        assert [each.grain.fields["object"] for each in world.grains()] == ["coffee"]
+        assert world.texts("ada likes") == ["ada likes coffee"]
+        assert not world.service.grains.exists(world.owner, address)
+        assert world.get(name)["lifecycle"]["status"] == "tombstoned"
+        assert world.service.verify(world.owner).ok
+        assert len(list(world.service.export(world.owner))) == 1
+        assert len(list(world.service.grains.export(world.owner))) == 1
+        done = world.service.grains.erase_user(world.owner, "u", reason="to be sure")
+        assert (done.erased, done.key_destroyed) == (1, False)
+        assert world.texts("tea", limit=1) == ["ada likes coffee"]
+    finally:
+        world.service.close()
