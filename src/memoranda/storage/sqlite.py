@@ -22,7 +22,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,13 +79,29 @@ class SqliteConnection:
 
 
 class _Piece:
-    """One piece of work for the writer thread."""
+    """One piece of work for the writer thread, and the one thread that may wait for it.
 
-    __slots__ = ("done", "work")
+    A bare lock instead of a Future: this is on the path of every write, and a Future costs as much as its SQL.
+    """
+
+    __slots__ = ("_failure", "_result", "_settled", "work")
 
     def __init__(self, work: Callable[[Connection], Any]) -> None:
         self.work = work
-        self.done: Future[Any] = Future()
+        self._result: Any = None
+        self._failure: BaseException | None = None
+        self._settled = threading.Lock()
+        self._settled.acquire()
+
+    def settle(self, result: Any, failure: BaseException | None) -> None:
+        self._result, self._failure = result, failure
+        self._settled.release()
+
+    def wait(self) -> Any:
+        self._settled.acquire()
+        if self._failure is not None:
+            raise self._failure
+        return self._result
 
 
 _Outcome = tuple[_Piece, Any, BaseException | None]
@@ -159,7 +174,7 @@ class SqliteDatabase:
             self._refuse_when_closed()
             self._now.append(piece)
             self._ready.notify_all()
-        result: T = piece.done.result()
+        result: T = piece.wait()
         return result
 
     def write_later(self, work: Callable[[Connection], None]) -> None:
@@ -180,7 +195,7 @@ class SqliteDatabase:
             self._later.append(last)
             self._later_since = 0.0
             self._ready.notify_all()
-        last.done.result()
+        last.wait()
 
     def token(self) -> int:
         with self._watching, translated():
@@ -254,10 +269,7 @@ class SqliteDatabase:
         except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
             outcomes = [(piece, None, error) for piece in batch]
         for piece, result, failure in outcomes:
-            if failure is None:
-                piece.done.set_result(result)
-            else:
-                piece.done.set_exception(failure)
+            piece.settle(result, failure)
 
     def _together(self, batch: list[_Piece]) -> list[_Outcome]:
         """The usual case: nothing fails, so nothing needs a savepoint, which makes the word index write early."""
