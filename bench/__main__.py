@@ -24,6 +24,7 @@ from bench.client import Client
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
 from bench.oms import measure_oms
+from bench.writers import draft, eight_writers
 from memoranda import Memoranda, __version__
 from memoranda.app import owner_credential
 from memoranda.settings import load_settings
@@ -62,15 +63,6 @@ def server(home: Path) -> Iterator[tuple[str, int, str]]:
         process.stdout.close()
 
 
-def draft(owner: str, number: int, label: str) -> dict[str, object]:
-    return {
-        "kind": "semantic",
-        "body": {"text": f"measured {label} memory number {number} about deploys and budgets"},
-        "scope": {"owner": owner, "project": "bench", "visibility": "private"},
-        "provenance": {"actor": owner, "actor_kind": "agent", "method": "bench"},
-    }
-
-
 def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures:
     with server(home) as (host, port, bearer), Client(host, port, bearer) as client:
         figures: Figures = {}
@@ -99,22 +91,6 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
         figures[f"http.remember.{label}.one_client_p50_ms"] = percentile(writes, 0.50)
         figures[f"http.remember.{label}.eight_clients_per_s"] = eight_writers(host, port, bearer, owner, label, rounds)
     return figures
-
-
-def eight_writers(host: str, port: int, bearer: str, owner: str, label: str, rounds: int) -> int:
-    def work(worker: int) -> None:
-        with Client(host, port, bearer) as client:
-            for number in range(rounds):
-                status, body, _ = client.post("/ump/remember", draft(owner, number, f"worker-{worker}-{label}"))
-                assert status == 200, body
-
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return round(8 * rounds / (time.perf_counter() - start))
 
 
 def measure_library(home: Path, label: str, rounds: int) -> Figures:

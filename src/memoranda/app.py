@@ -56,9 +56,15 @@ def open_service(settings: Settings) -> Service:
     path = settings.database_path
     if path is not None and path.parent != settings.home:
         _make_private_folder(path.parent)
+    operator = operator_key(settings.home)
     context = Context(
-        engine=SqlEngine(SqliteDatabase(path), sealer(settings.ump_version), _cipher(settings, path)),
-        operator=operator_key(settings.home),
+        engine=SqlEngine(
+            SqliteDatabase(path),
+            sealer(settings.ump_version),
+            _cipher(settings, path),
+            document_key=operator.derive(b"document seal"),
+        ),
+        operator=operator,
         clock=system_clock,
         ump_version=settings.ump_version,
         audit_reads=_audit_reads(settings.audit_reads),

@@ -10,7 +10,7 @@ import pytest
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
-from tests.service.world import World
+from tests.service.world import OPERATOR, World
 
 
 @pytest.mark.requirement("UMP-3.2-signals")
@@ -156,6 +156,22 @@ def test_a_tampered_record_is_dropped_and_the_next_takes_its_place(world: World)
     names = [world.remember(f"apple {number}") for number in range(3)]
     tamper(world, "apple 1", "apple !")
     assert {r.record["id"] for r in world.recall("apple", limit=2)} == {names[0], names[2]}
+
+
+def test_a_sealed_document_needs_no_verification_and_a_touched_seal_falls_back_to_it() -> None:
+    sealed = World(document_key=b"k" * 32)
+    try:
+        names = [sealed.remember(f"apple {number}") for number in range(3)]
+        with sealed.engine.read(OPERATOR.did) as snapshot:
+            assert all(version.is_sealed for version in snapshot.page(0, 9))
+        tamper(sealed, "apple 1", "apple !")
+        assert {r.record["id"] for r in sealed.recall("apple", limit=2)} == {names[0], names[2]}
+        assert sealed.service.verify(sealed.owner).unverified == (names[1],)
+        # A seal that is wrong proves nothing: the signature decides.
+        sealed.engine._database.write(lambda connection: connection.raw.execute("UPDATE version SET seal = X'00'"))  # type: ignore[attr-defined]
+        assert {r.record["id"] for r in sealed.recall("apple")} == {names[0], names[2]}
+    finally:
+        sealed.service.close()
 
 
 def tamper(world: World, before: str, after: str) -> None:

@@ -49,12 +49,13 @@ class World:
         coverage: Coverage | None = None,
         presets: Collection[str] = (),
         path: Path | None = None,
+        document_key: bytes | None = None,
     ) -> None:
         """`coverage` makes a key ring in memory; `cipher` brings one."""
         if coverage is not None:
             cipher = RingCipher(None, MasterKeyFile(None), coverage)
         self.now = parse_instant(START)
-        self.engine = SqlEngine(SqliteDatabase(path), sealer(version), cipher)
+        self.engine = SqlEngine(SqliteDatabase(path), sealer(version), cipher, document_key=document_key)
         self.context = Context(
             engine=self.engine,
             operator=OPERATOR,

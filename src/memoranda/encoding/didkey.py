@@ -5,6 +5,7 @@ did:key = `did:key:z` + base58btc(0xed 0x01 || 32-byte public key).
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -52,6 +53,10 @@ class SigningKey:
         public, secret = bindings.crypto_sign_seed_keypair(self.seed)
         object.__setattr__(self, "did", did_from_public_key(public))
         object.__setattr__(self, "_secret", secret)
+
+    def derive(self, use: bytes) -> bytes:
+        """A secret of 32 bytes for another use; it tells nothing about the key. `use` has at most 16 bytes."""
+        return hashlib.blake2b(b"", digest_size=32, key=self.seed, person=use).digest()
 
     def sign(self, message: bytes) -> bytes:
         """The 64-byte Ed25519 signature of the message."""

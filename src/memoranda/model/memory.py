@@ -124,3 +124,5 @@ class Version:
     state: State
     # Why this version exists when the document alone does not say it: for a merge, the draft that was merged.
     cause: bytes | None = field(default=None, repr=False)
+    # The store vouches that the document is, byte for byte, what it accepted.
+    is_sealed: bool = False

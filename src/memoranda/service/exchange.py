@@ -15,7 +15,7 @@ from memoranda.service.consent import may_read_personal
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.find import find_visible
 from memoranda.service.remember import Accepted, accept, with_defaults, write
-from memoranda.service.views import holds, redacted, scope_of, view
+from memoranda.service.views import holds, redacted, scope_of, verifies, view
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
@@ -224,7 +224,7 @@ def verify_all(
             break
         for version in page:
             count += 1
-            if not holds(version):
+            if not (version.state.erased or verifies(version)):
                 unverified.append(version.document.name)
         after = page[-1].version_id
         if progress:

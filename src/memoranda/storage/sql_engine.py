@@ -54,8 +54,9 @@ _IN_RING = b"kept in the key ring as: "
 class _Fingerprints:
     """Keyed fingerprints. The key lives in the store, so all its processes agree."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, document_key: bytes | None = None) -> None:
         self.secret = key
+        self._document_key = document_key
         # Most words of a memory were seen before.
         self.word = lru_cache(maxsize=131_072)(self._word)
 
@@ -67,6 +68,13 @@ class _Fingerprints:
 
     def scope_word(self, use: bytes, tenant_id: int, name: str) -> str:
         return self._digest(use, tenant_id, name).hex()
+
+    def document(self, tenant: str, document: Document) -> bytes | None:
+        """The seal of a document: whoever can only write to the database cannot make one."""
+        if self._document_key is None:
+            return None
+        message = f"{tenant}\x00{document.standard}\x00{document.name}\x00".encode() + document.native
+        return hashlib.blake2b(message, digest_size=16, key=self._document_key).digest()
 
     def _digest(self, use: bytes, tenant_id: int, text: str) -> bytes:
         message = b"%d\x00" % tenant_id + text.encode("utf-8", "surrogatepass")
@@ -106,12 +114,14 @@ class SqlSnapshot:
         optional = cast("tuple[Instant | None, ...]", row[9:16])
         valid_to, declared_to, _, closed, retired, tombstoned, expires = optional
         native, cause, is_readable = self._opened(row)
+        document = Document(standard=row[2], media_type=row[3], name=row[4], native=native)
         return Version(
             tenant=self._tenant,
             version_id=row[0],
             memory_id=row[1],
-            document=Document(standard=row[2], media_type=row[3], name=row[4], native=native),
+            document=document,
             cause=cause,
+            is_sealed=row[28] is not None and self._prints.document(self._tenant, document) == row[28],
             state=State(
                 status=row[7],
                 valid_from=row[8],
@@ -315,6 +325,7 @@ class SqlUnit(SqlSnapshot):
             media_type=document.media_type,
             name=document.name,
             recorded_ms=now,
+            seal=self._prints.document(self._tenant, document),
             **self._sealed(document, projection, cause, now),
         )
         memory = version_id if memory_id is None else memory_id
@@ -517,12 +528,15 @@ class SqlSystem:
 class SqlEngine:
     """The storage contract over any database behind the seam."""
 
-    def __init__(self, database: Database, seal: Seal, cipher: Cipher | None = None) -> None:
+    def __init__(
+        self, database: Database, seal: Seal, cipher: Cipher | None = None, *, document_key: bytes | None = None
+    ) -> None:
+        """`document_key` seals documents, so that reading one need not verify its signature again."""
         self._database = database
         self._cipher = cipher or NoCipher()
         self._seal = seal
         try:
-            self._prints = _Fingerprints(_index_key(database, self._cipher))
+            self._prints = _Fingerprints(_index_key(database, self._cipher), document_key)
         except MemorandaError:
             self.close()
             raise

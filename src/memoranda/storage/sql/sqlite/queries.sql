@@ -28,7 +28,8 @@ s.tombstoned_ms, s.expires_ms, s.erased,
 s.followed, s.overridden, s.ignored, s.contradicted, s.observed_ms,
 s.held, s.review, s.verification, CASE s.erased WHEN 0 THEN v.key_id END,
 CASE WHEN s.superseded_by IS NOT NULL THEN (SELECT json_group_object(n.standard, n.name) FROM alias n
-  WHERE n.tenant_id = s.tenant_id AND n.version_id = s.superseded_by) END
+  WHERE n.tenant_id = s.tenant_id AND n.version_id = s.superseded_by) END,
+v.seal
 
 -- name: meta_get
 SELECT value FROM meta WHERE name = :name
@@ -63,8 +64,8 @@ WHERE EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standa
 ORDER BY t.tenant_id
 
 -- name: version_add
-INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, native, cause)
-VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :native, :cause)
+INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause)
+VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause)
 RETURNING version_id
 
 -- name: state_add

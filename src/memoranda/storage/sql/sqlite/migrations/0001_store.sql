@@ -28,6 +28,8 @@ CREATE TABLE version (
   recorded_ms INTEGER NOT NULL,
   -- Which data key of the key ring the document is encrypted with; NULL means that it is not.
   key_id      TEXT,
+  -- A keyed hash of the document as accepted, under a key that is not in the database.
+  seal        BLOB,
   native      BLOB NOT NULL,
   cause       BLOB
 );

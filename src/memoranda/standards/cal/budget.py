@@ -1,0 +1,85 @@
+"""How ASSEMBLE shares its budget among its sources (section 8.2).
+
+Weights fall with priority; what a source does not need goes to the others; what one grain is too large for goes to the
+next. All in whole units, with exact fractions, so that the same input always gives the same shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+DEFAULT_TOKENS: Final = 4000
+# By rank of priority, for one to four sources, in hundredths.
+_WEIGHTS: Final = ((100,), (65, 35), (50, 30, 20), (40, 28, 20, 12))
+# More sources go on falling as the row of four does.
+_DECAY: Final = Fraction(7, 10)
+
+
+def weights(count: int) -> tuple[Fraction, ...]:
+    """The share of each of so many sources, the highest priority first; they add up to one."""
+    if 1 <= count <= len(_WEIGHTS):
+        return tuple(Fraction(weight, 100) for weight in _WEIGHTS[count - 1])
+    powers = [_DECAY**rank for rank in range(count)]
+    return tuple(power / sum(powers) for power in powers)
+
+
+def allocate(total: int, demands: Sequence[int]) -> tuple[int, ...]:
+    """Water filling: a source gets what it needs if its share holds it, and the rest is shared again."""
+    by_rank = weights(len(demands))
+    given = dict.fromkeys(range(len(demands)), 0)
+    pool, still_open = total, list(given)
+    while still_open:
+        weight = sum(by_rank[rank] for rank in still_open)
+        shares = {rank: int(pool * by_rank[rank] / weight) for rank in still_open}
+        filled = [rank for rank in still_open if demands[rank] <= shares[rank]]
+        if not filled:
+            # What rounding left goes to the highest priority.
+            shares[still_open[0]] += pool - sum(shares.values())
+            given |= shares
+            break
+        for rank in filled:
+            given[rank] = demands[rank]
+            pool -= demands[rank]
+        still_open = [rank for rank in still_open if rank not in filled]
+    return tuple(given.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """What was chosen of each source, by place in its results, and what that costs in all."""
+
+    chosen: tuple[tuple[int, ...], ...]
+    allocations: tuple[int, ...]
+    used: int
+
+
+def fill(total: int, costs: Sequence[Sequence[int]]) -> Filling:
+    """Choose grains by their costs, source by source in order of priority; never more than the total.
+
+    A grain that does not fit is skipped, not the end of its source; what is left over in the end is offered to the
+    skipped ones.
+    """
+    allocations = allocate(total, [sum(source) for source in costs])
+    chosen: list[set[int]] = []
+    left = total
+    for source, room in zip(costs, allocations, strict=True):
+        taken = _fitting(source, room, set())
+        chosen.append(taken)
+        left -= sum(source[place] for place in taken)
+    for source, taken in zip(costs, chosen, strict=True):
+        more = _fitting(source, left, taken)
+        left -= sum(source[place] for place in more)
+        taken |= more
+    return Filling(chosen=tuple(tuple(sorted(taken)) for taken in chosen), allocations=allocations, used=total - left)
+
+
+def _fitting(costs: Sequence[int], room: int, taken: set[int]) -> set[int]:
+    found = set()
+    for place, cost in enumerate(costs):
+        if place not in taken and cost <= room:
+            found.add(place)
+            room -= cost
+    return found

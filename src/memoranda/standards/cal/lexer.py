@@ -1,0 +1,210 @@
+"""Text to tokens (section 2).
+
+One regular expression finds every token, so that the work is done in C; it cannot fail: what is no token of the
+language becomes a token that no rule of the grammar accepts. Tokens are plain strings, told apart by their first
+character. Positions are found only when an error needs one, by scanning again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from enum import Enum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from memoranda.standards.cal import limits
+
+# Section 16.6: characters that make a text read in another order than it is stored.
+BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+_TOKEN: Final = re.compile(
+    r"""(?:[ \t\r\n\f\v]++|--[^\r\n]*+)*+              # white space and comments
+    (
+      "[^"\\]*+(?:\\.[^"\\]*+)*+"                      # string
+    | [sS][hH][aA]256:\w*+                             # hash, good or bad
+    | [^\W\d]\w*+(?::[^\W\d]\w*+)?                     # word, or domain:field
+    | \$\w*+                                           # parameter
+    | [-+]?\.?\d[\w.]*+                                # number, good or bad
+    | [!<>]=                                           # two-character operators
+    | .                                                # one-character tokens, and everything else
+    | \Z                                               # the end: an empty token
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+DOMAIN_FIELD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*:[A-Za-z][A-Za-z0-9_]*")
+HASH: Final = re.compile(r"sha256:[0-9a-f]{8,64}")
+_PUNCTUATION: Final = frozenset("()[]{},:;|/=><") | {"!=", ">=", "<="}
+_NUMBER_LIKE: Final = re.compile(r"[-+]?\.?\d")
+_ESCAPE: Final = re.compile(r'\\(["\\])')
+
+# The text of every token, the last one empty.
+split = _TOKEN.findall
+
+
+class Span(NamedTuple):
+    """Where a token stands: offsets in characters, end exclusive."""
+
+    start: int
+    end: int
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    STRING = "string"
+    NUMBER = "number"
+    HASH = "hash"
+    PARAMETER = "parameter"
+    WORD = "word"
+    DOMAIN_FIELD = "domain field"
+    PUNCTUATION = "punctuation"
+    END = "end"
+    BAD = "bad"
+
+
+class Token(NamedTuple):
+    """A token with its place, for prompts and editors; the parser works on bare texts."""
+
+    kind: Kind
+    text: str
+    span: Span
+
+
+def spans(text: str, start: int = 0) -> list[Span]:
+    """Where the tokens of `split(text[start:])` stand in the text."""
+    return [Span(*match.span(1)) for match in _TOKEN.finditer(text, start)]
+
+
+def tokenize(text: str) -> list[Token]:
+    """All tokens with kind and place, without the end."""
+    found = [Token(kind_of(text[a:b]), text[a:b], Span(a, b)) for a, b in spans(text)]
+    return [token for token in found if token.kind is not Kind.END]
+
+
+def kind_of(token: str) -> Kind:
+    """What a token is; BAD if it is none of the language."""
+    if not token:
+        return Kind.END
+    first = token[0]
+    if token in _PUNCTUATION:
+        return Kind.PUNCTUATION
+    if first == '"':
+        return Kind.STRING if len(token) > 1 else Kind.BAD
+    if first == "$":
+        return Kind.PARAMETER if IDENTIFIER.fullmatch(token, 1) else Kind.BAD
+    if token[:7].lower() == "sha256:":
+        return Kind.HASH if HASH.fullmatch(token.lower()) else Kind.BAD
+    if NUMBER.fullmatch(token):
+        return Kind.NUMBER
+    name, colon, rest = token.partition(":")
+    if not IDENTIFIER.fullmatch(name) or (colon and not IDENTIFIER.fullmatch(rest)):
+        return Kind.BAD
+    return Kind.DOMAIN_FIELD if colon else Kind.WORD
+
+
+class Flaw(NamedTuple):
+    """What is wrong with a token or a text, before any grammar."""
+
+    code: str
+    message: str
+    suggestion: str
+    span: Span = Span(0, 0)
+
+
+def flaw_of(token: str) -> Flaw | None:
+    """Why a token is BAD; None if it is not, or if no more can be said than that it is unexpected."""
+    if kind_of(token) is not Kind.BAD:
+        return None
+    if token[0] == '"':
+        return Flaw("CAL-E005", "The string is not closed.", 'Close it with ", and write \\" for a quote inside it.')
+    if token[:7].lower() == "sha256:":
+        return Flaw(
+            "CAL-E015",
+            f"{shown(token)} is not a hash.",
+            "Write sha256: and 8 to 64 hexadecimal digits, without quotes.",
+        )
+    if _NUMBER_LIKE.match(token):
+        return Flaw("CAL-E006", f"{shown(token)} is not a number.", "Write digits, such as 5, -2 or 0.75.")
+    if not token.isascii():
+        return Flaw(
+            "CAL-E002",
+            f"{shown(token)} holds characters that are not ASCII.",
+            "Words are written in the letters a to z; put other text in quotes.",
+        )
+    return None
+
+
+def flaw_in(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
+    """What is wrong with the text as a whole: length, encoding, direction, in this order."""
+    size = len(text)
+    if size > max_bytes or (not text.isascii() and (size := len(text.encode("utf-8", "surrogatepass"))) > max_bytes):
+        return Flaw(
+            "CAL-E001",
+            f"The query has {size} bytes; at most {max_bytes} are allowed.",
+            "Pass long values as parameters, or split the query.",
+        )
+    if text.isascii():
+        return None
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return not_utf8(error.start)
+    if match := BIDI.search(text):
+        return Flaw(
+            "CAL-E071",
+            f"The query holds the direction control U+{ord(match[0]):04X}.",
+            "Remove it: it makes the text read differently from what it says.",
+            Span(*match.span()),
+        )
+    return None
+
+
+def not_utf8(place: int) -> Flaw:
+    """The flaw of bytes, or of a string with half a surrogate pair."""
+    return Flaw("CAL-E070", f"The query is not UTF-8 at position {place}.", "Send the query as UTF-8 text.")
+
+
+def string_of(token: str) -> str:
+    """The text in a string token: escapes read, normalised (NFC)."""
+    text = token[1:-1]
+    if "\\" in text:
+        text = _ESCAPE.sub(r"\1", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    """From 1, in characters."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def shown(token: str) -> str:
+    """A token in a message, cut if long."""
+    return f'"{token}"' if len(token) <= 40 else f'"{token[:40]}…"'
+
+
+@lru_cache(maxsize=1024)  # the same few numbers stand in most queries
+def number_of(token: str) -> int | float | None:
+    """A number token's value, None if it has none: whole numbers beyond 63 bits are doubles, and those end, too."""
+    if not NUMBER.fullmatch(token):
+        return None
+    # 308 digits are what a double holds, and far below what int() refuses to read.
+    if "." not in token and len(token) <= 308:
+        whole = int(token)
+        if abs(whole) <= limits.INTEGER_MAX:
+            return whole
+    return plain_number(float(token))
+
+
+def plain_number(number: float) -> int | float | None:
+    """A number as queries hold it: whole numbers as int, no infinity, no NaN, no minus zero."""
+    if abs(number) <= limits.INTEGER_MAX:
+        return int(number) if number == int(number) else number
+    try:
+        number = float(number)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

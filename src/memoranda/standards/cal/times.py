@@ -1,0 +1,128 @@
+"""Time expressions: `last 7 days`, `yesterday`, `2026-03-15`, an instant, an epoch (section 9.3).
+
+Every expression names the start of a span; the caller says what time it is now. Weeks start on Monday, all is UTC.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, parse_instant
+
+# Epochs below this are seconds, others milliseconds (1e11 seconds are the year 5138, 1e11 ms are 1973).
+SECONDS_BELOW: Final = 100_000_000_000
+# Any instant will do to ask whether a text is an expression at all.
+_SOME_NOW: Final = 1_772_539_200_000
+
+_UNIT: Final = r"(second|minute|hour|day|week|month|year)"
+_BACK: Final = re.compile(rf"(?:last|past|previous)(?: +(\d{{1,6}}))? +{_UNIT}s?", re.ASCII)
+_AGO: Final = re.compile(rf"(\d{{1,6}}) +{_UNIT}s? +ago", re.ASCII)
+_THIS: Final = re.compile(r"this +(hour|day|week|month|year)", re.ASCII)
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAY: Final = re.compile(rf"(?:last +)?({'|'.join(_WEEKDAYS)})", re.ASCII)
+_DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
+_EPOCH: Final = re.compile(r"\d{9,14}", re.ASCII)
+_HAS_OFFSET: Final = re.compile(r"(?:z|[+-]\d{2}:\d{2})\Z", re.IGNORECASE)
+_UNIT_MS: Final = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": DAY_MS, "week": 7 * DAY_MS}
+
+
+def start_of(text: str, now: int) -> int | None:
+    """The instant in ms at which the expression begins, or None: not a time expression."""
+    words = text.strip().lower()
+    if words in ("now", "today", "yesterday"):
+        return now if words == "now" else now - now % DAY_MS - (DAY_MS if words == "yesterday" else 0)
+    if match := _BACK.fullmatch(words) or _AGO.fullmatch(words):
+        return _back(now, int(match[1] or 1), match[2])
+    if match := _THIS.fullmatch(words):
+        return _this(now, match[1])
+    if match := _WEEKDAY.fullmatch(words):
+        today = now - now % DAY_MS
+        # 1970-01-01 was a Thursday.
+        days = (today // DAY_MS + 3 - _WEEKDAYS.index(match[1])) % 7
+        return today - (days or 7) * DAY_MS
+    span = span_of(text)
+    return None if span is None else span[0]
+
+
+def end_of(text: str, now: int) -> int | None:
+    """The same for the upper end of a range: a date means its last millisecond."""
+    span = span_of(text)
+    return start_of(text, now) if span is None else span[1]
+
+
+def is_expression(text: str) -> bool:
+    """Whether the text is a time expression."""
+    return start_of(text, _SOME_NOW) is not None
+
+
+def span_of(text: str) -> tuple[int, int] | None:
+    """First and last millisecond of a date, an instant or an epoch; None for relative expressions and other text."""
+    text = text.strip()
+    if _EPOCH.fullmatch(text):
+        return (epoch := epoch_ms(int(text))), epoch
+    try:
+        if match := _DATE.fullmatch(text):
+            return _date(match)
+        instant = parse_instant(text if _HAS_OFFSET.search(text) else f"{text}Z")
+    except (ValueError, OverflowError):
+        return None
+    return instant, instant
+
+
+def epoch_ms(number: float) -> int:
+    """An epoch in seconds or milliseconds, in milliseconds."""
+    return int(number * 1000 if abs(number) < SECONDS_BELOW else number)
+
+
+def _date(match: re.Match[str]) -> tuple[int, int]:
+    year, month, day = (int(part) if part else None for part in match.groups())
+    assert year is not None
+    first = datetime(year, month or 1, day or 1, tzinfo=UTC)
+    if day:
+        days = 1
+    elif month:
+        days = calendar.monthrange(year, month)[1]
+    else:
+        days = 366 if calendar.isleap(year) else 365
+    start = _ms(first)
+    return start, start + days * DAY_MS - 1
+
+
+def _back(now: int, count: int, unit: str) -> int:
+    if unit in _UNIT_MS:
+        return max(now - count * _UNIT_MS[unit], EARLIEST)
+    moment = _moment(now)
+    months = moment.year * 12 + moment.month - 1 - count * (12 if unit == "year" else 1)
+    year, month = divmod(months, 12)
+    if year < 1:
+        return EARLIEST
+    # The 31st of March minus one month is the last of February.
+    day = min(moment.day, calendar.monthrange(year, month + 1)[1])
+    return _ms(moment.replace(year=year, month=month + 1, day=day))
+
+
+def _this(now: int, unit: str) -> int:
+    if unit == "hour":
+        return now - now % _UNIT_MS["hour"]
+    today = now - now % DAY_MS
+    if unit == "day":
+        return today
+    if unit == "week":
+        return today - (today // DAY_MS + 3) % 7 * DAY_MS
+    moment = _moment(today)
+    return _ms(moment.replace(day=1) if unit == "month" else moment.replace(month=1, day=1))
+
+
+_ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def _moment(ms: int) -> datetime:
+    return _ZERO + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - _ZERO) // _MILLISECOND

@@ -1,0 +1,157 @@
+"""Any query the grammar can make, and any text that is almost one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.standards.cal import published, strategies
+
+from memoranda.errors import QueryError
+from memoranda.standards.cal import codes, lexer, limits
+from memoranda.standards.cal.canonical import canonical
+from memoranda.standards.cal.desugar import desugar
+from memoranda.standards.cal.parser import parse, parse_text
+from memoranda.standards.cal.syntax import Query
+from memoranda.standards.cal.wire import to_json
+from memoranda.standards.cal.wire_reader import from_json
+
+MANY = settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+LONG = limits.QUERY_BYTES * limits.CANONICAL_GROWTH
+JUNK = [*'"\\()[]{}|,:;$=<>!-.\u202e\u0430 \n\t\0é', "\ud800", "{{", "}}", "sha256:", "--", "1e5", "9" * 400, "DELETE"]
+
+
+@pytest.mark.requirement("CAL-15.2-one-text-form")
+@given(query=strategies.QUERIES)
+@MANY
+def test_what_is_written_canonically_reads_back_as_the_same_query(query: Query) -> None:
+    text = canonical(query)
+    read = parse_text(text, max_bytes=LONG)
+    assert read == query
+    assert canonical(read) == text
+
+
+@pytest.mark.requirement("CAL-15.2-one-json-form")
+@given(query=strategies.QUERIES)
+@MANY
+def test_the_json_form_reads_back_as_the_same_query(query: Query) -> None:
+    form = to_json(query)
+    assert from_json(form) == query
+    assert to_json(from_json(form)) == form
+
+
+@given(query=strategies.QUERIES, seed=st.integers(0, 2**32))
+@MANY
+def test_case_white_space_and_comments_do_not_matter(query: Query, seed: int) -> None:
+    text = canonical(query)
+    if "{" in text or len(text) > LONG // 4:
+        return  # the text of templates is kept as it is
+    rng = random.Random(seed)
+    gaps = [" ", "\n", "\t  ", ' -- a "comment" { \n']
+    keywords = {token.kind for token in lexer.tokenize(text)}
+    assert lexer.Kind.BAD not in keywords
+    spelled = [
+        token.text.lower() if token.text.isupper() and token.text in ("RECALL", "WHERE", "AND", "LIMIT") and
+        not _is_label(text, token) else token.text
+        for token in lexer.tokenize(text)
+    ]  # fmt: skip
+    assert parse_text("".join(word + rng.choice(gaps) for word in spelled), max_bytes=LONG * 10) == query
+
+
+def _is_label(text: str, token: lexer.Token) -> bool:
+    before = text[: token.span.start].rstrip()
+    return text[token.span.end : token.span.end + 1] == ":" or before.endswith((">", "PRIORITY"))
+
+
+@given(query=strategies.QUERIES)
+@MANY
+def test_shortcuts_written_out_are_a_valid_query_again(query: Query) -> None:
+    plain = desugar(query)
+    assert parse_text(canonical(plain), max_bytes=LONG) == plain
+    assert desugar(plain) == plain
+
+
+def verdict_on(read: Callable[[], Query]) -> Query | QueryError:
+    try:
+        return read()
+    except QueryError as error:
+        return error
+
+
+def mutant(rng: random.Random, corpus: list[str], tokens: list[str]) -> str:
+    text = rng.choice(corpus)
+    for _ in range(rng.randint(1, 4)):
+        kind, place = rng.random(), rng.randint(0, len(text))
+        if kind < 0.35:
+            text = text[:place] + rng.choice(JUNK) + text[place:]
+        elif kind < 0.5:
+            text = text[:place] + text[place + rng.randint(1, 6) :]
+        elif kind < 0.8:
+            words = lexer.split(text)
+            at = rng.randint(0, len(words))
+            words[at : at + rng.randint(0, 2)] = rng.choices(tokens, k=rng.randint(0, 2))
+            text = " ".join(words)
+        else:
+            other = rng.choice(corpus)
+            text = text[:place] + other[rng.randint(0, len(other)) :]
+    return text
+
+
+@pytest.mark.requirement("CAL-22-always-a-code")
+def test_mutated_queries_are_read_or_refused_with_a_code_a_place_and_a_suggestion() -> None:
+    rng = random.Random(20260303)
+    tokens = sorted({token for text in published.QUERIES for token in lexer.split(text) if token})
+    for _ in range(4000):
+        text = mutant(rng, published.QUERIES, tokens)
+        verdict = verdict_on(partial(parse, text))
+        if isinstance(verdict, Query):
+            assert parse_text(canonical(verdict), max_bytes=LONG) == verdict
+            assert from_json(to_json(verdict)) == verdict
+        else:
+            assert verdict.cal_code in codes.ERRORS
+            assert verdict.cal_code not in codes.RUNTIME_ONLY
+            assert verdict.suggestion
+            assert 0 <= verdict.start <= verdict.end <= max(len(text), 1)
+            assert (verdict.line, verdict.column) >= (1, 1)
+
+
+DEEP_OR_LONG = [
+    "(" * 8000,
+    "RECALL WHERE a:b = " + "[" * 8000,
+    "{{" * 4000,
+    "-" * 8192,
+    '"' * 8191,
+    "EXPLAIN " * 1000,
+    "RECALL WHERE subject IN (" * 300,
+    "$" * 8000,
+    "a:" * 4000,
+    "RECALL " + "| FIRST " * 1000,
+    "9" * 8192,
+    "LET $a = " * 900,
+]
+
+
+@pytest.mark.parametrize("text", DEEP_OR_LONG, ids=lambda text: text[:20])
+def test_deep_and_long_texts_are_refused_at_once(text: str) -> None:
+    with pytest.raises(QueryError):
+        parse(text)
+
+
+MEMBERS = st.sampled_from("statement where field op value query with hash in from set between".split())
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just("recall"))
+ANY_JSON = st.recursive(
+    LEAVES, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(MEMBERS, inner, max_size=4))
+)
+
+
+@given(value=ANY_JSON)
+@MANY
+def test_any_json_is_read_or_refused(value: object) -> None:
+    verdict = verdict_on(partial(from_json, value))
+    assert isinstance(verdict, Query) or verdict.cal_code in codes.ERRORS
