@@ -38,6 +38,9 @@ SCOPES: Mapping[str, str] = {
 ALL_VERBS = frozenset(SCOPES)
 KEY_PREFIX = "mk_"
 NAME_CHARS_LIMIT = 200
+# How long a key that was revoked in another process may still be taken for good; and how many are kept in mind.
+KNOWN_MS = 50
+KNOWN_LIMIT = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,7 @@ class Gate:
         self._version = version
         # A token's signature does not change; its time and its revocation are looked at every time.
         self._claims = lru_cache(maxsize=1024)(ump_token.claims_of)
+        self._known: dict[str, tuple[ApiKey | None, Instant]] = {}
 
     def local(self, owner: str | None = None, *, actor_kind: str = "user") -> Access:
         """The person at this machine, who can read the files anyway."""
@@ -153,7 +157,7 @@ class Gate:
 
     def _from_key(self, text: str) -> Access:
         key_id, _, secret = text.removeprefix(KEY_PREFIX).partition("_")
-        key = self._system.key(key_id) if key_id.isalnum() and len(key_id) <= 32 else None
+        key = self._key(key_id) if key_id.isalnum() and len(key_id) <= 32 else None
         # Compare also when there is no such key, so that both take the same time.
         expected = key.key_hash if key else bytes(32)
         matches = hmac.compare_digest(_hash(secret), expected)
@@ -169,6 +173,18 @@ class Gate:
             verbs=frozenset(key.scopes),
             default_tenant=key.tenant,
         )
+
+    def _key(self, key_id: str) -> ApiKey | None:
+        """The key of this id, looked up anew unless that was just done: one client asks many times a second."""
+        now = self._clock()
+        key, since = self._known.get(key_id, (None, None))
+        if key is not None and since is not None and 0 <= now - since < KNOWN_MS:
+            return key
+        if len(self._known) >= KNOWN_LIMIT:
+            self._known.clear()
+        key = self._system.key(key_id)
+        self._known[key_id] = (key, now)
+        return key
 
     def add_key(self, name: str, *, tenant: str, scopes: tuple[str, ...]) -> str:
         """Make an API key and return it; it is never shown again."""
@@ -205,6 +221,7 @@ class Gate:
         if len(found) > 1:
             raise InvalidInput(f"{len(found)} open keys are named {id_or_name!r}; give the id")
         self._system.revoke_key(found[0].key_id, self._clock())
+        self._known.clear()
         return found[0]
 
     def mint_token(
