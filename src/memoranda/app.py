@@ -43,6 +43,7 @@ OPERATOR_KEY_FILE = "operator.key"
 OWNER_CREDENTIAL_FILE = "owner.credential"
 MASTER_KEY_FILE = "master.key"
 KEY_RING_FILE = "memoranda.keys"
+DID_FOLDER = "dids"
 
 
 def system_clock() -> Instant:
@@ -56,7 +57,7 @@ def open_service(settings: Settings) -> Service:
     path = settings.database_path
     if path is not None and path.parent != settings.home:
         _make_private_folder(path.parent)
-    operator = operator_key(settings.home)
+    operator, documents = operator_key(settings.home), did_documents(settings.home / DID_FOLDER)
     context = Context(
         engine=SqlEngine(
             SqliteDatabase(path),
@@ -65,6 +66,7 @@ def open_service(settings: Settings) -> Service:
             document_key=operator.derive(b"document seal"),
         ),
         operator=operator,
+        did_documents=documents,
         clock=system_clock,
         ump_version=settings.ump_version,
         audit_reads=_audit_reads(settings.audit_reads),
@@ -84,6 +86,18 @@ def _cipher(settings: Settings, database: Path | None) -> Cipher:
     if settings.encryption in ("users", "all"):
         coverage = "all" if settings.encryption == "all" else "users"
     return RingCipher(ring, MasterKeyFile(settings.home / MASTER_KEY_FILE if ring else None), coverage)
+
+
+def did_documents(folder: Path) -> dict[str, object]:
+    """The DID documents that the owner put there, by their id: signatures of did:web are checked against them."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            document = parse(path.read_bytes())
+            found[document["id"]] = document
+        except (OSError, KeyError, TypeError, MemorandaError):
+            raise StoreUnavailable(f"{path} is not a DID document; mend it or take it away") from None
+    return found
 
 
 def _audit_reads(value: str) -> AuditReads:

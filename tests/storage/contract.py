@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -40,10 +39,6 @@ def projection(text: str, *, tenant: str = "ada", **changes: Any) -> Projection:
 
 class EngineContract:
     """Subclasses provide the `engine` fixture."""
-
-    @pytest.fixture
-    def engine(self) -> Iterator[Engine]:
-        raise NotImplementedError
 
     def add(
         self, engine: Engine, text: str, *, tenant: str = "ada", name: str | None = None, **changes: Any

@@ -126,7 +126,6 @@ class SqliteDatabase:
         self._now: deque[_Piece] = deque()
         self._later: deque[_Piece] = deque()
         self._later_since = 0.0
-        self._flushing = False
         self._closed = False
         with translated():
             self._writer = self._connect()

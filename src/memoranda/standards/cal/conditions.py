@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
@@ -16,14 +17,14 @@ from memoranda.standards.cal.syntax import Condition, Param, Recall, Subquery, V
 _COMPARATORS: Final = words.COMPARATORS
 
 
-class ConditionParser(Cursor):
+class ConditionParser(Cursor, ABC):
     """Reads the conditions of a RECALL."""
 
     __slots__ = ()
 
+    @abstractmethod
     def recall(self, depth: int = 0, *, in_coalesce: bool = False) -> Recall:
         """The whole RECALL; a condition may hold one."""
-        raise NotImplementedError
 
     def alone(self, draft: Draft, name: str, at: int | None = None) -> None:
         """Section 9.8: two shortcuts for the same thing are ambiguous."""

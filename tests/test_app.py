@@ -1,0 +1,41 @@
+"""Wiring: what lies in the data directory reaches the store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memoranda import Memoranda
+from memoranda.encoding.didkey import SigningKey
+from memoranda.errors import SignatureInvalid, StoreUnavailable
+from memoranda.standards import oms
+
+WEB = "did:web:example.com"
+BELIEF = {"type": "belief", "subject": "a", "relation": "b", "object": "c", "confidence": 1.0, "created_at": 0}
+
+
+def signed_by_an_organisation() -> tuple[bytes, dict[str, object]]:
+    key = SigningKey(b"w" * 32)
+    multikey = key.did.removeprefix("did:key:")
+    object.__setattr__(key, "did", WEB)
+    method = {"id": f"{WEB}#1", "type": "Multikey", "controller": WEB, "publicKeyMultibase": multikey}
+    return oms.sign(BELIEF, key, issued_at=0), {"id": WEB, "verificationMethod": [method]}
+
+
+def test_a_did_document_in_the_data_directory_lets_its_signatures_in(tmp_path: Path) -> None:
+    envelope, document = signed_by_an_organisation()
+    with Memoranda.open(tmp_path) as m, pytest.raises(SignatureInvalid):
+        m.grains.put(envelope)
+    (tmp_path / "dids").mkdir()
+    (tmp_path / "dids" / "example.json").write_text(json.dumps(document), encoding="utf-8")
+    with Memoranda.open(tmp_path) as m:
+        assert m.grains.get(m.grains.put(envelope).address).delivery == envelope
+
+
+def test_a_file_that_is_no_did_document_is_said_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "dids").mkdir()
+    (tmp_path / "dids" / "bad.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(StoreUnavailable, match="not a DID document"):
+        Memoranda.open(tmp_path)
