@@ -1,4 +1,4 @@
-"""Run the measurements: `python -m bench [--quick] [--only ump|oms]`.
+"""Run the measurements: `python -m bench [--quick] [--only ump|oms|cal]`.
 
 One JSON object on standard output, progress on the other.
 """
@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from bench.cal import measure_cal
 from bench.client import Client
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
@@ -150,13 +151,12 @@ def measure_ump(*, quick: bool) -> Figures:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--only", choices=("ump", "oms"), help="one part of the measurements")
+    parser.add_argument("--only", choices=("ump", "oms", "cal"), help="one part of the measurements")
     arguments = parser.parse_args()
     figures = machine() | start_up()
-    if arguments.only != "oms":
-        figures |= measure_ump(quick=arguments.quick)
-    if arguments.only != "ump":
-        figures |= measure_oms(quick=arguments.quick)
+    for name, measure in (("ump", measure_ump), ("oms", measure_oms), ("cal", measure_cal)):
+        if arguments.only in (None, name):
+            figures |= measure(quick=arguments.quick)
     print(json.dumps(figures, indent=2))
 
 

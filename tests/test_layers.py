@@ -24,8 +24,8 @@ LAYERS = (
 )
 # `memoranda` itself holds only the version and a lazy door to `app`.
 RIM = {"__init__", "__main__"}
-# A standard never imports another, except that CAL may use OMS types.
-STANDARD_EXCEPTIONS = {("cal", "oms")}
+# A standard never imports another, except that CAL queries OMS types and prints SML.
+STANDARD_EXCEPTIONS = {("cal", "oms"), ("cal", "sml")}
 
 
 def imports_of(path: Path) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +18,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.query import Structure
 from memoranda.service.access import ALL_VERBS, Access
 from memoranda.service.audit import sealer
+from memoranda.service.cal_session import Host, Switches
 from memoranda.service.context import AuditReads, Context
 from memoranda.service.exchange import ImportReport, VerifyReport
 from memoranda.service.grains import Given, Stored, StoredGrain, UserErasure
@@ -73,8 +74,18 @@ def open_service(settings: Settings) -> Service:
         presets=frozenset(settings.compliance),
         encrypts_users=settings.encryption != "off",
         encrypts_all=settings.encryption == "all",
+        cal=_cal_host(settings),
     )
     return Service(context)
+
+
+def _cal_host(settings: Settings) -> Host:
+    """What the settings say about the query language."""
+    return Host(
+        switches=Switches(master=settings.cal == "on", tier1=settings.cal_evolve != "off"),
+        evolves_locally_only=settings.cal_evolve != "on",
+        auto_toon=settings.cal_auto_toon == "on",
+    )
 
 
 def _cipher(settings: Settings, database: Path | None) -> Cipher:
@@ -159,6 +170,17 @@ class Memoranda:
     def grains(self) -> OwnedGrains:
         """The same memory through OMS."""
         return OwnedGrains(self.service, self.access)
+
+    def cal(self, query: str, params: Mapping[str, object] | None = None, **options: Any) -> dict[str, Any]:
+        """The answer to a CAL query. `options`: cursor, namespace, user; approve=True for ADD, SUPERSEDE and REVERT.
+
+        >>> with Memoranda.open(":memory:") as m:
+        ...     tea = {"type": "belief", "subject": "alice", "relation": "prefers", "object": "tea", "confidence": 0.9}
+        ...     stored = m.grains.put({**tea, "created_at": "2026-01-15T10:00:00Z"})
+        ...     m.cal("RECALL beliefs ABOUT $who AS text", {"who": "alice"})["formatted"]
+        '[belief] alice prefers tea (0.9)'
+        """
+        return self.service.cal.run(self.access, query, params=params, **options)
 
     @property
     def owner(self) -> str:

@@ -67,6 +67,7 @@ class QueryError(InvalidInput):
         start: int = 0,
         end: int = 0,
         reason: str | None = None,
+        oms_error: str | None = None,
     ) -> None:
         super().__init__(message)
         # One of the codes of CAL section 22, such as "CAL-E002".
@@ -79,6 +80,8 @@ class QueryError(InvalidInput):
         self.suggestion = suggestion
         # What kind of mistake, where one code stands for several.
         self.reason = reason
+        # The code of OMS that stands behind it, such as "ERR_INVALIDATION_DENIED".
+        self.oms_error = oms_error
 
 
 class TooLarge(InvalidInput):

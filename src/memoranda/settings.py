@@ -47,6 +47,19 @@ class Settings:
         "text",
         choices=("deferred", "durable"),
     )
+    cal: str = _setting("on", "whether CAL queries are answered at all", "text", choices=("on", "off"))
+    cal_evolve: str = _setting(
+        "local",
+        "who may change memories through CAL: the person at this machine (local), every writer (on), or nobody (off)",
+        "text",
+        choices=("local", "on", "off"),
+    )
+    cal_auto_toon: str = _setting(
+        "off",
+        "whether an ASSEMBLE without FORMAT is written as toon when its budget is tight",
+        "text",
+        choices=("off", "on"),
+    )
     rate_limit: int = _setting(
         5_000,
         "requests a second that one credential may make; more is answered with rate_limited",

@@ -23,7 +23,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from memoranda import Memoranda
-from memoranda.errors import MemorandaError
+from memoranda.errors import MemorandaError, QueryError
+from memoranda.standards.cal.problem import error_envelope
 from memoranda.standards.ump import requests
 from memoranda.standards.ump.markdown import parse
 from memoranda.standards.ump.signature import verify
@@ -258,6 +259,57 @@ def test_one_scenario_gives_one_answer_over_every_binding(tmp_path: Path) -> Non
     ]
     for name, way in WAYS.items():
         assert anyio.run(transcript, way, tmp_path / name) == expected, name
+
+
+BELIEF = {
+    "type": "belief",
+    "subject": "ada",
+    "relation": "prefers",
+    "object": "green tea",
+    "confidence": 0.9,
+    "created_at": 1768471200000,
+    "namespace": "kitchen",
+}
+# What each asks is the same; what it answers is, too, except for how long it took.
+QUERIES = ("RECALL beliefs AS markdown", "ASSEMBLE FROM known: (RECALL beliefs) FORMAT sml", "RECALL facts")
+
+
+async def answers_by_http(home: Path) -> list[dict[str, Any]]:
+    async with served(home) as (url, bearer):
+        headers = {"Authorization": f"Bearer {bearer}"}
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=DEADLINE_SECONDS) as client:
+            return [
+                (await client.post("/cal", json={"query": text, "namespace": "kitchen"})).json() for text in QUERIES
+            ]
+
+
+async def answers_by_mcp(home: Path) -> list[dict[str, Any]]:
+    arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
+    transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments))
+    async with Client(transport, read_timeout_seconds=DEADLINE_SECONDS) as client:
+        results = [await client.call_tool("cal", {"query": text, "namespace": "kitchen"}) for text in QUERIES]
+        return [dict(result.structured_content or {}) for result in results]
+
+
+@pytest.mark.requirement("CAL-26-one-behaviour")
+def test_one_query_gives_one_answer_over_every_binding(tmp_path: Path) -> None:
+    with Memoranda.open(tmp_path, owner=OWNER) as m:
+        m.service.grains.put(m.access, BELIEF)
+        expected = [asked(m, text) for text in QUERIES]
+    for way in (answers_by_http, answers_by_mcp):
+        answers = anyio.run(way, tmp_path)
+        for answer in answers:
+            answer.get("_cal", {}).pop("duration_ms", None)
+        assert answers == expected, way
+
+
+def asked(m: Memoranda, text: str) -> dict[str, Any]:
+    try:
+        answer = m.cal(text, namespace="kitchen")
+    except QueryError as error:
+        return error_envelope(error)
+    del answer["_cal"]["duration_ms"]
+    return answer
 
 
 @pytest.mark.requirement("UMP-7-one-behaviour")

@@ -1,4 +1,4 @@
-"""Fuzzing of everything that reads foreign bytes of OMS: no crash, no hang, no growth.
+"""Fuzzing of everything that reads foreign bytes of OMS and queries of CAL: no crash, no hang, no growth.
 
     mutate    how inputs are bent, byte-wise and value-wise, from one seed
     targets   what is fed, and what must hold of what it accepts

@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final
 
-from memoranda.errors import GrainError, MemorandaError
+from memoranda.errors import GrainError, MemorandaError, QueryError
 from tests.fuzz.targets import Target, targets
 
-# More processor time than this on one input is a finding; a normal input takes microseconds.
-MAX_SECONDS: Final = 1.0
 # Inputs kept beside the seeds, for each target.
 _MAX_KEPT: Final = 400
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+|'.*'|\".*\"", re.DOTALL)
@@ -36,10 +34,13 @@ class Campaign:
     """All targets in turn, or one of them, from one seed."""
 
     seed: int
-    only: str | None = None
+    # Names of targets; none: all.
+    only: tuple[str, ...] = ()
     executions: int = 0
+    accepted: int = 0
     findings: list[Finding] = field(default_factory=list)
     slowest_seconds: float = 0.0
+    slowest: bytes = b""
     _corpora: dict[str, _Corpus] = field(default_factory=dict)
 
     def run(self, *, executions: int | None = None, seconds: float | None = None) -> None:
@@ -54,7 +55,7 @@ class Campaign:
                 self.executions += 1
 
     def _targets(self) -> list[Target]:
-        return [target for target in targets() if self.only in (None, target.name)]
+        return [target for target in targets() if not self.only or target.name in self.only]
 
     def outcomes(self) -> dict[str, int]:
         """How many different outcomes each target has shown."""
@@ -63,9 +64,10 @@ class Campaign:
     def _one(self, corpus: _Corpus, data: bytes) -> None:
         start = time.process_time()
         try:
-            with _limit(MAX_SECONDS):
+            with _limit(corpus.target.max_seconds):
                 corpus.target.run(data)
             outcome = "accepted"
+            self.accepted += 1
         except MemorandaError as error:
             outcome = _outcome(error)
         except BaseException as error:
@@ -73,7 +75,9 @@ class Campaign:
                 raise
             outcome = f"{type(error).__name__}: {error}"
             self.findings.append(Finding(corpus.target.name, outcome, data))
-        self.slowest_seconds = max(self.slowest_seconds, time.process_time() - start)
+        seconds = time.process_time() - start
+        if seconds > self.slowest_seconds:
+            self.slowest_seconds, self.slowest = seconds, data
         corpus.learn(outcome, data)
 
 
@@ -116,5 +120,9 @@ def _limit(seconds: float) -> Iterator[None]:
 
 def _outcome(error: MemorandaError) -> str:
     """What was said, without the numbers and names in it: inputs with another one got further or elsewhere."""
-    code = error.oms_code if isinstance(error, GrainError) else error.code
+    code = error.code
+    if isinstance(error, GrainError):
+        code = error.oms_code
+    elif isinstance(error, QueryError):
+        code = error.cal_code
     return f"{code} {_VARIABLE.sub('*', error.message)[:120]}"

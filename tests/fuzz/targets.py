@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,8 +18,11 @@ from typing import Any, Final
 import cbor2
 import ormsgpack
 
-from memoranda.errors import MemorandaError
+from memoranda.errors import InvalidInput, MemorandaError, QueryError
 from memoranda.model.memory import Document
+from memoranda.standards.cal.parser import parse
+from memoranda.standards.cal.wire import to_json
+from memoranda.standards.cal.wire_reader import from_json
 from memoranda.standards.oms import canonical, cbor, cose, disclosure, framing, grains, mapping, policy, signature
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.container_reader import Reader, recover
@@ -28,6 +32,8 @@ from memoranda.standards.oms.header import Header, namespace_hash
 from memoranda.standards.oms.registry import BY_NAME
 from memoranda.standards.ump import mapping as ump
 from tests.fuzz.mutate import any_value, bent, bent_value
+from tests.standards.cal import mutants
+from tests.standards.cal.published import QUERIES, VALID
 from tests.standards.oms.files import VERIFIED, signed_grain, some_grains, written
 from tests.standards.oms.published import ADDRESS, CREATED_AT, DID, TYPE_NAMES, of_type, vector_input
 
@@ -55,6 +61,12 @@ _FIELDS: Final = [
 ]
 
 
+# More processor time than this on one input is a finding; a normal input takes microseconds.
+MAX_SECONDS: Final = 1.0
+# A query is read, written and read again three times over, and has at most 8,192 bytes.
+QUERY_SECONDS: Final = 0.2
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One reader, good inputs to begin with, and how inputs are bent beyond loose bytes."""
@@ -63,6 +75,7 @@ class Target:
     run: Callable[[bytes], None]
     seeds: tuple[bytes, ...]
     bend: Bend = bent
+    max_seconds: float = MAX_SECONDS
 
 
 def _grain(data: bytes) -> None:
@@ -188,6 +201,81 @@ def _bend_file(rng: random.Random, data: bytes, other: bytes) -> bytes:
     return body + (hashlib.sha256(body).digest() if rng.random() < 0.9 else data[-32:])
 
 
+# --- queries ---------------------------------------------------------------------------------------------
+
+
+def _query(data: bytes) -> None:
+    try:
+        found = parse(data)
+    except QueryError as error:
+        mutants.check_refused(error, data.decode(errors="replace"))
+        raise
+    mutants.check_accepted(found)
+
+
+def _json_query(data: bytes) -> None:
+    try:
+        form = json.loads(data)
+    except (ValueError, RecursionError):
+        raise InvalidInput("The input is not JSON.") from None
+    try:
+        found = from_json(form)
+    except QueryError as error:
+        # Its places are those of the canonical text, which nobody sees here.
+        mutants.check_refused(error, " " * error.end)
+        raise
+    mutants.check_accepted(found)
+
+
+def _bend_query(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """Mostly by words, so that it gets past the reader of tokens; also from queries that are none to begin with."""
+    kind = rng.random()
+    if kind < 0.1:
+        return bent(rng, data, other)
+    if kind < 0.5:
+        return mutants.respelled(rng, rng.choice(VALID)).encode()
+    text = rng.choice(QUERIES) if kind < 0.7 else data.decode(errors="replace")
+    return mutants.mutated(rng, text, other.decode(errors="replace")).encode(errors="surrogatepass")
+
+
+def _bend_json_query(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    kind = rng.random()
+    if kind < 0.1:
+        return bent(rng, data, other)
+    if kind < 0.4:
+        with contextlib.suppress(QueryError):
+            return json.dumps(to_json(parse(mutants.respelled(rng, rng.choice(VALID))))).encode()
+    try:
+        form, foreign = json.loads(data), json.loads(other)
+    except (ValueError, RecursionError):
+        return bent(rng, data, other)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        form = _grafted(rng, form, foreign) if rng.random() < 0.5 else bent_value(rng, form)
+    return json.dumps(form, default=str).encode()
+
+
+def _grafted(rng: random.Random, form: Any, foreign: Any) -> Any:
+    """The form with some value of it replaced by, or beside, a value of the foreign one."""
+    value = _some_value(rng, foreign)
+    if not isinstance(form, dict | list) or not form or rng.random() < 0.2:
+        return value
+    changed = form.copy()
+    if isinstance(changed, dict):
+        other = foreign if isinstance(foreign, dict) and foreign and rng.random() < 0.3 else changed
+        key = rng.choice(list(other))
+        changed[key] = _grafted(rng, changed.get(key, value), foreign)
+    else:
+        at = rng.randrange(len(changed))
+        changed[at : at + rng.randrange(2)] = [_grafted(rng, changed[at], foreign)]
+    return changed
+
+
+def _some_value(rng: random.Random, form: Any) -> Any:
+    while isinstance(form, dict | list) and form and rng.random() < 0.7:
+        form = rng.choice(list(form.values()) if isinstance(form, dict) else form)
+    return form
+
+
 def targets() -> Iterator[Target]:
     """All of them, with their seeds."""
     blobs = tuple(grains.encode(fields, cbor=is_cbor).blob for fields in _FIELDS for is_cbor in (False, True))
@@ -209,3 +297,7 @@ def targets() -> Iterator[Target]:
     yield Target("delivery", _delivery, (signed.envelope, *blobs[:4]))
     yield Target("file", _file, files, _bend_file)
     yield Target("stream", _stream, (b"".join(framing.frame([*few, signed])),))
+    queries = tuple(text.encode() for text in VALID)
+    forms = tuple(json.dumps(to_json(parse(text))).encode() for text in VALID)
+    yield Target("cal", _query, queries, _bend_query, max_seconds=QUERY_SECONDS)
+    yield Target("cal-json", _json_query, forms, _bend_json_query, max_seconds=QUERY_SECONDS)

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoranda.model.change import AuditEntry
+from memoranda.model.facts import Sheet
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Relation, Scope, Version
 from memoranda.model.query import Filter, Structure
@@ -37,6 +38,18 @@ def projection(text: str, *, tenant: str = "ada", **changes: Any) -> Projection:
     return Projection(text=text, scope=scope, **values)
 
 
+def sheet(shown: Projection) -> Sheet:
+    """What there is to ask for, field by field."""
+    return Sheet(
+        address="00",
+        form="note",
+        at=shown.observed,
+        subject=shown.subject,
+        relation=shown.relation,
+        object=shown.object,
+    )
+
+
 class EngineContract:
     """Subclasses provide the `engine` fixture."""
 
@@ -44,7 +57,9 @@ class EngineContract:
         self, engine: Engine, text: str, *, tenant: str = "ada", name: str | None = None, **changes: Any
     ) -> Version:
         shown = projection(text, tenant=tenant, **changes)
-        return engine.write(tenant, lambda unit: unit.append(document(name or text), shown, now=NOW))
+        return engine.write(
+            tenant, lambda unit: unit.append(document(name or text), shown, now=NOW, sheet=sheet(shown))
+        )
 
     def found(self, engine: Engine, text: str, *, tenant: str = "ada", at: Instant = NOW, **where: Any) -> list[str]:
         with engine.read(tenant) as snapshot:
@@ -351,7 +366,7 @@ class EngineContract:
             for name, (subject, relation, object_), where in stored:
                 parts = {"subject": subject, "relation": relation, "object": object_}
                 shown = projection(name, tenant=tenant, space=where, **parts)
-                unit.append(document(name), shown, now=NOW)
+                unit.append(document(name), shown, now=NOW, sheet=sheet(shown))
 
         engine.write(tenant, work)
         expected = [
@@ -375,7 +390,8 @@ class EngineContract:
         self.add(engine, "short", subject="ada", expires=LATER)
 
         def work(unit: Unit) -> None:
-            new = unit.append(document("new"), projection("new", subject="ada"), now=LATER, memory_id=old.memory_id)
+            shown = projection("new", subject="ada")
+            new = unit.append(document("new"), shown, now=LATER, memory_id=old.memory_id, sheet=sheet(shown))
             unit.close(old, successor=new, valid_to=LATER, now=LATER)
             unit.tombstone(gone, valid_to=LATER, now=LATER)
             unit.erase(away, skeleton=b"bones", now=LATER)

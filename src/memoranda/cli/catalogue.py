@@ -29,15 +29,18 @@ def _entries(module: str, *commands: tuple[str, str, str]) -> tuple[Entry, ...]:
 SECTIONS: tuple[Section, ...] = (
     Section(
         "Memories",
-        _entries(
-            "memories",
-            ("remember", "remember", "Remember a text."),
-            ("recall", "recall", "Find the best memories for a question."),
-            ("get", "get", "Show one memory."),
-            ("revise", "revise", "Write a new version of a memory."),
-            ("forget", "forget", "Forget a memory, or erase it for good."),
-            ("history", "history", "Show all versions of a memory."),
-            ("feedback", "feedback", "Say what became of a recalled memory."),
+        (
+            *_entries(
+                "memories",
+                ("remember", "remember", "Remember a text."),
+                ("recall", "recall", "Find the best memories for a question."),
+                ("get", "get", "Show one memory."),
+                ("revise", "revise", "Write a new version of a memory."),
+                ("forget", "forget", "Forget a memory, or erase it for good."),
+                ("history", "history", "Show all versions of a memory."),
+                ("feedback", "feedback", "Say what became of a recalled memory."),
+            ),
+            *_entries("cal", ("cal", "cal", "Ask in CAL, the query language of memory, or at its prompt.")),
         ),
     ),
     Section(

@@ -31,8 +31,8 @@ Every command is one call of the library. These options can stand before or afte
 | 130 | interrupted |
 | 141 | whoever read the output went away |
 
-An error is one sentence on standard error. With `--json` it is also
-`{{"error": {{"code": …, "message": …}}}}` on standard output.
+An error is one sentence on standard error; one in a query has its place and a suggestion below it. With `--json` it
+is also `{{"error": {{"code": …, "message": …}}}}` on standard output.
 """
 
 

@@ -4,7 +4,7 @@
             under the person's consent; what has no basis does not leave
     ccpa    a person who opted out of sale (con:ccpa_opted_out) does not leave the store
     hipaa   health information (phi: tags) needs a processing_basis, encryption at rest and no open licence, and does
-            not leave unless de-identified
+            not leave unless de-identified; a CAL query that does not name fields gets it redacted, ten at most
 
 A preset is chosen by a setting; several add up. A UMP record says the same with scope.user, `consent.basis`, relations
 `about` to `tag:pii:…` or `tag:phi:…`, and body.structured["con:ccpa_opted_out"]. Decisions are the same for every
@@ -27,6 +27,9 @@ PRESETS = ("gdpr", "ccpa", "hipaa")
 
 Fields = Mapping[str, Any]
 
+_REDACTED = "[redacted]"
+# Kinds, times and marks: what says nothing about a person by itself.
+_ALWAYS_SHOWN = ("type", "relation", "created_at", "timestamp_ms", "namespace", "structural_tags", "confidence")
 _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlicense")
 
 
@@ -81,6 +84,14 @@ def is_personal(fields: Fields) -> bool:
 
 def is_health(fields: Fields) -> bool:
     return _tagged(fields, "phi:")
+
+
+def minimum_necessary(fields: Fields) -> Fields:
+    """Health information without what it says, for whoever did not name the fields that are needed (164.502(b))."""
+    if not is_health(fields):
+        return fields
+    texts = {name: _REDACTED for name, value in fields.items() if isinstance(value, str)}
+    return {**texts, **{name: fields[name] for name in _ALWAYS_SHOWN if name in fields}}
 
 
 def _gdpr(fields: Fields, _is_encrypted: bool) -> str | None:

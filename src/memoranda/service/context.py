@@ -11,6 +11,7 @@ from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection
 from memoranda.service.access import Access
+from memoranda.service.cal_session import Host
 from memoranda.storage.engine import Engine
 
 # Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
@@ -38,6 +39,9 @@ class Context:
     presets: frozenset[str] = frozenset()
     encrypts_users: bool = False
     encrypts_all: bool = False
+
+    # What the host decides about CAL.
+    cal: Host = field(default_factory=Host)
 
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
         """Put a read on record."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from memoranda.encoding.bases import base64_encode
 from memoranda.errors import Conflict, ForbiddenScope, GrainError, InvalidInput, MemorandaError, NotFound
+from memoranda.model.facts import Sheet
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.query import Filter, Structure
@@ -24,7 +25,8 @@ from memoranda.service.erasure import erase_version
 from memoranda.service.find import find_own, find_visible
 from memoranda.service.protection import check_supersession, policy_fields
 from memoranda.service.revise import handover
-from memoranda.service.views import grain_of, holds, load, outline, project, scope_of
+from memoranda.service.views import grain_of, holds, load, outline, project, scope_of, unless_damaged
+from memoranda.standards.cal.sheet import sheet_of
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy, signature
@@ -141,7 +143,7 @@ def write(
     if known is not None and not known.state.erased:
         stored = Stored(address=grain.address, result="exists")
     else:
-        version = _append(context, unit, grain, delivery, projection, now, memory_id=memory_id)
+        version = append(context, unit, grain, delivery, projection, now, memory_id=memory_id)
         unit.announce("created", version, now=now)
         stored = Stored(address=grain.address, result="created", warnings=warnings_for(grain.fields))
     unit.record(audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result))
@@ -188,6 +190,7 @@ def listing(
         raise InvalidInput(f"limit must be from 1 to {LIST_LIMIT}")
     now, tenant = context.clock(), tenant_of(access, owner)
     access.require_scope({**access.limits, "owner": tenant, **_asked_project(structure)})
+    read_all(context, tenant)
     found: list[StoredGrain] = []
     last: int | None = after
     while len(found) < limit and last is not None:
@@ -197,7 +200,7 @@ def listing(
         for version in page:
             if len(found) == limit:
                 break
-            if not _is_listed(context, access, version, type_byte):
+            if not is_listed(context, access, version, type_byte):
                 continue
             found.append(shown(context, version))
             cursor = version.version_id
@@ -228,7 +231,7 @@ def search(
     found = [
         (shown(context, version), scores[version.version_id])
         for version in versions
-        if _is_listed(context, access, version, None)
+        if is_listed(context, access, version, None)
     ]
     entry = audited(access, "search", now, (), tenant, where.space or "", f"{len(found)} grains")
     context.audit_read(tenant, entry)
@@ -258,26 +261,33 @@ def supersede(
             raise Conflict(f"{old_address} is already superseded; supersede its successor")
         if prior.state.tombstoned is not None:
             raise Conflict(f"{old_address} was forgotten; put the new grain as a memory of its own")
-        signers = _valid_signers(context, prior, opened.grain)
-        decision = check_supersession(
-            unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
-        )
-        fresh = _with_inherited_policy(opened, prior, decision)
-        if unit.named(oms.STANDARD, fresh.grain.address) is not None:
-            raise Conflict(f"{fresh.grain.address} is already in the store; it cannot be made a successor")
-        projection = admitted(context, access, fresh.grain, tenant)
-        version = _append(context, unit, fresh.grain, fresh.delivery, projection, now, memory_id=prior.memory_id)
-        unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
-        if decision.needs_review:
-            unit.flag_for_review(version, needs_review=True)
-        unit.announce("revised", version, now=now)
-        address = fresh.grain.address
-        targets = (address, old_address)
-        unit.record(audited(access, "supersede", now, targets, tenant, fresh.grain.namespace, decision.reason))
-        warnings = warnings_for(fresh.grain.fields)
-        return Stored(address=address, result="superseded", warnings=warnings, needs_review=decision.needs_review)
+        grain, decision = replace_version(context, access, unit, prior, opened, now)
+        targets = (grain.address, old_address)
+        unit.record(audited(access, "supersede", now, targets, tenant, grain.namespace, decision.reason))
+        warnings = warnings_for(grain.fields)
+        return Stored(address=grain.address, result="superseded", warnings=warnings, needs_review=decision.needs_review)
 
     return context.engine.write(tenant, work)
+
+
+def replace_version(
+    context: Context, access: Access, unit: Unit, prior: Version, opened: Opened, now: Instant
+) -> tuple[Grain, policy.Decision]:
+    """Write the successor of a head, if the policy of what it replaces lets it; the caller puts it on record."""
+    signers = _valid_signers(context, prior, opened.grain)
+    decision = check_supersession(
+        unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
+    )
+    fresh = _with_inherited_policy(opened, prior, decision)
+    if unit.named(oms.STANDARD, fresh.grain.address) is not None:
+        raise Conflict(f"{fresh.grain.address} is already in the store; it cannot be made a successor")
+    projection = admitted(context, access, fresh.grain, unit.tenant)
+    version = append(context, unit, fresh.grain, fresh.delivery, projection, now, memory_id=prior.memory_id)
+    unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
+    if decision.needs_review:
+        unit.flag_for_review(version, needs_review=True)
+    unit.announce("revised", version, now=now)
+    return fresh.grain, decision
 
 
 def set_verification(
@@ -443,7 +453,7 @@ def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Pro
     return projection
 
 
-def _append(
+def append(
     context: Context,
     unit: Unit,
     grain: Grain,
@@ -453,9 +463,10 @@ def _append(
     *,
     memory_id: int | None = None,
 ) -> Version:
+    """Append an admitted grain; the caller announces it and puts it on record."""
     media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
     document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
-    version = unit.append(document, projection, now=now, memory_id=memory_id)
+    version = unit.append(document, projection, now=now, memory_id=memory_id, sheet=sheet_of(grain))
     # Known to UMP at once under the name that its view will have; a name that stands for something stays with it.
     name = outline(context, version, (grain, projection))["id"]
     known = unit.named(ump.STANDARD, name)
@@ -491,7 +502,8 @@ def _with_inherited_policy(opened: Opened, prior: Version, decision: policy.Deci
     return replace(opened, grain=grain, delivery=grain.blob)
 
 
-def _is_listed(context: Context, access: Access, version: Version, type_byte: int | None) -> bool:
+def is_listed(context: Context, access: Access, version: Version, type_byte: int | None = None) -> bool:
+    """Whether a list may name the version: the caller may see it, and see it whole."""
     if version.state.erased or not holds(version):
         return False
     if type_byte is not None and shown(context, version).grain.type_byte != type_byte:
@@ -512,12 +524,9 @@ def _would_be_cut(access: Access, record: Record) -> bool:
 
 def shown(context: Context, version: Version) -> StoredGrain:
     """A version as a grain: itself, the grain it was made from, or its view; known by that address from now on."""
-    document = version.document
-    is_native = document.standard == oms.STANDARD
-    if is_native:
-        grain, delivery = grain_of(document), document.native
-    else:
-        grain, delivery = _translated(context, version)
+    grain, delivery = whole(context, version)
+    is_native = version.document.standard == oms.STANDARD
+    if not is_native:
         _name(context, version.tenant, [(version, grain.address)])
     state = version.state
     return StoredGrain(
@@ -535,7 +544,10 @@ def shown(context: Context, version: Version) -> StoredGrain:
     )
 
 
-def _translated(context: Context, version: Version) -> tuple[Grain, bytes]:
+def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
+    """A version as a grain, and the bytes it travels in."""
+    if version.document.standard == oms.STANDARD:
+        return grain_of(version.document), version.document.native
     if version.document.standard == ump.STANDARD:
         inner = ump.unwrap(load(version.document.native))
         if inner is not None and inner.standard == oms.STANDARD:
@@ -549,27 +561,55 @@ def _translated(context: Context, version: Version) -> tuple[Grain, bytes]:
     return grain, grain.blob
 
 
+def read_all(context: Context, tenant: str) -> None:
+    """Let memories of other standards be asked for as grains: by address, and field by field.
+
+    Not done when they are written: whoever never asks for grains need not pay for it.
+    """
+    while True:
+        with context.engine.read(tenant) as snapshot:
+            unread = snapshot.without_sheet(PAGE_LIMIT)
+        if not unread:
+            return
+        sheets = [(version, _sheet(context, version)) for version in unread]
+        context.engine.write(tenant, lambda unit, sheets=sheets: _put_sheets(unit, sheets))  # type: ignore[misc]
+
+
+def _sheet(context: Context, version: Version) -> Sheet:
+    grain = unless_damaged(version, lambda: whole(context, version)[0]) if holds(version) else None
+    return Sheet(at=Instant(0)) if grain is None else sheet_of(grain)
+
+
+def _put_sheets(unit: Unit, sheets: Sequence[tuple[Version, Sheet]]) -> None:
+    for version, sheet in sheets:
+        unit.put_sheet(version, sheet)
+        # A grain of that address that is here itself keeps it, and its policy with it.
+        if sheet.address and is_free(unit, sheet.address):
+            unit.add_name(version, oms.STANDARD, sheet.address)
+
+
 def ensure_names(context: Context, tenant: str, versions: Sequence[Version]) -> None:
     """Let the views of memories of other standards be found by their addresses, all in one step."""
     foreign = [version for version in versions if version.document.standard != oms.STANDARD]
-    _name(context, tenant, [(version, _translated(context, version)[0].address) for version in foreign])
+    _name(context, tenant, [(version, whole(context, version)[0].address) for version in foreign])
 
 
 def _name(context: Context, tenant: str, named: Sequence[tuple[Version, str]]) -> None:
     with context.engine.read(tenant) as snapshot:
-        unknown = [(version, address) for version, address in named if _is_free(snapshot, address)]
+        unknown = [(version, address) for version, address in named if is_free(snapshot, address)]
 
     def work(unit: Unit) -> None:
         for version, address in unknown:
             # A grain of that address that is here itself keeps it, and its policy with it.
-            if _is_free(unit, address):
+            if is_free(unit, address):
                 unit.add_name(version, oms.STANDARD, address)
 
     if unknown:
         context.engine.write(tenant, work)
 
 
-def _is_free(snapshot: Snapshot, address: str) -> bool:
+def is_free(snapshot: Snapshot, address: str) -> bool:
+    """Whether an address stands for nothing that is still there."""
     known = snapshot.named(oms.STANDARD, address)
     return known is None or known.state.erased
 
@@ -609,8 +649,14 @@ def audited(
 
 def jsonable(value: Any) -> Any:
     """Fields as JSON: bytes as base64 text."""
-    if isinstance(value, bytes):
-        return base64_encode(value)
-    if isinstance(value, Mapping):
-        return {key: jsonable(item) for key, item in value.items()}
-    return [jsonable(item) for item in value] if isinstance(value, list) else value
+    kind = type(value)
+    if kind in _JSON_SCALARS:
+        return value
+    if kind is dict:
+        return {key: item if type(item) in _JSON_SCALARS else jsonable(item) for key, item in value.items()}
+    if kind is list:
+        return [item if type(item) in _JSON_SCALARS else jsonable(item) for item in value]
+    return base64_encode(value) if isinstance(value, bytes) else value
+
+
+_JSON_SCALARS: Final = frozenset((str, int, float, bool, type(None)))

@@ -26,6 +26,7 @@ from memoranda.service import (
     upkeep,
 )
 from memoranda.service.access import Access, Gate
+from memoranda.service.cal import Cal
 from memoranda.service.context import Context
 from memoranda.service.exchange import ImportReport, VerifyReport
 from memoranda.service.feed import Bell, FeedPage
@@ -154,6 +155,7 @@ class Service:
         self.bell = Bell(context.engine)
         self.upkeep = upkeep.Upkeep(context)
         self.grains = Grains(context)
+        self.cal = Cal(context)
 
     @property
     def operator_did(self) -> str:

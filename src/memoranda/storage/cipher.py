@@ -21,7 +21,7 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -53,6 +53,10 @@ CREATE UNIQUE INDEX IF NOT EXISTS data_key_holder ON data_key (holder);
 """
 
 
+# (key id, data, what it is bound to) -> the data in the clear; None when the key was destroyed.
+Opener = Callable[[str, bytes, bytes], bytes | None]
+
+
 class Cipher(Protocol):
     """What the store asks of encryption."""
 
@@ -67,6 +71,10 @@ class Cipher(Protocol):
 
         Raises StoreCorrupt when the data was changed, and StoreUnavailable when there is no such key.
         """
+        ...
+
+    def opener(self) -> Opener:
+        """`open` for many documents at once: whether a key was destroyed meanwhile is looked at once, now."""
         ...
 
     def index_key(self) -> tuple[str | None, bytes]:
@@ -95,6 +103,9 @@ class NoCipher:
 
     def open(self, _key_id: str, _data: bytes, _bound: bytes, /) -> bytes | None:
         raise _no_ring()
+
+    def opener(self) -> Opener:
+        return self.open
 
     def index_key(self) -> tuple[str | None, bytes]:
         return None, os.urandom(KEY_BYTES)
@@ -164,7 +175,22 @@ class RingCipher:
 
     def open(self, key_id: str, data: bytes, bound: bytes) -> bytes | None:
         key = self._data_key(key_id)
-        return None if key is None else _opened(key, data, bound)
+        return None if key is None else _opened(_aes(key), data, bound)
+
+    def opener(self) -> Opener:
+        ciphers: dict[str, AESGCM | None] = {}
+        with self._lock:
+            self._refresh()
+
+        def open_one(key_id: str, data: bytes, bound: bytes) -> bytes | None:
+            if key_id not in ciphers:
+                with self._lock:
+                    key = self._known(key_id)
+                ciphers[key_id] = None if key is None else _aes(key)
+            cipher = ciphers[key_id]
+            return None if cipher is None else _opened(cipher, data, bound)
+
+        return open_one
 
     def index_key(self) -> tuple[str | None, bytes]:
         if self._coverage is None:
@@ -267,20 +293,23 @@ class RingCipher:
     def _data_key(self, key_id: str) -> bytes | None:
         with self._lock:
             self._refresh()
-            if key_id not in self._keys:
-                found = self._raw.execute(f"{_SELECT} WHERE key_id = ?", (key_id,)).fetchone()
-                if found is None:
-                    raise StoreUnavailable("the key ring lacks a key that this store needs; restore it from a backup")
-                row = _row(*found)
-                if not row.wrapped:
-                    return None
-                self._keys[key_id] = self._unwrapped(row)
-            return self._keys[key_id]
+            return self._known(key_id)
+
+    def _known(self, key_id: str) -> bytes | None:
+        if key_id not in self._keys:
+            found = self._raw.execute(f"{_SELECT} WHERE key_id = ?", (key_id,)).fetchone()
+            if found is None:
+                raise StoreUnavailable("the key ring lacks a key that this store needs; restore it from a backup")
+            row = _row(*found)
+            if not row.wrapped:
+                return None
+            self._keys[key_id] = self._unwrapped(row)
+        return self._keys[key_id]
 
     def _unwrapped(self, row: _Row) -> bytes:
         master = self._masters.get(row.master_version)
         try:
-            return _opened(_kek(master, row.salt, row.holder), row.wrapped, row.key_id.encode())
+            return _opened(_aes(_kek(master, row.salt, row.holder)), row.wrapped, row.key_id.encode())
         except StoreCorrupt:
             raise StoreCorrupt("a key of the key ring was changed, or the master key is another one") from None
 
@@ -320,18 +349,23 @@ def _kek(master: bytes, salt: bytes, holder: bytes) -> bytes:
     return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(master)
 
 
-def _opened(key: bytes, data: bytes, bound: bytes) -> bytes:
-    from cryptography.exceptions import InvalidTag
-
+def _opened(cipher: AESGCM, data: bytes, bound: bytes) -> bytes:
     if not data.startswith(_FORMAT):
         raise StoreCorrupt("an encrypted document has an unknown format")
     nonce, sealed = data[1 : 1 + NONCE_BYTES], data[1 + NONCE_BYTES :]
     if len(sealed) < TAG_BYTES:
         raise StoreCorrupt("an encrypted document was cut off")
     try:
-        return _aes(key).decrypt(nonce, sealed, bound)
-    except InvalidTag:
+        return cipher.decrypt(nonce, sealed, bound)
+    except _invalid_tag():
         raise StoreCorrupt("an encrypted document was changed, or belongs somewhere else") from None
+
+
+def _invalid_tag() -> type[Exception]:
+    # Asked for only when something was raised.
+    from cryptography.exceptions import InvalidTag
+
+    return InvalidTag
 
 
 def _aes(key: bytes) -> AESGCM:

@@ -28,6 +28,10 @@ class Connection(Protocol):
 
     def run(self, name: str, params: Params) -> None: ...
 
+    def select(self, sql: str, params: Params) -> list[Row]:
+        """Run a query that was put together from our own pieces (selection.py)."""
+        ...
+
 
 class Database(Protocol):
     """A place that keeps rows durably."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from memoranda.model.change import AuditEntry, Change, ChangeType
+from memoranda.model.facts import Kept, Order, Selected, Selection, Sheet, WordMatches
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.query import Filter, Matches, Structure
@@ -73,6 +74,34 @@ class Snapshot(Protocol):
         """Versions by subject, relation and object, in the order written; `after` is the last version_id seen."""
         ...
 
+    def select(self, selection: Selection, order: Order, *, limit: int, offset: int, now: Instant) -> list[Selected]:
+        """Versions that pass every test, in that order."""
+        ...
+
+    def count(self, selection: Selection, *, now: Instant) -> int:
+        """How many versions pass every test."""
+        ...
+
+    def match(self, text: str, selection: Selection, *, limit: int, whole: bool, now: Instant) -> WordMatches:
+        """Versions that pass every test and hold a word of the text, best first; `whole`: count them all."""
+        ...
+
+    def documents(self, version_ids: Sequence[int]) -> list[Kept]:
+        """The documents of these versions, in the given order; unknown and erased ones are left out."""
+        ...
+
+    def without_sheet(self, limit: int) -> list[Version]:
+        """Versions whose sheet was not written yet, oldest first."""
+        ...
+
+    def names_starting(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
+        """Names of a standard that begin so, with the versions they stand for."""
+        ...
+
+    def notes(self, kind: str) -> dict[str, bytes]:
+        """What was kept under a kind, by name."""
+        ...
+
     def of_user(self, user: str, *, after: int, limit: int) -> list[Version]:
         """Everything of a user that is not erased, superseded and forgotten versions too."""
         ...
@@ -113,8 +142,25 @@ class Unit(Snapshot, Protocol):
         now: Instant,
         memory_id: int | None = None,
         cause: bytes | None = None,
+        sheet: Sheet | None = None,
     ) -> Version:
         """Write a version: of a new memory, or the next one of an existing memory."""
+        ...
+
+    def put_sheet(self, version: Version, sheet: Sheet) -> None:
+        """Write what a version says, field by field, once that was read."""
+        ...
+
+    def spend(self, name: str, *, now: Instant, window_ms: int, limit: int) -> bool:
+        """Record one use of a name, unless the window that ends now is full; whether there was room."""
+        ...
+
+    def keep(self, kind: str, name: str, value: bytes) -> None:
+        """Keep something small beside the memories."""
+        ...
+
+    def claim(self, name: str, *, now: Instant) -> bool:
+        """Whether this is the first time that the name is claimed."""
         ...
 
     def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,12 +22,14 @@ import orjson
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import MemorandaError, StoreCorrupt
 from memoranda.model.change import AuditEntry, Change, ChangeType
+from memoranda.model.facts import Kept, Order, Selected, Selection, Sheet, WordMatches
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, State, Version
 from memoranda.model.query import Filter, Hit, Matches, Structure
-from memoranda.storage.cipher import Cipher, NoCipher
+from memoranda.storage.cipher import Cipher, NoCipher, Opener
 from memoranda.storage.database import Connection, Database, Row
 from memoranda.storage.engine import ApiKey, Seal, Snapshot, System, Unit
+from memoranda.storage.selection import COUNT_CAPS, SelectionSql
 from memoranda.storage.words import words
 
 T = TypeVar("T")
@@ -37,6 +40,8 @@ _NOW_KNOWN_MS = FOREVER_MS - 1
 
 # Half a microsecond each: about a millisecond a search.
 POSTINGS_LIMIT = 2_000
+# A space of fewer memories is a word of every question.
+SMALL_SPACE_LIMIT = 2_000
 # A question has few words; a pasted page is cut, rarest words first.
 QUERY_WORDS_LIMIT = 32
 # BM25's usual constants.
@@ -45,8 +50,21 @@ _K1, _B = 1.2, 0.75
 # A scrub waits for readers that are about to finish; one that stays must not keep everybody from writing.
 SCRUB_SECONDS = 1.0
 
+# Reads that share a piece of work. With the limit on waiting pieces this bounds what waits.
+AUDIT_BATCH_LIMIT = 100
+
 _OUTCOMES = ("followed", "overridden", "ignored", "contradicted")
 _ERASURE_PENDING = "erasure_pending"
+_SHEET_COLUMNS = (
+    "address",
+    "form",
+    "at_ms",
+    "confidence",
+    "importance",
+    "subject_key",
+    "relation_key",
+    "object_key",
+)
 # Longer than a key itself, so that neither passes for the other.
 _IN_RING = b"kept in the key ring as: "
 
@@ -69,11 +87,11 @@ class _Fingerprints:
     def scope_word(self, use: bytes, tenant_id: int, name: str) -> str:
         return self._digest(use, tenant_id, name).hex()
 
-    def document(self, tenant: str, document: Document) -> bytes | None:
+    def document(self, tenant: str, standard: str, name: str, native: bytes) -> bytes | None:
         """The seal of a document: whoever can only write to the database cannot make one."""
         if self._document_key is None:
             return None
-        message = f"{tenant}\x00{document.standard}\x00{document.name}\x00".encode() + document.native
+        message = f"{tenant}\x00{standard}\x00{name}\x00".encode() + native
         return hashlib.blake2b(message, digest_size=16, key=self._document_key).digest()
 
     def _digest(self, use: bytes, tenant_id: int, text: str) -> bytes:
@@ -89,6 +107,7 @@ class SqlSnapshot:
     ) -> None:
         self._connection = connection
         self._cipher = cipher
+        self._opener: Opener | None = None
         self._prints = prints
         self._tenant = tenant
         # An unknown tenant has no rows; -1 finds none.
@@ -121,7 +140,7 @@ class SqlSnapshot:
             memory_id=row[1],
             document=document,
             cause=cause,
-            is_sealed=row[28] is not None and self._prints.document(self._tenant, document) == row[28],
+            is_sealed=row[28] is not None and self._prints.document(self._tenant, row[2], row[4], native) == row[28],
             state=State(
                 status=row[7],
                 valid_from=row[8],
@@ -270,6 +289,142 @@ class SqlSnapshot:
         )
         return self.versions([version_id for (version_id,) in found])
 
+    def select(self, selection: Selection, order: Order, *, limit: int, offset: int, now: Instant) -> list[Selected]:
+        sql = self._selection(selection, now)
+        page = sql.page(order, self._narrowest(sql))
+        params = {**sql.params, "limit": limit, "offset": offset}
+        return [Selected(version_id, address) for version_id, address in self._connection.select(page, params)]
+
+    def count(self, selection: Selection, *, now: Instant) -> int:
+        sql = self._selection(selection, now)
+        ((found,),) = self._connection.select(sql.count(self._narrowest(sql)), sql.params)
+        return int(found)
+
+    def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
+        params = {"tenant_id": self._tenant_id, "forever_ms": FOREVER_MS, "now_ms": now}
+        return SelectionSql(selection, self._value_key, self._field_name, params)
+
+    def _narrowest(self, sql: SelectionSql) -> int:
+        counting = sql.count_drivers()
+        if counting is None:
+            return 0
+        for cap in COUNT_CAPS:
+            (counts,) = self._connection.select(counting, {**sql.params, "cap": cap})
+            if min(counts) < cap:
+                break
+        return counts.index(min(counts))
+
+    def _value_key(self, text: str) -> bytes | None:
+        return self._prints.value(self._tenant_id, text)
+
+    def _field_name(self, name: str) -> str:
+        """Names of our own stand as they are; those that come from outside may tell something, and rows move."""
+        return self._prints.word(self._tenant_id, name) if ":" in name else name
+
+    def match(self, text: str, selection: Selection, *, limit: int, whole: bool, now: Instant) -> WordMatches:
+        within = self._narrowing(selection.space)
+        present = {word: count for word, count in self._frequencies(text, within).items() if count}
+        if not present:
+            return WordMatches(found=(), total=0)
+        scoring = _rarest(present)
+        others = [word for word in present if word not in scoring]
+        found = self._scored(scoring, present, within, selection, limit + 1, now) if scoring else []
+        for expression in self._unscored(scoring, others):
+            if len(found) <= limit:
+                found += self._newest(expression, within, selection, limit + 1 - len(found), now)
+        total: int | None = len(found)
+        if len(found) > limit:
+            counts_all = whole or not others
+            total = self._count_words([*scoring, *others], within, selection, now) if counts_all else None
+        return WordMatches(found=tuple(found[:limit]), total=total)
+
+    def _narrowing(self, space: str | None) -> list[str]:
+        """The word of a space, if the space is small: then it shortens every list. A long list costs more than rows."""
+        within = self._scope_words(space, None, None, None)
+        if not within:
+            return []
+        params = {"expressions": _json(within), "cap": SMALL_SPACE_LIMIT}
+        ((count,),) = self._connection.rows("term_frequencies", params)
+        return within if count < SMALL_SPACE_LIMIT else []
+
+    def _scored(
+        self,
+        scoring: list[str],
+        counts: dict[str, int],
+        within: list[str],
+        selection: Selection,
+        limit: int,
+        now: Instant,
+    ) -> list[Selected]:
+        sql = self._selection(selection, now)
+        weights = [[self._expression(word, within), _weight(counts[word], self._version_count)] for word in scoring]
+        mean_terms = max(1.0, self._term_count / max(1, self._version_count))
+        params = {**sql.params, "terms": _json(weights), "k1": _K1, "b": _B, "mean_terms": mean_terms, "limit": limit}
+        return [Selected(*row) for row in self._connection.select(sql.scored(), params)]
+
+    def _unscored(self, scoring: list[str], others: list[str]) -> list[str]:
+        """What else matches, and comes last: first what has all of the commoner words, then what has any."""
+        if not others:
+            return []
+        every, either = (joint.join(self._expression(word, []) for word in others) for joint in (" AND ", " OR "))
+        but = f" NOT ({self._either(scoring)})" if scoring else ""
+        if len(others) == 1:
+            return [f"({either}){but}"]
+        return [f"({every}){but}", f"(({either}) NOT ({every})){but}"]
+
+    def _newest(
+        self, expression: str, within: list[str], selection: Selection, limit: int, now: Instant
+    ) -> list[Selected]:
+        sql = self._selection(selection, now)
+        params = {**sql.params, "expression": " AND ".join([*within, f"({expression})"]), "limit": limit}
+        # Walked from the end, so that only what is taken is looked at.
+        query = sql.searched("s.version_id, s.address", "ORDER BY c.rowid DESC LIMIT :limit")
+        return [Selected(*row) for row in self._connection.select(query, params)]
+
+    def _count_words(self, words: list[str], within: list[str], selection: Selection, now: Instant) -> int:
+        sql = self._selection(selection, now)
+        params = {**sql.params, "expression": " AND ".join([*within, f"({self._either(words)})"])}
+        ((found,),) = self._connection.select(sql.searched("count(*)", ""), params)
+        return int(found)
+
+    def _either(self, words: list[str]) -> str:
+        return " OR ".join(self._expression(word, []) for word in words)
+
+    def documents(self, version_ids: Sequence[int]) -> list[Kept]:
+        if not version_ids:
+            return []
+        if self._opener is None:
+            # Once in a snapshot: what is destroyed while it is read was there when it began.
+            self._opener = self._cipher.opener()
+        opener = self._opener
+        return [self._kept(row, opener) for row in self._rows("documents_by_id", version_ids=_json(list(version_ids)))]
+
+    def _kept(self, row: Row, opener: Opener) -> Kept:
+        version_id, standard, name, native, key_id, recorded, seal, address, verification, gone, closed = row
+        if key_id is None:
+            is_sealed = seal is not None and self._prints.document(self._tenant, standard, name, native) == seal
+            return Kept(version_id, standard, name, native, is_sealed, address, verification, gone, closed)
+        try:
+            opened = opener(key_id, native, _bound(self._tenant, standard, name, recorded) + b"native")
+        except StoreCorrupt:
+            opened = None
+        # What opens with a key that is not in the database was sealed by whoever had it, in this place.
+        is_sealed = opened is not None
+        return Kept(version_id, standard, name, opened or b"", is_sealed, address, verification, gone, closed)
+
+    def without_sheet(self, limit: int) -> list[Version]:
+        unread = self._rows("sheets_missing", limit=limit)
+        return self.versions([version_id for (version_id,) in unread]) if unread else []
+
+    def names_starting(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
+        return [
+            (name, version_id)
+            for name, version_id in self._rows("names_starting", standard=standard, prefix=prefix, limit=limit)
+        ]
+
+    def notes(self, kind: str) -> dict[str, bytes]:
+        return dict(self._rows("notes_get", kind=kind))
+
     def of_user(self, user: str, *, after: int, limit: int) -> list[Version]:
         key = self._prints.value(self._tenant_id, user)
         return self._versions("versions_of_user", user_key=key, after=after, limit=limit)
@@ -318,6 +473,7 @@ class SqlUnit(SqlSnapshot):
         now: Instant,
         memory_id: int | None = None,
         cause: bytes | None = None,
+        sheet: Sheet | None = None,
     ) -> Version:
         ((version_id,),) = self._rows(
             "version_add",
@@ -325,11 +481,11 @@ class SqlUnit(SqlSnapshot):
             media_type=document.media_type,
             name=document.name,
             recorded_ms=now,
-            seal=self._prints.document(self._tenant, document),
+            seal=self._prints.document(self._tenant, document.standard, document.name, document.native),
             **self._sealed(document, projection, cause, now),
         )
         memory = version_id if memory_id is None else memory_id
-        self._index(version_id, memory, projection, now)
+        self._index(version_id, memory, projection, sheet, now)
         state = State(
             status=projection.status,
             valid_from=projection.valid_from,
@@ -359,7 +515,9 @@ class SqlUnit(SqlSnapshot):
         sealed_cause = None if cause is None else seal(key_id, cause, bound + b"cause")
         return {"key_id": key_id, "native": seal(key_id, document.native, bound + b"native"), "cause": sealed_cause}
 
-    def _index(self, version_id: int, memory_id: int, projection: Projection, now: Instant) -> None:
+    def _index(
+        self, version_id: int, memory_id: int, projection: Projection, sheet: Sheet | None, now: Instant
+    ) -> None:
         scope = projection.scope
         stems = words(projection.text)
         prints, tenant_id = self._prints, self._tenant_id
@@ -375,9 +533,7 @@ class SqlUnit(SqlSnapshot):
             agent_key=prints.value(tenant_id, scope.agent),
             session_key=prints.value(tenant_id, scope.session),
             sameness_key=prints.value(tenant_id, projection.sameness),
-            subject_key=prints.value(tenant_id, projection.subject),
-            relation_key=prints.value(tenant_id, projection.relation),
-            object_key=prints.value(tenant_id, projection.object),
+            **self._sheet_columns(sheet),
             observed_ms=projection.observed,
             valid_from_ms=projection.valid_from,
             valid_to_ms=projection.valid_to,
@@ -389,13 +545,56 @@ class SqlUnit(SqlSnapshot):
         listed = [prints.word(tenant_id, stem) for stem in dict.fromkeys(stems)]
         listed += self._scope_words(scope.space, scope.user or None, scope.agent or None, scope.session or None)
         self._connection.run("search_add", {"version_id": version_id, "words": " ".join(listed)})
-        facets = [("tag", tag) for tag in projection.tags]
-        # The type is part of the value: it may say as much, and rows of this table move between pages.
-        facets += [("relation", f"{relation.type}\x00{relation.target}") for relation in projection.relations]
-        for name, value in facets:
-            self._run("facet_add", name=name, value_key=prints.value(tenant_id, value), version_id=version_id)
+        self._add_fields(version_id, sheet)
         self._version_count += 1
         self._term_count += len(stems)
+
+    def _sheet_columns(self, sheet: Sheet | None) -> dict[str, Any]:
+        if sheet is None:
+            return dict.fromkeys(_SHEET_COLUMNS)
+        return {
+            "address": sheet.address,
+            "form": sheet.form,
+            "at_ms": sheet.at,
+            "confidence": sheet.confidence,
+            "importance": sheet.importance,
+            "subject_key": self._value_key(sheet.subject),
+            "relation_key": self._value_key(sheet.relation),
+            "object_key": self._value_key(sheet.object),
+        }
+
+    def _add_fields(self, version_id: int, sheet: Sheet | None) -> None:
+        if sheet is None:
+            return
+        if sheet.numbers:
+            measures = _json([[self._field_name(name), number] for name, number in sheet.numbers])
+            self._run("measures_add", version_id=version_id, measures=measures)
+        keyed = [
+            [self._field_name(name), key.hex()]
+            for name, text in sheet.texts
+            if (key := self._value_key(text)) is not None
+        ]
+        if keyed:
+            self._run("facets_add", version_id=version_id, facets=_json(keyed))
+
+    def put_sheet(self, version: Version, sheet: Sheet) -> None:
+        self._run("sheet_put", version_id=version.version_id, **self._sheet_columns(sheet))
+        self._add_fields(version.version_id, sheet)
+
+    def spend(self, name: str, *, now: Instant, window_ms: int, limit: int) -> bool:
+        name_key, since = self._value_key(name), now - window_ms
+        ((used,),) = self._rows("spent_since", name_key=name_key, since_ms=since)
+        if used >= limit:
+            return False
+        self._run("spent_forget", name_key=name_key, since_ms=since)
+        self._run("spent_add", name_key=name_key, at_ms=now)
+        return True
+
+    def keep(self, kind: str, name: str, value: bytes) -> None:
+        self._run("note_put", kind=kind, name=name, value=value)
+
+    def claim(self, name: str, *, now: Instant) -> bool:
+        return self.spend(name, now=now, window_ms=FOREVER_MS, limit=1)
 
     def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:
         version_id = None if follow_head else version.version_id
@@ -422,6 +621,7 @@ class SqlUnit(SqlSnapshot):
         self._run("skeleton_put", version_id=version_id, native=skeleton)
         self._run("state_erase", version_id=version_id, now_ms=now)
         self._run("facet_remove", version_id=version_id)
+        self._run("measure_remove", version_id=version_id)
         self._run("feedback_erase", version_id=version_id)
         self._connection.run("search_remove", {"version_id": version_id})
         # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
@@ -525,6 +725,24 @@ class SqlSystem:
         return bool(self._rows("token_revoked", issuer=issuer, jti=jti))
 
 
+class _AuditBatch:
+    """Entries that go into the chain together: one piece of work for many reads."""
+
+    __slots__ = ("_lock", "entries", "is_closed")
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self.entries: list[AuditEntry] = []
+        self.is_closed = False
+
+    def record(self, unit: Unit) -> None:
+        # Closed when it first runs; if it is run again, because another piece failed, it is the same entries.
+        with self._lock:
+            self.is_closed = True
+        for entry in self.entries:
+            unit.record(entry)
+
+
 class SqlEngine:
     """The storage contract over any database behind the seam."""
 
@@ -535,6 +753,8 @@ class SqlEngine:
         self._database = database
         self._cipher = cipher or NoCipher()
         self._seal = seal
+        self._batching = threading.Lock()
+        self._batches: dict[str, _AuditBatch] = {}
         try:
             self._prints = _Fingerprints(_index_key(database, self._cipher), document_key)
         except MemorandaError:
@@ -557,7 +777,14 @@ class SqlEngine:
         return self._database.write(lambda connection: self._unit(connection, tenant, work))
 
     def record_later(self, tenant: str, entry: AuditEntry) -> None:
-        self._database.write_later(lambda connection: self._unit(connection, tenant, lambda unit: unit.record(entry)))
+        with self._batching:
+            batch = self._batches.get(tenant)
+            is_new = batch is None or batch.is_closed or len(batch.entries) >= AUDIT_BATCH_LIMIT
+            if batch is None or is_new:
+                batch = self._batches[tenant] = _AuditBatch(self._batching)
+            batch.entries.append(entry)
+        if is_new:
+            self._database.write_later(lambda connection: self._unit(connection, tenant, batch.record))
 
     def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
         named = {"name": tenant}

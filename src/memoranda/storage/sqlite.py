@@ -77,6 +77,9 @@ class SqliteConnection:
     def run(self, name: str, params: Params) -> None:
         self.raw.execute(self._queries[name], params)
 
+    def select(self, sql: str, params: Params) -> list[Row]:
+        return self.raw.execute(sql, params).fetchall()
+
 
 class _Piece:
     """One piece of work for the writer thread, and the one thread that may wait for it.

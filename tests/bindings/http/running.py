@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import httpx
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import create_server
+from memoranda.service.cal_session import Host
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
@@ -44,10 +45,15 @@ class Running:
 
 @contextmanager
 def running(
-    home: Path, *, extra: Callable[[Service], dict[str, Any]] | None = None, **options: Any
+    home: Path, *, extra: Callable[[Service], dict[str, Any]] | None = None, cal: Host | None = None, **options: Any
 ) -> Iterator[Running]:
-    """Start a server, and stop it in the end; that it stops in time is part of every test."""
+    """Start a server, and stop it in the end; that it stops in time is part of every test.
+
+    `cal`: what the host decides about CAL.
+    """
     service = open_service(load_settings({}, home=home))
+    if cal is not None:
+        service = Service(replace(service._context, cal=cal))
     app = create_app(service, **options, **(extra(service) if extra else {}))
     ready = threading.Event()
     server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.oms_openapi import EXAMPLE_ADDRESS, EXAMPLE_GRAIN
 from memoranda.bindings.http.openapi import EXAMPLE_ID, EXAMPLE_OWNER, OPERATIONS, document
+from memoranda.bindings.http.operation import Operation
 from memoranda.settings import load_settings
 
 DOCUMENT = document(server_version="0")
@@ -68,8 +70,12 @@ def test_every_schema_is_one() -> None:
         assert jsonschema_rs.meta.is_valid(schema), name
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation.name))
-def test_the_example_runs_and_its_answer_is_as_described(server: Running, operation: Any) -> None:
+# A stream can only be cancelled while it runs: test_cal_stream.py does that.
+RUNNABLE = [operation for operation in OPERATIONS if operation.name != "cal_cancel"]
+
+
+@pytest.mark.parametrize("operation", RUNNABLE, ids=lambda operation: str(operation.name))
+def test_the_example_runs_and_its_answer_is_as_described(server: Running, operation: Operation) -> None:
     with server.client() as client:
         seed(client)
         if operation.asks is not None:
@@ -80,14 +86,43 @@ def test_the_example_runs_and_its_answer_is_as_described(server: Running, operat
             for each in operation.parameters
             if each["in"] == "query" and "example" in each
         }
-        body = {"json": operation.example} if operation.asks else {}
+        example = {"token": prepared(client)} if operation.name == "cal_execute" else operation.example
+        body: dict[str, Any] = {"json": example} if operation.asks else {}
         with client.stream(operation.method, path, params=params, **body) as answer:
             assert answer.status_code == 200
             if operation.answer:
                 answer.read()
                 check(answer.json(), operation.answer)
             else:
-                assert answer.headers["content-type"] == "text/event-stream"
+                media_type = answer.headers["content-type"].partition(";")[0]
+                assert media_type == next(iter(operation.also_gives), "text/event-stream")
+
+
+QUERY_BODIES = [
+    (operation, media_type, content["example"])
+    for operation in OPERATIONS
+    for media_type, content in operation.also_takes.items()
+    if "example" in content
+]
+
+
+@pytest.mark.parametrize(("operation", "media_type", "example"), QUERY_BODIES)
+def test_the_examples_in_the_other_forms_of_a_query_run(
+    server: Running, operation: Operation, media_type: str, example: object
+) -> None:
+    content = example.encode() if isinstance(example, str) else json.dumps(example).encode()
+    with server.client() as client:
+        seed(client)
+        params = {"namespace": "kitchen"}
+        answer = client.post(operation.path, content=content, params=params, headers={"content-type": media_type})
+        assert answer.status_code == 200, answer.text
+        if operation.answer:
+            check(answer.json(), operation.answer)
+
+
+def prepared(client: httpx.Client) -> str:
+    """A token to execute."""
+    return str(client.post("/cal/prepare", json={"query": "RECALL beliefs"}).json()["token"])
 
 
 def seed(client: httpx.Client) -> None:
@@ -95,6 +130,17 @@ def seed(client: httpx.Client) -> None:
     record = {**draft("run pnpm gate before handoff", owner=EXAMPLE_OWNER), "id": EXAMPLE_ID}
     client.post("/ump/remember", json=record)
     assert client.post("/oms/grains", json=EXAMPLE_GRAIN).json()["address"] == EXAMPLE_ADDRESS
+
+
+def test_errors_of_cal_are_as_described(client: httpx.Client) -> None:
+    answers = (
+        client.post("/cal", json={"query": "RECALL facts"}),
+        client.post("/cal/execute", json={"token": "calprep.x"}),
+        client.post("/cal/stream", json={"query": "RECALL beliefs"}),
+    )
+    for answer, status in zip(answers, (400, 403, 501), strict=True):
+        check(answer.json(), "CalError")
+        assert (answer.status_code, f"cal{status}" in DOCUMENT["components"]["responses"]) == (status, True)
 
 
 @pytest.mark.requirement("UMP-3-error-envelope")

@@ -75,7 +75,7 @@ async def introduced(client: Client) -> None:
     assert capabilities.resources.subscribe
     assert capabilities.resources.list_changed
     tools = (await client.list_tools()).tools
-    assert len(tools) == 11
+    assert len(tools) == 15
     assert all(tool.output_schema and tool.input_schema["properties"] is not None for tool in tools)
     said = await answer(client, "ump.capabilities", client={"name": "test", "ump": "0.1"})
     assert (said["ump"], said["conformance"], said["writable"]) == ("0.1", "L3", True)
@@ -119,7 +119,7 @@ async def browsed(client: Client, current: str) -> None:
         assert isinstance(content, TextResourceContents)
         assert (content.uri, content.mime_type) == (resource.uri, "application/vnd.ump+json")
         assert verify(json.loads(content.text))
-    (prompt,) = (await client.list_prompts()).prompts
+    prompt, _ = (await client.list_prompts()).prompts
     assert [(each.name, each.required) for each in prompt.arguments or ()] == [
         ("query", True),
         ("project", False),

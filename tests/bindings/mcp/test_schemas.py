@@ -10,7 +10,7 @@ import pytest
 
 from memoranda.bindings.mcp.operation import Operation
 from memoranda.bindings.mcp.tools import OPERATIONS, failure
-from memoranda.errors import GrainError, NotFound
+from memoranda.errors import GrainError, NotFound, QueryError
 
 EACH = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
 
@@ -30,7 +30,16 @@ def properties_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str,
 @pytest.mark.requirement("UMP-4.1-tools")
 def test_there_are_exactly_the_seven_reserved_tools() -> None:
     names = ("capabilities", "recall", "remember", "get", "revise", "forget", "feedback")
-    assert [name for name in OPERATIONS if not name.startswith("oms.")] == [f"ump.{name}" for name in names]
+    assert [name for name in OPERATIONS if name.startswith("ump.")] == [f"ump.{name}" for name in names]
+
+
+def test_there_are_no_other_tools_than_those_of_the_standards() -> None:
+    assert {name.partition(".")[0] for name in OPERATIONS} == {"ump", "oms", "cal"}
+
+
+@pytest.mark.requirement("CAL-26-mcp")
+def test_there_are_four_tools_for_queries() -> None:
+    assert [name for name in OPERATIONS if name.startswith("cal")] == ["cal", "cal.check", "cal.prepare", "cal.execute"]
 
 
 def test_there_are_four_tools_for_grains_and_none_erases() -> None:
@@ -69,6 +78,8 @@ def test_an_error_is_valid_against_every_output_schema(operation: Operation) -> 
     assert validator.is_valid(failure(NotFound()).structured_content)
     wrong = GrainError(oms_code="ERR_SCHEMA")
     assert validator.is_valid(failure(wrong, tool=operation.tool.name).structured_content)
+    unread = QueryError("Not so.", cal_code="CAL-E044", suggestion="Thus.", reason="replayed", oms_error="ERR_SCHEMA")
+    assert validator.is_valid(failure(unread, tool=operation.tool.name).structured_content)
     assert not validator.is_valid({})
     assert not validator.is_valid({"error": {"message": "a code is missing"}})
 
@@ -78,4 +89,4 @@ def test_only_forget_is_said_to_destroy_and_only_reading_to_be_read_only() -> No
     destructive = {name for name, hint in hints.items() if hint and hint.destructive_hint}
     read_only = {name for name, hint in hints.items() if hint and hint.read_only_hint}
     assert destructive == {"ump.forget"}
-    assert read_only == {"ump.capabilities", "ump.recall", "ump.get", "oms.get", "oms.find"}
+    assert read_only == {"ump.capabilities", "ump.recall", "ump.get", "oms.get", "oms.find", "cal.check", "cal.prepare"}

@@ -118,7 +118,7 @@ def test_resources_and_prompts_refuse_what_they_do_not_know(peer: HttpPeer, owne
             for cursor in ("x", "-1", "1e9", "9" * 30, "٣"):
                 with pytest.raises(MCPError, match="cursor"):
                     await client.list_resources(cursor=cursor)
-            with pytest.raises(MCPError, match=r"no prompt 'other'; there is ump.rehydrate"):
+            with pytest.raises(MCPError, match=r"no prompt 'other'; there are ump.rehydrate, cal-card"):
                 await client.get_prompt("other", {})
             for arguments in ({}, {"query": "x", "budget": "all"}, {"query": "x", "limit": "3"}):
                 with pytest.raises(MCPError, match=r"query|budget|unknown argument"):

@@ -177,6 +177,7 @@ def test_a_query_has_one_json_form(text: str, form: dict[str, Any]) -> None:
         ({**RECALL, "with": ["diversity"]}, "CAL-E002"),
         ({**RECALL, "with": ["superseded", "superseded"]}, "CAL-E002"),
         ({**RECALL, "with": [{"option": "diversity", "method": "threshold"}]}, "CAL-E002"),
+        ({**RECALL, "with": [{"option": "diversity", "method": "other", "value": 0.5}]}, "CAL-E002"),
         ({**RECALL, "with": [{"option": "diversity", "method": "mmr", "lambda": "x"}]}, "CAL-E002"),
         ({**RECALL, "with": [{"option": "diversity", "method": "mmr", "lambda": 2}]}, "CAL-E020"),
         ({**RECALL, "with": [{"option": "superseded", "level": "full"}]}, "CAL-E002"),

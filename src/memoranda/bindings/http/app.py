@@ -13,7 +13,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from memoranda.bindings.http import oms, verbs, wire
+from memoranda.bindings.http import cal, oms, verbs, wire
+from memoranda.bindings.http.cal_stream import STALL_SECONDS, CalStreams, CancelStream
 from memoranda.bindings.http.guard import Guard, Rules
 from memoranda.bindings.http.openapi import document
 from memoranda.bindings.http.subscribe import HEARTBEAT_SECONDS, SUBSCRIBERS_LIMIT, Subscribe
@@ -25,6 +26,8 @@ from memoranda.service.service import Service
 VERB_THREADS = 16
 # Subscribers wait for one another rather than keep the verbs waiting.
 FEED_THREADS = 2
+# Half of the store's reading connections: clients that read slowly do not keep the others from reading.
+STREAM_THREADS = 4
 
 VERBS: tuple[tuple[str, str, verbs.Verb], ...] = (
     ("POST", "/ump/recall", verbs.recall),
@@ -50,6 +53,7 @@ def create_app(
     max_body_bytes: int = 2_097_152,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
     subscribers_limit: int = SUBSCRIBERS_LIMIT,
+    stall_seconds: float = STALL_SECONDS,
     extra_routes: Sequence[BaseRoute] = (),
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]] = (),
     on_stop: Sequence[Callable[[], None]] = (),
@@ -57,23 +61,32 @@ def create_app(
 ) -> Starlette:
     """The application over an open service, which stays the caller's to close.
 
-    `host` is the address listened on. `extra_routes` (none under /ump/ or /oms/) come behind the same guard, with an
-    `Access` in `scope["state"]["access"]`; each of `lifespans` is entered at the start and left at the end; each of
+    `host` is the address listened on. `extra_routes` (none under /ump/, /oms/ or /cal) come behind the same guard, with
+    an `Access` in `scope["state"]["access"]`; each of `lifespans` is entered at the start and left at the end; each of
     `on_stop` is called on the event loop before running requests are waited for, to end streams.
     """
     threads, feed_threads = Threads(VERB_THREADS, "memoranda-http"), Threads(FEED_THREADS, "memoranda-feed")
+    stream_threads = Threads(STREAM_THREADS, "memoranda-stream")
     subscribe = Subscribe(
         service=service, threads=feed_threads, heartbeat_seconds=heartbeat_seconds, limit=subscribers_limit
+    )
+    streams = CalStreams(
+        service=service,
+        threads=threads,
+        makers=stream_threads,
+        max_body_bytes=max_body_bytes,
+        stall_seconds=stall_seconds,
     )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            stack.callback(threads.close)
-            stack.callback(feed_threads.close)
+            for pool in (threads, feed_threads, stream_threads):
+                stack.callback(pool.close)
             for each in lifespans:
                 await stack.enter_async_context(each())
             stack.callback(subscribe.close)
+            stack.callback(streams.close)
             yield
 
     verb_routes = [
@@ -104,6 +117,7 @@ def create_app(
             *verb_routes,
             Route("/ump/subscribe", subscribe, methods=["GET"]),
             *oms_routes,
+            *_cal_routes(service, threads, streams, max_body_bytes),
             *_public_routes(service, threads),
             *extra_routes,
         ],
@@ -115,11 +129,23 @@ def create_app(
     app.router.redirect_slashes = False
 
     def stop_streams() -> None:
-        for stop in (subscribe.close, *on_stop):
+        for stop in (subscribe.close, streams.close, *on_stop):
             stop()
 
     app.state.stop_streams = stop_streams
     return app
+
+
+def _cal_routes(service: Service, threads: Threads, streams: CalStreams, max_body_bytes: int) -> list[Route]:
+    def route(verb: cal.Verb) -> cal.CalRoute:
+        streaming = streams if verb is cal.run else None
+        return cal.CalRoute(verb, service=service, threads=threads, max_body_bytes=max_body_bytes, streaming=streaming)
+
+    return [
+        *(Route(path, route(verb), methods=[method]) for method, path, verb in cal.VERBS),
+        Route("/cal/stream", streams, methods=["POST"]),
+        Route("/cal/stream/{assembly_id}", CancelStream(streams), methods=["DELETE"]),
+    ]
 
 
 class _Answer:

@@ -122,7 +122,7 @@ class OmsRoute:
             address=scope["path_params"].get("address", ""),
             query=wire.query(scope),
             raw=raw,
-            media_type=_bare(stated),
+            media_type=wire.bare(stated),
             wants_bytes=_prefers_bytes(wire.header(scope, b"accept") or "*/*"),
             max_body_bytes=self._max_body_bytes,
         )
@@ -274,31 +274,13 @@ def _index_headers(found: StoredGrain) -> tuple[wire.Header, ...]:
     return tuple((name.encode(), str(value).encode("ascii")) for name, value in known if value is not None)
 
 
-def _bare(media_type: str) -> str:
-    """A media type without its parameters."""
-    return media_type.partition(";")[0].strip().lower()
-
-
 def _prefers_bytes(accept: str) -> bool:
     """Whether an Accept header asks for the grain as it travels; JSON where it leaves both open."""
     best_bytes = best_json = 0.0
     for part in accept.split(","):
-        name, quality = _bare(part), _quality(part)
+        name, quality = wire.bare(part), wire.quality(part)
         if name in GRAIN_TYPES:
             best_bytes = max(best_bytes, quality)
         elif name in (JSON, "application/*", "*/*"):
             best_json = max(best_json, quality)
     return best_bytes > best_json or (best_bytes == best_json > 0 and JSON not in accept.lower())
-
-
-def _quality(part: str) -> float:
-    """RFC 9110 12.4.2; what cannot be read as a weight weighs nothing."""
-    for parameter in part.split(";")[1:]:
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "q":
-            try:
-                weight = float(value)
-            except ValueError:
-                return 0.0
-            return weight if 0.0 <= weight <= 1.0 else 0.0
-    return 1.0

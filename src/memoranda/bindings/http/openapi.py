@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from memoranda.bindings.http.cal_openapi import CAL_ERRORS, CAL_OPERATIONS, CAL_SCHEMAS
 from memoranda.bindings.http.oms_openapi import OMS_OPERATIONS, OMS_SCHEMAS
 from memoranda.bindings.http.operation import Operation, in_query
 from memoranda.bindings.http.schemas import NAME, SCHEMAS, one_of, ref
@@ -150,6 +151,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         answer="AuditVerifyAnswer",
     ),
     *OMS_OPERATIONS,
+    *CAL_OPERATIONS,
     Operation(
         method="get",
         path="/healthz",
@@ -195,13 +197,13 @@ def document(*, server_version: str) -> dict[str, Any]:
         "info": {
             "title": "Memoranda",
             "version": server_version,
-            "summary": "The memory of AI agents over UMP, the Universal Memory Protocol, and OMS grains.",
+            "summary": "The memory of AI agents over UMP, the Universal Memory Protocol, OMS grains and CAL queries.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
         "security": [{"bearer": []}],
         "components": {
-            "schemas": {**SCHEMAS, **OMS_SCHEMAS},
+            "schemas": {**SCHEMAS, **OMS_SCHEMAS, **CAL_SCHEMAS},
             "securitySchemes": {
                 "bearer": {
                     "type": "http",
@@ -209,28 +211,42 @@ def document(*, server_version: str) -> dict[str, Any]:
                     "description": "An API key (mk_…) or a UMP capability token (umpcap.…).",
                 }
             },
-            "responses": {code: _json(text, "Error") for code, text in _ERRORS.items()},
+            "responses": {
+                **{code: _json(text, "Error") for code, text in _ERRORS.items()},
+                # What is not about the query itself is said in UMP's words here, too.
+                **{f"cal{code}": _json(text, "CalError", "Error") for code, text in CAL_ERRORS.items()},
+            },
         },
     }
 
 
 def _describe(operation: Operation) -> dict[str, Any]:
-    success = _json("Success", operation.answer) if operation.answer else _EVENTS
-    if operation.gives:
-        success = {**success, "content": {**success["content"], **_binary(operation.gives)}}
+    prefix, errors = ("cal", CAL_ERRORS) if operation.errors == "CalError" else ("", _ERRORS)
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "responses": {"200": success, **{code: {"$ref": f"#/components/responses/{code}"} for code in _ERRORS}},
+        "responses": {
+            "200": _success(operation),
+            **{code: {"$ref": f"#/components/responses/{prefix}{code}"} for code in errors},
+        },
     }
     if operation.parameters:
         described["parameters"] = list(operation.parameters)
     if operation.asks is not None:
         content = {"application/json": {"schema": ref(operation.asks), "example": operation.example}}
-        described["requestBody"] = {"required": True, "content": {**content, **_binary(operation.takes)}}
+        more = {**_binary(operation.takes), **operation.also_takes}
+        described["requestBody"] = {"required": True, "content": {**content, **more}}
     if operation.is_public:
         described["security"] = []
     return described
+
+
+def _success(operation: Operation) -> dict[str, Any]:
+    more = {**_binary(operation.gives), **operation.also_gives}
+    if not operation.answer:
+        return {"description": "Success", "content": more} if more else _EVENTS
+    success = _json("Success", operation.answer)
+    return {**success, "content": {**success["content"], **more}}
 
 
 def _binary(media_types: tuple[str, ...]) -> dict[str, Any]:
@@ -238,8 +254,9 @@ def _binary(media_types: tuple[str, ...]) -> dict[str, Any]:
     return {media_type: {} for media_type in media_types}
 
 
-def _json(description: str, schema: str) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": ref(schema)}}}
+def _json(description: str, *schemas: str) -> dict[str, Any]:
+    found = ref(schemas[0]) if len(schemas) == 1 else {"anyOf": [ref(name) for name in schemas]}
+    return {"description": description, "content": {"application/json": {"schema": found}}}
 
 
 _EVENTS: Final[dict[str, Any]] = {

@@ -17,15 +17,19 @@ class Operation:
     path: str
     name: str
     summary: str
-    # Names of schemas.
+    # Names of schemas; an answer without one is not JSON.
     answer: str
     asks: str | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
     parameters: tuple[Mapping[str, Any], ...] = ()
     is_public: bool = False
-    # Media types of bodies and answers beside JSON.
+    # Media types of bodies and answers beside JSON: those of bytes, and those that are described.
     takes: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
+    also_takes: Mapping[str, Any] = field(default_factory=dict)
+    also_gives: Mapping[str, Any] = field(default_factory=dict)
+    # The schema of an error that is of the route's own standard.
+    errors: str = "Error"
 
 
 def in_query(name: str, schema: Schema, description: str, example: object = None) -> dict[str, Any]:

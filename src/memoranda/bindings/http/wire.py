@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
@@ -119,9 +119,40 @@ def is_small(scope: Scope) -> bool:
     return stated is not None and stated.isdecimal() and int(stated[:20]) <= SMALL_BODY_BYTES
 
 
+def bare(media_type: str) -> str:
+    """A media type without its parameters."""
+    return media_type.partition(";")[0].strip().lower()
+
+
+def quality(part: str) -> float:
+    """The weight of one entry of an Accept header (RFC 9110 12.4.2); what cannot be read as one weighs nothing."""
+    for parameter in part.split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                weight = float(value)
+            except ValueError:
+                return 0.0
+            return weight if 0.0 <= weight <= 1.0 else 0.0
+    return 1.0
+
+
+def preferred(accept: str, offered: Sequence[str]) -> str:
+    """Which of the offered media types an Accept header prefers; the first where it leaves that open."""
+    best = dict.fromkeys(offered, (0.0, 0))
+    for part in accept.split(","):
+        name = bare(part)
+        for media_type in offered:
+            # What is named counts before what is only allowed.
+            for rank, matching in enumerate(("*/*", f"{media_type.partition('/')[0]}/*", media_type)):
+                if name == matching:
+                    best[media_type] = max(best[media_type], (quality(part), rank))
+    return max(offered, key=best.__getitem__)
+
+
 def check_media_type(scope: Scope) -> None:
     media_type = header(scope, b"content-type")
-    if media_type is not None and media_type.partition(";")[0].strip().lower() != "application/json":
+    if media_type is not None and bare(media_type) != "application/json":
         # A web page can send other types to us without asking first (CORS "simple" requests).
         raise InvalidInput("content-type must be application/json")
 

@@ -1,4 +1,4 @@
-"""The MCP server: tools of UMP and OMS, memories as resources with change notifications, the rehydration prompt.
+"""The MCP server: tools of UMP, OMS and CAL, memories as resources with change notifications, and prompts.
 
 One `Server` speaks both eras of the protocol. Up to 2025-11-25 a client shakes hands, subscribes to resources
 and is notified on its session; since 2026-07-28 each request stands alone and a client listens on a stream.
@@ -21,7 +21,7 @@ from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
 from memoranda import __version__
-from memoranda.bindings.mcp import prompt, resources, tools
+from memoranda.bindings.mcp import cal_tools, prompt, resources, tools
 from memoranda.bindings.mcp.answers import answered, protocol_error
 from memoranda.bindings.mcp.subscriptions import AccessOf, RequestContext, Subscriptions
 from memoranda.errors import MemorandaError, NotFound
@@ -147,9 +147,12 @@ class _Handlers:
     async def list_prompts(
         self, _ctx: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[prompt.PROMPT])
+        return types.ListPromptsResult(prompts=[prompt.PROMPT, cal_tools.CARD])
 
     async def get_prompt(self, ctx: RequestContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name == cal_tools.CARD_NAME:
+            return await answered(cal_tools.card, params.arguments)
         if params.name != prompt.NAME:
-            raise protocol_error(NotFound(f"no prompt {params.name[:64]!a}; there is {prompt.NAME}"))
+            names = f"{prompt.NAME}, {cal_tools.CARD_NAME}"
+            raise protocol_error(NotFound(f"no prompt {params.name[:64]!a}; there are {names}"))
         return await answered(prompt.rehydrate, self._service, self._access_of(ctx), params.arguments)

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.bindings.mcp import oms_tools, schemas
+from memoranda.bindings.mcp import cal_tools, oms_tools, schemas
 from memoranda.bindings.mcp.operation import Answer, Arguments, Operation, operation
 from memoranda.encoding import json_text
-from memoranda.errors import GrainError, InvalidInput, MemorandaError
+from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryError
 from memoranda.service.access import Access
 from memoranda.service.service import Service
+from memoranda.standards.cal.problem import error_envelope
 from memoranda.standards.ump.record import CONTROL_PATTERN, NAME_EXPECTED, is_name
 from memoranda.standards.ump.requests import (
     FeedbackRequest,
@@ -41,7 +42,9 @@ def checked(arguments: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> A
 
 
 def failure(error: MemorandaError, *, tool: str = "") -> types.CallToolResult:
-    """An error as UMP section 3.7 writes it, for the model to read; the tools of OMS add the code of OMS."""
+    """An error as UMP section 3.7 writes it, for the model to read; the tools of OMS and CAL say it in their words."""
+    if isinstance(error, QueryError) and cal_tools.is_tool(tool):
+        return _result(error_envelope(error), is_error=True)
     said = {"code": error.code, "message": f"{error.code}: {error.message}"}
     if isinstance(error, GrainError) and tool.startswith(oms_tools.PREFIX):
         said["oms_code"] = error.oms_code
@@ -52,12 +55,14 @@ def run(
     called: Operation, service: Service, access: Access, arguments: Mapping[str, Any] | None
 ) -> types.CallToolResult:
     """Call a tool. Raises MemorandaError."""
-    return _result(called.call(service, access, checked(arguments, called.tool.input_schema)))
+    answer = called.call(service, access, checked(arguments, called.tool.input_schema))
+    return _result(answer, cal_tools.text_of(answer) if cal_tools.is_tool(called.tool.name) else None)
 
 
-def _result(body: Answer, *, is_error: bool = False) -> types.CallToolResult:
-    text = json_text.dump(body).decode("utf-8")
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
+def _result(body: Answer, first: str | None = None, *, is_error: bool = False) -> types.CallToolResult:
+    """The answer as JSON; before it the text that was asked for, ready to be read."""
+    texts = [*([first] if first else []), json_text.dump(body).decode("utf-8")]
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text) for text in texts]
     return types.CallToolResult(content=content, structured_content=body, is_error=is_error)
 
 
@@ -166,4 +171,6 @@ _OPERATIONS: Final = (
         idempotent_hint=False,
     ),
 )
-OPERATIONS: Final[Mapping[str, Operation]] = {each.tool.name: each for each in (*_OPERATIONS, *oms_tools.OPERATIONS)}
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    each.tool.name: each for each in (*_OPERATIONS, *oms_tools.OPERATIONS, *cal_tools.OPERATIONS)
+}

@@ -21,6 +21,18 @@
     budget       how ASSEMBLE shares its budget
     pages        cursors
     check        verdicts without running, warnings, weight
+    problem      errors as documents: `error_envelope`, `http_status`
+    plan         what a query would do: `explain`, `side_effects`
+    describe     what DESCRIBE answers, and what is declared: `describe`, `capabilities`
+    grammar      the grammar as text, and a card for models: `ebnf`, `prompt_card`
+    history      what changed between two versions: `differences`
+    projection   what of a grain is printed: `project`
+    elements, plain, prose, toon, structured, yaml_text     how it is printed
+    formats      the seven formats: `recall_text`, `assembled_text`, `line_of`, `values_text`
+    assembly     ASSEMBLE after its sources have run: `assemble`
+    dedup, counter, packing, printers                       its duplicates, tokens, choice of grains, text
+    template_render                                         templates, filled
+    stream       ASSEMBLE as events: `events`, `Feed`, `sse`, `ndjson`
 
 Text and values in, values out: no clock, no randomness, no files. Section numbers refer to the CAL specification 1.0;
 C1 to C20 are corrections of its grammar that its own examples need. docs/standards/cal.md has both.

@@ -14,26 +14,33 @@ from typing import Final
 DEFAULT_TOKENS: Final = 4000
 # By rank of priority, for one to four sources, in hundredths.
 _WEIGHTS: Final = ((100,), (65, 35), (50, 30, 20), (40, 28, 20, 12))
-# More sources go on falling as the row of four does.
-_DECAY: Final = Fraction(7, 10)
 
 
 def weights(count: int) -> tuple[Fraction, ...]:
     """The share of each of so many sources, the highest priority first; they add up to one."""
+    parts = _parts(count)
+    whole = sum(parts)
+    return tuple(Fraction(part, whole) for part in parts)
+
+
+def _parts(count: int) -> tuple[int, ...]:
     if 1 <= count <= len(_WEIGHTS):
-        return tuple(Fraction(weight, 100) for weight in _WEIGHTS[count - 1])
-    powers = [_DECAY**rank for rank in range(count)]
-    return tuple(power / sum(powers) for power in powers)
+        return _WEIGHTS[count - 1]
+    # More sources go on falling as the row of four does: by 7/10 each.
+    return tuple(7**rank * 10 ** (count - 1 - rank) for rank in range(count))
 
 
 def allocate(total: int, demands: Sequence[int]) -> tuple[int, ...]:
     """Water filling: a source gets what it needs if its share holds it, and the rest is shared again."""
-    by_rank = weights(len(demands))
+    # Shares that add up to all of the total cannot all be too small for demands that do not.
+    if sum(demands) <= total:
+        return tuple(demands)
+    parts = _parts(len(demands))
     given = dict.fromkeys(range(len(demands)), 0)
     pool, still_open = total, list(given)
     while still_open:
-        weight = sum(by_rank[rank] for rank in still_open)
-        shares = {rank: int(pool * by_rank[rank] / weight) for rank in still_open}
+        whole = sum(parts[rank] for rank in still_open)
+        shares = {rank: pool * parts[rank] // whole for rank in still_open}
         filled = [rank for rank in still_open if demands[rank] <= shares[rank]]
         if not filled:
             # What rounding left goes to the highest priority.

@@ -296,10 +296,21 @@ class Cursor:
         if self.tokens[self.at] == "]":
             self.at += 1
             return ()
-        found = [self.value(depth + 1)]
-        while self.tokens[self.at] == ",":
+        found: list[Value] = []
+        # What a token says it says again: a short text can hold thousands, and only few different ones.
+        known: dict[str, Value] = {}
+        while True:
+            place, token = self.at, self.tokens[self.at]
+            if token in known:
+                found.append(known[token])
+                self.at += 1
+            else:
+                found.append(self.value(depth + 1))
+                if self.at == place + 1:
+                    known[token] = found[-1]
+            if self.tokens[self.at] != ",":
+                break
             self.at += 1
-            found.append(self.value(depth + 1))
         if self.tokens[self.at] != "]":
             self.unexpected("]", ",")
         self.at += 1

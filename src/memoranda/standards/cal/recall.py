@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from memoranda.standards.cal import fields, lexer, rules, words
+from memoranda.standards.cal import fields, lexer, limits, rules, words
 from memoranda.standards.cal.draft import Draft
 from memoranda.standards.cal.stages import STAGES, StageParser
 from memoranda.standards.cal.syntax import Between, HashOrParam, Namespace, Recall, Text, Thread
@@ -138,6 +138,11 @@ class RecallParser(StageParser):
         found = [self.condition(draft)]
         while self.tokens[self.at].upper() == "AND":
             self.at += 1
+            if len(found) == limits.CONDITIONS:
+                # Section 20: what weighs more is refused before it is run; so much of it need not even be read.
+                raise self.problem(
+                    "CAL-E012", f"A RECALL has at most {limits.CONDITIONS} conditions.", "Ask in several queries."
+                )
             found.append(self.condition(draft))
         draft.where = tuple(found)
 

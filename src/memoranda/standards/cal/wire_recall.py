@@ -158,7 +158,9 @@ def _option(value: object) -> Option:
 
 
 def _check_option(name: str, word: str | None, value: Value | None) -> None:
-    """What canonical text could not show: a value of another kind, or one that is missing."""
+    """What canonical text could not show: an unknown method, a value of another kind, or one that is missing."""
+    if name == "diversity" and word not in ("mmr", "threshold"):
+        refuse("the method of diversity is mmr or threshold")
     needed = name in ("locale", "cache") or word in ("threshold", "bounded")
     if name == "locale":
         fits = isinstance(value, str)

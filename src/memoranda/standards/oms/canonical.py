@@ -41,6 +41,15 @@ def read(data: bytes, max_depth: int) -> tuple[Any, bool]:
     return _Reader(data, max_depth).whole(), True
 
 
+def unpack(data: bytes) -> Any:
+    """The value of bytes that are known to be canonical. Raises GrainError all the same if they are not MessagePack."""
+    try:
+        return ormsgpack.unpackb(data)
+    except (ValueError, TypeError):
+        # Byte strings are legal in places, and the library has another opinion of them.
+        return _Reader(data, MAX_DEPTH).whole()
+
+
 def pack(normal: Any) -> bytes:
     """The canonical MessagePack of a value that is already in normal form."""
     return ormsgpack.packb(normal, option=_SORTED)

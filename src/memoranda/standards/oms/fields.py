@@ -278,6 +278,7 @@ _SHARED = (CORE, STATE, WORKFLOW, OBSERVATION, GOAL, CONSENT, REASONING, CONSENS
 _ACTION_TABLE = _Table(*_SHARED, EVENT, ACTION)
 _TABLE = _Table(*_SHARED, EVENT, _WITHOUT_CONTENT)
 _NESTED_TABLES = {name: _Table(entries) for name, entries in NESTED.items()}
+_NESTED_NAMES = frozenset(_NESTED_TABLES)
 _NESTED_KEYS = {CORE[name]: table for name, table in _NESTED_TABLES.items()}
 
 
@@ -296,6 +297,16 @@ def expand(payload: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
     fields = table.expand(payload, "")
     for name in _NESTED_TABLES.keys() & fields.keys():
         fields[name] = _renamed(fields[name], _NESTED_TABLES[name].expand, name)
+    return fields
+
+
+def accepted(payload: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
+    """The same for a payload that is known to be compacted."""
+    long = (_ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE).long
+    fields = {long.get(key, key): value for key, value in payload.items()}
+    if not _NESTED_NAMES.isdisjoint(fields):
+        for name in _NESTED_NAMES & fields.keys():
+            fields[name] = _renamed(fields[name], _NESTED_TABLES[name].expand, name)
     return fields
 
 

@@ -20,7 +20,7 @@ from memoranda.standards.oms import canonical, header, schema
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.cbor import decode_value as _decode_cbor
 from memoranda.standards.oms.cbor import pack as _pack_cbor
-from memoranda.standards.oms.fields import INDEX_FIELDS, REMOVED_FIELDS, compact, expand
+from memoranda.standards.oms.fields import INDEX_FIELDS, REMOVED_FIELDS, accepted, compact, expand
 from memoranda.standards.oms.header import HEADER_BYTES, VERSION, Header, namespace_hash
 from memoranda.standards.oms.normal import is_normal, normalised, refuse_bytes, shown
 from memoranda.standards.oms.profile import EXTENDED, SizeProfile, domain_problems
@@ -141,6 +141,13 @@ def decode(blob: bytes, *, address: str | None = None, strict: bool = True, prof
         refuse_bytes(fields, BINARY_FIELDS)
     _check_header(head, fields)
     return Grain(fields, name, head.type_byte, found, blob, head)
+
+
+def accepted_fields(blob: bytes) -> tuple[int, dict[str, Any]]:
+    """The type byte and the fields of a grain that was verified when it was accepted; only for such."""
+    flags, type_byte = blob[1], blob[2]
+    payload = _decode_cbor(blob[HEADER_BYTES:]) if flags & header.CBOR else canonical.unpack(blob[HEADER_BYTES:])
+    return type_byte, accepted(payload, type_byte)
 
 
 def address_of(blob: bytes) -> str:

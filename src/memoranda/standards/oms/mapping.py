@@ -24,6 +24,9 @@ STANDARD: Final = "oms"
 MEDIA_TYPE: Final = "application/vnd.oms.grain"
 SIGNED_MEDIA_TYPE: Final = "application/vnd.oms.grain+cose"
 IDENTITY_TAG: Final = "identity"
+GOAL_BYTE: Final = 0x07
+# Before what is not text: a map is never equal to the text that spells it.
+NOT_TEXT: Final = "\x00"
 # OMS has no word for it, so a tag says who may see a grain; without one it is private.
 VISIBILITY_TAG: Final = "visibility:"
 
@@ -87,7 +90,11 @@ def triple_of(grain: Grain) -> tuple[str, str, str]:
     if grain.type_byte == 0x0A:
         relation = "mg:revokes" if fields.get("is_withdrawal") else "mg:permits"
         return _text(fields.get("subject_did")), relation, _text(fields.get("grantee_did"))
-    return _text(fields.get("subject")), _text(fields.get("relation")), _text(fields.get("object"))
+    object_ = fields.get("object")
+    if object_ in (None, "") and grain.type_byte == GOAL_BYTE:
+        object_ = fields.get("description")
+    said = _text(object_) if isinstance(object_, str) or object_ is None else NOT_TEXT + _text(object_)
+    return _text(fields.get("subject")), _text(fields.get("relation")), said
 
 
 def text_of(grain: Grain) -> str:

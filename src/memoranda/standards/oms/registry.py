@@ -103,13 +103,14 @@ CLOSED: Final = {
             "superseded retraction erratum corrigendum retraction_with_replacement expression_of_concern"
         ),
         "recall_priority": "hot warm cold",
-        "goal_state": "active satisfied failed suspended",
         "inference_method": "deductive inductive abductive analogical",
         "action_phase": "definition call result",
         "execution_mode": "function_call code_exec computer_use",
         "tool_type": "client server builtin",
     }.items()
 }
+# Closed for goals. The README of OMS gives workflows a state of their own, such as "open".
+GOAL_STATES: Final = ("active", "satisfied", "failed", "suspended")
 OBSERVATION_MODES: Final = ("passive", "active", "reflective", "real_time")
 OBSERVATION_SCOPES: Final = ("point", "interval", "session", "longitudinal")
 

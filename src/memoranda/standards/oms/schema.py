@@ -227,6 +227,7 @@ _CHECKS: Final[Mapping[str, _Check]] = {
     **_fields(_array(_map), "history criteria_structured"),
     **_fields(_text_or_map, "object agreed_content"),
     **{name: _one_of(values) for name, values in CLOSED.items()},
+    "goal_state": _text,
     "created_at": _created_at,
     "category": _octet,
     "authorized_types": _array(_octet),
@@ -360,6 +361,11 @@ def _observation(fields: Fields, _: tuple[str, ...]) -> Iterator[Problem]:
             yield Problem("ERR_SCHEMA", f"{name} must be one of {'|'.join(values)}")
 
 
+def _goal(fields: Fields, _: tuple[str, ...]) -> Iterator[Problem]:
+    if "goal_state" in fields and fields["goal_state"] not in registry.GOAL_STATES:
+        yield Problem("ERR_SCHEMA", f"goal_state must be one of {'|'.join(registry.GOAL_STATES)}")
+
+
 def _consent(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]:
     if fields.get("is_withdrawal") is True and "prior_consent" not in fields and "prior_consent" not in elided:
         # Section 8.10: a withdrawal MUST name what it withdraws.
@@ -370,5 +376,6 @@ _MORE: Final[Mapping[int, Callable[[Fields, tuple[str, ...]], Iterator[Problem]]
     0x02: _event,
     ACTION_BYTE: _action,
     0x06: _observation,
+    0x07: _goal,
     0x0A: _consent,
 }

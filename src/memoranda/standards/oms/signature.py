@@ -32,6 +32,7 @@ MAX_ENDORSEMENTS: Final = 64
 # An endorsement is a grain at most, and a header.
 _ENVELOPE_OVERHEAD_BYTES = 8192
 
+_ENVELOPE_STARTS = frozenset((b"\xd2", b"\x84"))
 _IAT = "iat"
 _CLAIM_IAT = 6
 
@@ -91,7 +92,7 @@ def open_delivery(data: bytes, documents: Documents = NO_DOCUMENTS) -> Grain | S
 
 def is_envelope(data: bytes) -> bool:
     """Whether the bytes begin as an envelope does; a bare grain begins with its version."""
-    return data[:1] in (b"\xd2", b"\x84")
+    return data[:1] in _ENVELOPE_STARTS
 
 
 def delivery_of(grain: Grain | SignedGrain) -> bytes:

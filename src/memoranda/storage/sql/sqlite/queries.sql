@@ -70,11 +70,12 @@ RETURNING version_id
 
 -- name: state_add
 INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,
-  session_key, sameness_key, subject_key, relation_key, object_key, observed_ms, valid_from_ms, declared_to_ms, valid_to_ms, recorded_ms, expires_ms,
-  exportable, term_count)
+  session_key, sameness_key, subject_key, relation_key, object_key, observed_ms, valid_from_ms, declared_to_ms,
+  valid_to_ms, recorded_ms, expires_ms, exportable, term_count, address, form, at_ms, confidence, importance)
 VALUES (:tenant_id, :version_id, :memory_id, :space, :kind, :visibility, :status, :user_key, :agent_key,
-  :session_key, :sameness_key, :subject_key, :relation_key, :object_key, :observed_ms, :valid_from_ms, :valid_to_ms, :valid_to_ms, :recorded_ms,
-  :expires_ms, :exportable, :term_count)
+  :session_key, :sameness_key, :subject_key, :relation_key, :object_key, :observed_ms, :valid_from_ms, :valid_to_ms,
+  :valid_to_ms, :recorded_ms, :expires_ms, :exportable, :term_count, :address, :form, :at_ms, :confidence,
+  :importance)
 
 -- name: search_add
 INSERT INTO search (rowid, words) VALUES (:version_id, :words)
@@ -82,9 +83,60 @@ INSERT INTO search (rowid, words) VALUES (:version_id, :words)
 -- name: search_remove
 DELETE FROM search WHERE rowid = :version_id
 
--- name: facet_add
-INSERT INTO facet (tenant_id, name, value_key, version_id) VALUES (:tenant_id, :name, :value_key, :version_id)
-ON CONFLICT DO NOTHING
+-- name: facets_add
+INSERT INTO facet (tenant_id, name, value_key, version_id)
+SELECT :tenant_id, j.value ->> 0, unhex(j.value ->> 1), :version_id FROM json_each(:facets) j
+WHERE true ON CONFLICT DO NOTHING
+
+-- name: measures_add
+INSERT INTO measure (tenant_id, name, number, version_id)
+SELECT :tenant_id, j.value ->> 0, j.value ->> 1, :version_id FROM json_each(:measures) j
+WHERE true ON CONFLICT DO NOTHING
+
+-- name: measure_remove
+DELETE FROM measure WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: sheet_put
+UPDATE state SET address = :address, form = :form, at_ms = :at_ms, confidence = :confidence, importance = :importance,
+  subject_key = :subject_key, relation_key = :relation_key, object_key = :object_key
+WHERE tenant_id = :tenant_id AND version_id = :version_id AND erased = 0
+
+-- name: sheets_missing
+SELECT s.version_id FROM state s INDEXED BY sheet_missing
+WHERE s.tenant_id = :tenant_id AND s.address IS NULL AND s.erased = 0
+ORDER BY s.version_id LIMIT :limit
+
+-- name: spent_since
+SELECT count(*) FROM spent WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms
+
+-- name: spent_forget
+DELETE FROM spent WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms <= :since_ms
+
+-- name: spent_add
+INSERT INTO spent (tenant_id, name_key, at_ms, seq)
+SELECT :tenant_id, :name_key, :at_ms, 1 + ifnull(max(seq), 0) FROM spent
+WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms = :at_ms
+
+-- name: note_put
+INSERT INTO note (tenant_id, kind, name, value) VALUES (:tenant_id, :kind, :name, :value)
+ON CONFLICT (tenant_id, kind, name) DO UPDATE SET value = excluded.value
+
+-- name: notes_get
+SELECT name, value FROM note WHERE tenant_id = :tenant_id AND kind = :kind ORDER BY name
+
+-- name: names_starting
+SELECT a.name, a.version_id FROM alias a
+WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name >= :prefix AND a.name < :prefix || '~'
+  AND a.version_id IS NOT NULL
+ORDER BY a.name LIMIT :limit
+
+-- name: documents_by_id
+SELECT s.version_id, v.standard, v.name, v.native, v.key_id, v.recorded_ms, v.seal,
+  s.address, s.verification, s.superseded_by IS NOT NULL, s.closed_ms
+FROM json_each(:version_ids) j
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value AND s.erased = 0
+CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+ORDER BY j.key
 
 -- fragment: listed
 s.erased = 0 AND s.retired_ms IS NULL
@@ -148,7 +200,10 @@ UPDATE state SET held = :held WHERE tenant_id = :tenant_id AND version_id = :ver
 UPDATE state SET review = :review WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_verification
-UPDATE state SET verification = :verification WHERE tenant_id = :tenant_id AND version_id = :version_id
+UPDATE state SET verification = :verification,
+  live = :verification <> 'retracted' AND erased = 0 AND retired_ms IS NULL AND status <> 'tombstoned'
+    AND superseded_by IS NULL
+WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: versions_of_user
 SELECT {{version_columns}}
@@ -262,21 +317,22 @@ WHERE {{admissible}}
 ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
 
 -- name: state_close
-UPDATE state SET superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms
+UPDATE state SET live = 0, superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_retire
-UPDATE state SET retired_ms = :now_ms WHERE tenant_id = :tenant_id AND version_id = :version_id
+UPDATE state SET live = 0, retired_ms = :now_ms WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_tombstone
-UPDATE state SET status = 'tombstoned', tombstoned_ms = :now_ms, valid_to_ms = :valid_to_ms,
+UPDATE state SET live = 0, status = 'tombstoned', tombstoned_ms = :now_ms, valid_to_ms = :valid_to_ms,
   closed_ms = ifnull(closed_ms, :now_ms)
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_erase
-UPDATE state SET status = 'tombstoned', tombstoned_ms = ifnull(tombstoned_ms, :now_ms), erased = 1,
+UPDATE state SET live = 0, status = 'tombstoned', tombstoned_ms = ifnull(tombstoned_ms, :now_ms), erased = 1,
   user_key = NULL, agent_key = NULL, session_key = NULL, sameness_key = NULL,
-  subject_key = NULL, relation_key = NULL, object_key = NULL, expires_ms = NULL, term_count = 0
+  subject_key = NULL, relation_key = NULL, object_key = NULL, expires_ms = NULL, term_count = 0,
+  at_ms = NULL, confidence = NULL, importance = NULL
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_erase

@@ -71,6 +71,15 @@ CREATE TABLE state (
   overridden     INTEGER NOT NULL DEFAULT 0,
   ignored        INTEGER NOT NULL DEFAULT 0,
   contradicted   INTEGER NOT NULL DEFAULT 0,
+  -- The sheet: what a version says, field by field. No address: not read yet; no form: nothing to ask for.
+  address        TEXT,
+  form           TEXT,
+  at_ms          INTEGER,
+  confidence     REAL,
+  importance     REAL,
+  -- 1 while it is neither superseded nor retracted, forgotten, replaced or erased. Not a generated column: SQLite
+  -- does not answer from an index alone what asks for one.
+  live           INTEGER NOT NULL DEFAULT 1,
   PRIMARY KEY (tenant_id, version_id)
 ) WITHOUT ROWID;
 
@@ -88,12 +97,19 @@ CREATE INDEX state_sameness ON state (tenant_id, sameness_key)
   WHERE sameness_key IS NOT NULL AND retired_ms IS NULL AND superseded_by IS NULL AND status <> 'tombstoned';
 -- Subject, relation and object. Three orders answer all six paths, and the single terms: s, sr and sro by the first,
 -- r and ro by the second, o and os by the third.
-CREATE INDEX triple_sro ON state (tenant_id, subject_key, relation_key, object_key, version_id)
+-- The first also answers from itself alone what there is about a subject, the question asked most.
+CREATE INDEX triple_sro ON state
+  (tenant_id, subject_key, relation_key, object_key, version_id, live, space, form, address, expires_ms)
   WHERE subject_key IS NOT NULL;
 CREATE INDEX triple_ros ON state (tenant_id, relation_key, object_key, subject_key, version_id)
   WHERE relation_key IS NOT NULL;
 CREATE INDEX triple_osr ON state (tenant_id, object_key, subject_key, relation_key, version_id)
   WHERE object_key IS NOT NULL;
+-- Sheets in the orders that are asked for; whole pages and counts are answered from these alone.
+CREATE INDEX sheet_address ON state (tenant_id, live, space, form, address, expires_ms) WHERE address IS NOT NULL;
+CREATE INDEX sheet_time ON state (tenant_id, live, space, form, at_ms, address, expires_ms) WHERE address IS NOT NULL;
+CREATE INDEX sheet_recent ON state (tenant_id, live, space, at_ms, address, form, expires_ms) WHERE address IS NOT NULL;
+CREATE INDEX sheet_missing ON state (tenant_id, version_id) WHERE address IS NULL AND erased = 0;
 -- The expiry sweep serves all tenants at once, so time comes first here.
 CREATE INDEX state_expiry ON state (expires_ms) WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL;
 
@@ -109,7 +125,7 @@ CREATE TABLE alias (
 
 CREATE INDEX alias_version ON alias (tenant_id, version_id);
 
--- Tags and relations, for equality; values are keyed fingerprints.
+-- The further texts of a sheet, for equality; values are keyed fingerprints, and so are names from outside.
 CREATE TABLE facet (
   tenant_id  INTEGER NOT NULL,
   name       TEXT NOT NULL,
@@ -117,7 +133,35 @@ CREATE TABLE facet (
   version_id INTEGER NOT NULL,
   PRIMARY KEY (tenant_id, name, value_key, version_id)
 ) WITHOUT ROWID;
-CREATE INDEX facet_version ON facet (tenant_id, version_id);
+CREATE INDEX facet_version ON facet (tenant_id, version_id, name);
+
+-- The numbers of a sheet.
+CREATE TABLE measure (
+  tenant_id  INTEGER NOT NULL,
+  name       TEXT NOT NULL,
+  number     REAL NOT NULL,
+  version_id INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, name, number, version_id)
+) WITHOUT ROWID;
+CREATE INDEX measure_version ON measure (tenant_id, version_id, name);
+
+-- Small things that a tenant's services keep beside its memories: templates, schedules.
+CREATE TABLE note (
+  tenant_id INTEGER NOT NULL,
+  kind      TEXT NOT NULL,
+  name      TEXT NOT NULL,
+  value     BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, kind, name)
+) WITHOUT ROWID;
+
+-- What may be done once, or so often in a while: names are keyed fingerprints.
+CREATE TABLE spent (
+  tenant_id INTEGER NOT NULL,
+  name_key  BLOB NOT NULL,
+  at_ms     INTEGER NOT NULL,
+  seq       INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, name_key, at_ms, seq)
+) WITHOUT ROWID;
 
 CREATE TABLE feedback (
   tenant_id   INTEGER NOT NULL,

@@ -1,0 +1,166 @@
+"""CAL: reading queries, and running them in process over a store of many grains."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.corpus import Corpus
+from bench.figures import Figures, percentile, say
+from memoranda import Memoranda
+from memoranda.app import system_clock
+from memoranda.model.instant import DAY_MS
+from memoranda.standards.cal.parser import parse
+from memoranda.standards.oms.grains import encode
+from memoranda.standards.oms.manifest import DEFAULT
+
+GRAINS_PER_CUSTOMER = 100
+_LINE = 'RECALL beliefs ABOUT "customer:17" WHERE confidence >= 0.8 RECENT 5 AS markdown'
+# The README's five sources, for any customer.
+_CONTEXT = """CAL/1 ASSEMBLE support_context
+FOR "resolving billing dispute for {who}"
+FROM
+  profile: (RECALL beliefs ABOUT "{who}" WHERE relation IS KNOWLEDGE LIMIT 10),
+  history: (RECALL events WHERE user_id = "{who}" SINCE "last 90 days" LIMIT 20),
+  tickets: (RECALL workflows WHERE subject = "{who}" AND tags INCLUDE ["support:billing"] RECENT 5),
+  policy: (RECALL beliefs WHERE tags INCLUDE ["policy:billing"] LIMIT 5),
+  session: (RECALL actions WHERE session_id = "session of {who}" LIMIT 10)
+BUDGET 4000 tokens
+PRIORITY profile > history > tickets > policy > session
+FORMAT sml"""
+
+
+def measure_cal(*, quick: bool) -> Figures:
+    """All of it; a small store when quick."""
+    label, size, rounds = ("1k", 1_000, 50) if quick else ("100k", 100_000, 500)
+    figures = measure_reading()
+    with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder, Memoranda.open(Path(folder)) as m:
+        say(f"cal: writing {size} grains")
+        now, corpus = system_clock(), Corpus(size)
+        blobs = ((encode(fields).blob, DEFAULT) for fields in grains(corpus, now))
+        report = m.service.grains.import_grains(m.access, blobs)
+        if report.created != size:
+            raise SystemExit(f"only {report.created} of {size} were written: {report.refusals[:1]}")
+        say("cal: asking")
+        figures |= measure_running(m, corpus, label, rounds)
+    return figures
+
+
+def grains(corpus: Corpus, now: int) -> Iterator[dict[str, Any]]:
+    """What a support desk remembers: per customer thirty beliefs, forty messages, and what was done about them."""
+    rng = random.Random(11)
+    for number in range(corpus.size):
+        who = f"customer:{number // GRAINS_PER_CUSTOMER}"
+        moment = now - rng.randrange(365 * DAY_MS)
+        made = {"created_at": moment, "user_id": who, "subject": who}
+        yield {**made, **_grain(number % GRAINS_PER_CUSTOMER, number, who, corpus.text(number), moment)}
+
+
+def _grain(place: int, number: int, who: str, text: str, moment: int) -> dict[str, Any]:
+    if place == 0 and number % 2_000 == 0:
+        tags = {"structural_tags": ["policy:billing"]}
+        return {
+            "type": "belief",
+            "subject": "policy:billing",
+            "relation": "mg:permits",
+            "object": text,
+            "confidence": 1.0,
+            **tags,
+        }
+    if place < 30:
+        relation = ("mg:knows", "mg:infers", "mg:prefers")[place % 3]
+        return {"type": "belief", "relation": relation, "object": text, "confidence": 0.5 + place / 100}
+    if place < 70:
+        role, session = ("user", "assistant")[place % 2], f"chat {number // 10}"
+        return {"type": "event", "content": text, "role": role, "timestamp_ms": moment, "session_id": session}
+    if place < 75:
+        tags = {"structural_tags": ["support:billing" if place % 2 else "support:delivery"]}
+        return {"type": "workflow", "steps": text.split()[:5], "trigger": "dispute_opened", **tags}
+    if place < 90:
+        done = {"tool_name": "get_invoice", "input": {"id": number}, "content": text, "is_error": False}
+        return {"type": "action", "session_id": f"session of {who}", **done}
+    if place < 95:
+        observed = {"observer_id": "billing-system", "observer_type": "system"}
+        return {"type": "observation", "object": text, "relation": "mg:perceives", **observed}
+    return {"type": "goal", "description": text, "goal_state": "active"}
+
+
+def measure_reading() -> Figures:
+    """Best of several runs; of a query of up to 4 KB the slowest kind."""
+    return {
+        "cal.parse.line.us": round(_best(lambda: parse(_LINE), 200) * 1e6, 1),
+        "cal.parse.4kb.ms": round(max(_best(lambda text=text: parse(text), 20) for text in dense_queries()) * 1e3, 3),  # type: ignore[misc]
+    }
+
+
+def dense_queries() -> list[str]:
+    """Queries of 4 KB made of one thing over and over: whatever costs most, some query is full of it."""
+    return [
+        _filled("RECALL WHERE subject IN (", '"value{}"', ", ", ")", most=100) + _padding(),
+        _filled(
+            "BATCH { ", 'entry{}: RECALL beliefs ABOUT "alice" WHERE confidence >= 0.8 RECENT 5', ", ", " }", most=10
+        ),
+        _filled("RECALL beliefs WHERE ", "confidence >= 0.{}", " AND ", ""),
+        _filled("RECALL beliefs WHERE tags INCLUDE [", '"tag{}"', ", ", "]"),
+        _filled("RECALL WITH x_a([", "{}", ",", "])"),
+        _filled("RECALL beliefs WHERE ", "a:b=1", " AND ", "", most=200) + _padding(),
+        _filled("RECALL beliefs WHERE tags INCLUDE [", "$p", ",", "]"),
+        _filled("RECALL beliefs | SELECT ", "subject", ", ", ""),
+    ]
+
+
+def _filled(head: str, each: str, joint: str, tail: str, most: int = 4_096) -> str:
+    parts: list[str] = []
+    room = 4_096 - len(head) - len(tail)
+    for number in itertools.count():
+        part = each.format(number % 10)
+        room -= len(part) + len(joint)
+        if room < 0 or number == most:
+            return head + joint.join(parts) + tail
+        parts.append(part)
+    raise AssertionError
+
+
+def _padding() -> str:
+    return " -- " + "x" * 2_000
+
+
+def _best(work: Callable[[], Any], rounds: int) -> float:
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def measure_running(m: Memoranda, corpus: Corpus, label: str, rounds: int) -> Figures:
+    """Whole queries through the library: read, run, answer, put on record."""
+    rng = random.Random(5)
+    people = [f"customer:{rng.randrange(corpus.size // GRAINS_PER_CUSTOMER)}" for _ in range(rounds)]
+    asked: dict[str, Iterable[str]] = {
+        "recall_about": (f'RECALL beliefs ABOUT "{who}"' for who in people),
+        "recall_user_since": (f'RECALL events WHERE user_id = "{who}" SINCE "last 90 days"' for who in people),
+        "assemble_readme": (_CONTEXT.format(who=who) for who in people),
+        "like": (f'RECALL LIKE "{text}"' for text, _ in corpus.questions(rounds)),
+        "like_typed": (f'RECALL events LIKE "{text}" LIMIT 10' for text, _ in corpus.questions(rounds)),
+        "recent": ("RECALL events RECENT 20" for _ in range(rounds // 5)),
+        "count": ("RECALL beliefs WHERE confidence >= 0.7 | COUNT" for _ in range(rounds // 10)),
+    }
+    figures: Figures = {}
+    for name, queries in asked.items():
+        taken = [_timed(m, query) for query in queries]
+        figures[f"cal.{name}.{label}.p50_ms"] = percentile(taken, 0.50)
+        figures[f"cal.{name}.{label}.p95_ms"] = percentile(taken, 0.95)
+    return figures
+
+
+def _timed(m: Memoranda, query: str) -> float:
+    start = time.perf_counter()
+    m.cal(query)
+    return (time.perf_counter() - start) * 1000

@@ -1,0 +1,147 @@
+"""What the language says about itself: DESCRIBE, and what this implementation declares (sections 8.6, 24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from memoranda.standards.cal import fields, grammar, limits, words
+from memoranda.standards.cal.canonical import sections_text
+from memoranda.standards.cal.fields import Field, Kind
+from memoranda.standards.cal.syntax import DefineTemplate, Describe, Sections
+from memoranda.standards.oms.registry import BY_NAME
+
+CAL_VERSION: Final = "1.0"
+# What a template without EXTENDS inherits from (section 10.6).
+DEFAULT_PARENT: Final = "readable"
+
+# The specification's words for what a field holds; ours are finer.
+_KINDS: Final[Mapping[Kind, str]] = {
+    Kind.STRING: "String",
+    Kind.ADDRESS: "String",
+    Kind.WORD: "String",
+    Kind.FRACTION: "Number",
+    Kind.NUMBER: "Number",
+    Kind.BOOLEAN: "Boolean",
+    Kind.ARRAY: "Array",
+    Kind.TYPE: "Type name",
+    Kind.SINCE: "Temporal",
+    Kind.INSTANT: "Temporal",
+    Kind.HASH: "Hash",
+    Kind.ANY: "Any",
+}
+
+
+def describe(
+    statement: Describe,
+    *,
+    capabilities: Mapping[str, Any],
+    server: Mapping[str, Any],
+    templates: Sequence[DefineTemplate],
+) -> Any:
+    """The answer to DESCRIBE: a list for what there are many of, an object for the rest; all of it JSON."""
+    answers: Mapping[str, Callable[[], Any]] = {
+        "grain_types": grain_types,
+        "fields": lambda: field_rows(statement.grain_type),
+        "capabilities": lambda: dict(capabilities),
+        "server": lambda: dict(server),
+        "templates": lambda: [_template(each) for each in templates],
+        "grammar": lambda: {"ebnf": grammar.ebnf()},
+    }
+    return answers[statement.target]()
+
+
+def grain_types() -> list[dict[str, Any]]:
+    """The ten types, and which of them the language may add or supersede."""
+    return [
+        {
+            "type": singular,
+            "plural": plural,
+            "code": f"0x{BY_NAME[singular].byte:02X}",
+            "addable": singular in fields.ADDABLE,
+            # Section 8.9: only beliefs evolve.
+            "supersedable": singular == "belief",
+        }
+        for plural, singular in fields.PLURALS.items()
+    ]
+
+
+def field_rows(grain_type: str | None = None) -> list[dict[str, Any]]:
+    """The fields that every type has, then those of one type, or of each."""
+    rows = [_row(field, None) for field in fields.COMMON.values()]
+    for name in fields.SINGULARS if grain_type is None else (grain_type,):
+        rows += (_row(field, name) for field in fields.fields_of(name).values() if field.name not in fields.COMMON)
+    return rows
+
+
+def _row(field: Field, grain_type: str | None) -> dict[str, Any]:
+    row = {
+        "field": field.name,
+        "type": _KINDS[field.kind],
+        "operators": [operator for operator in grammar.OPERATORS if operator in field.operators],
+        "sortable": field.sortable,
+        "projectable": field.projectable,
+        "groupable": field.groupable,
+        "grain_type": grain_type,
+    }
+    return row | {"values": list(field.words)} if field.words else row
+
+
+def _template(template: DefineTemplate) -> dict[str, Any]:
+    given = [name for name in Sections.__slots__ if getattr(template.sections, name) is not None]
+    return {
+        "name": template.name,
+        "extends": template.extends or DEFAULT_PARENT,
+        "sections": given,
+        "bytes": len(sections_text(template.sections).encode()),
+    }
+
+
+# --- what is declared ------------------------------------------------------------------------------------
+
+# Everything that section 24 asks of the second level, except search across languages.
+EXTENDED_FEATURES: Final = tuple(
+    """stages set_operations subqueries explain history_as_of history_diff describe batch coalesce let shortcuts
+    assemble diversity score_breakdown explanation provenance progressive_disclosure formats json_form suggestions
+    type_fields category_shortcuts domain_fields thread""".split()
+)
+# Of the fourth level, what is always there.
+FULL_FEATURES: Final = ("content_projection", "describe_grammar")
+# Limits of our own readers, not of the language.
+_INTERNAL_LIMITS: Final = frozenset(("INTEGER_MAX", "CANONICAL_GROWTH"))
+
+
+def capabilities(
+    *,
+    tier1_enabled: bool,
+    streaming: bool,
+    templates: bool,
+    auto_toon: bool,
+    token_counter: str,
+    search: str,
+) -> dict[str, Any]:
+    """The conformance declaration (section 24): the level whose every item holds, and the features beyond it.
+
+    Extended demands search across languages, which needs multilingual embeddings; without them we say core.
+    """
+    switched = {"evolve": tier1_enabled, "two_phase": tier1_enabled, "streaming": streaming, "templates": templates}
+    return {
+        "cal_conformance": "core",
+        "cal_version": CAL_VERSION,
+        "features": [*EXTENDED_FEATURES, *FULL_FEATURES, *(name for name, is_on in switched.items() if is_on)],
+        "cross_lingual_search": False,
+        "embedding_model": None,
+        "supported_languages": ["en"],
+        "search": search,
+        "token_counter": token_counter,
+        "tier1_enabled": tier1_enabled,
+        "streaming": streaming,
+        "templates": templates,
+        "auto_toon_enabled": auto_toon,
+        "formats": [*words.FORMATS, *words.PRESETS],
+        "limits": {
+            name.lower(): value
+            for name, value in vars(limits).items()
+            if name.isupper() and name not in _INTERNAL_LIMITS
+        },
+    }

@@ -1,0 +1,224 @@
+"""The grammar as text, for DESCRIBE grammar, and a card for models (sections 8.6, 27).
+
+The rules are data: each names what the parser's function of the same name reads. Words that stand in tables are taken
+from there. In the notation of the XML specification: `?` optional, `*` any number, `+` at least one, `|` or.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from textwrap import fill
+from types import MappingProxyType
+from typing import Final
+
+from memoranda.standards.cal import fields, limits, words
+
+# In the order in which people list them.
+OPERATORS: Final = tuple("= != >= <= > < IN BETWEEN INCLUDE EXCLUDE IS".split())
+
+
+def _any(terminals: Iterable[str]) -> str:
+    return " | ".join(f'"{each}"' for each in terminals)
+
+
+# Tokens, and what they look like.
+TOKENS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "STR": r"text in double quotes; \" is a quote in it, \\ a backslash",
+        "NUM": "digits, with a fraction or a minus sign if need be: 5, -2, 0.75",
+        "INT": "digits; 0 only after OFFSET",
+        "HASH": "sha256: and 8 to 64 hexadecimal digits; fewer than 64 are a prefix",
+        "PARAM": "$ and a name; its value is given beside the query",
+        "WORD": "a letter, then letters, digits and _, all ASCII",
+        "ID": f"a WORD that is not reserved, at most {limits.NAME_CHARS} characters",
+        "X_ID": f"a WORD that begins with {words.EXTENSION_PREFIX}",
+        "DOMAIN_FIELD": f"WORD:WORD without spaces, the first usually one of {', '.join(fields.PROFILES)}",
+        "TEXT": "everything up to the brace that matches; {{ and }} are tags, not braces",
+        "EOF": "the end of the query",
+    }
+)
+
+RULES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "query": "version? let_binding* statement EOF",
+        "version": '"CAL" "/" "1"',
+        "let_binding": '"LET" PARAM "=" recall ";"',
+        "statement": "explain | explainable",
+        "explain": '"EXPLAIN" explainable',
+        "explainable": "recall | assemble | set | exists | history | describe | batch | coalesce"
+        " | define_template | add | supersede | revert",
+        # Reading: RECALL.
+        "recall": '"RECALL" "MY"? type_plural? recall_clause*',
+        "recall_clause": 'in_clause | "ABOUT" text | "LIKE" text | "SINCE" text | "BETWEEN" value "AND" value'
+        ' | "THREAD" (text | "FROM" hashp) | where | with | stage | "RECENT" count | "CONTRADICTIONS"'
+        ' | ("AS" | "FORMAT") format_name',
+        "in_clause": '"IN" "SCOPE"? STR',
+        "where": '"WHERE" condition ("AND" condition)*',
+        "condition": 'field cmp value | field "IN" "(" (value ("," value)* | recall) ")"'
+        ' | field "BETWEEN" value "AND" value | field ("INCLUDE" | "EXCLUDE") (array | PARAM)'
+        ' | "relation" "IS" category',
+        "with": '"WITH" option ("," option)*',
+        "option": '"superseded" | "score_breakdown" | "explanation" | "provenance" | "contradiction_detection"'
+        ' | "summarize" | "iso_timestamps" | "progressive_disclosure" ("(" ("summary" | "headlines" | "full") ")")?'
+        ' | "diversity" "(" ("mmr" ("," "lambda" "=" NUM)? | "threshold" "," NUM) ")"'
+        ' | "consistency" "(" ("eventual" | "bounded" "(" NUM ")" | "linearizable") ")"'
+        ' | "dedup" "(" sfield ")" | "locale" "(" STR ")" | "cache" "(" "ttl" "=" INT ")"'
+        ' | X_ID ("(" value ("," value)* ")")?',
+        "stage": '"|"? ("SELECT" sfield ("," sfield)* | "ORDER" "BY" sfield ("ASC" | "DESC")?'
+        ' | "LIMIT" count | "OFFSET" count | "COUNT" | "FIRST" | "SUBJECTS" | "OBJECTS" | "HASHES"'
+        ' | "GROUP" "BY" sfield | "PROJECT" pspec ("," pspec)*)',
+        "pspec": '("content" | "attr") "(" pfield ("," pfield)* ")"',
+        # Reading: the other statements.
+        "assemble": '"ASSEMBLE" ID? ("FOR" STR)? "FROM" source ("," source)* assemble_clause*',
+        "assemble_clause": f'"BUDGET" INT ({_any(words.BUDGET_UNITS)}) | "PRIORITY" label (">" label)*'
+        ' | "FORMAT" format_spec | stream | with',
+        "source": '(label ":")? ("(" recall ")" | PARAM | "(" PARAM ")")',
+        "format_spec": 'format_name | "TEMPLATE" ID | "TEMPLATE" "{" section+ "}"',
+        "stream": '"STREAM" ("{" sopt ("," sopt)* "}")?',
+        "sopt": f'{_any(words.STREAM_OPTIONS)} | "chunk_size" "=" INT',
+        "set": "operand (set_op operand)+",
+        "operand": '"(" version? (recall | coalesce | set) ")"',
+        "set_op": _any(words.SET_OPERATORS),
+        "exists": '"EXISTS" hashp',
+        "history": '"HISTORY" hashp ("DIFF" hashp)?'
+        ' | "HISTORY" in_clause? "WHERE" "subject" "=" text "AND" "relation" "=" text ("AS" "OF" text)?',
+        "describe": '"DESCRIBE" ("fields" type_singular? | '
+        + _any(target for target in words.DESCRIBE_TARGETS if target != "fields")
+        + ")",
+        "batch": '"BATCH" "{" entry ("," entry)* "}"',
+        "entry": 'label ":" (recall | exists | history | describe | coalesce)',
+        "coalesce": '"COALESCE" "(" recall ("," recall)+ ")"',
+        # Evolving: these append, and nothing removes.
+        "add": '"ADD" type_singular ("SET" add_field "=" value)* "REASON" STR',
+        "supersede": '"SUPERSEDE" hashp ("SET" evolve_field "=" value)+ "REASON" STR',
+        "revert": '"REVERT" hashp "REASON" STR',
+        # Templates.
+        "define_template": f'"DEFINE" "TEMPLATE" ID ("EXTENDS" ({_any(p for p in words.PRESETS if p != "data")}))?'
+        " section+",
+        "section": f'({_any(words.SECTIONS)}) "{{" TEXT "}}"',
+        # Small things.
+        "text": "STR | PARAM",
+        "count": "INT | PARAM",
+        "hashp": "HASH | PARAM",
+        "label": "WORD",
+        "value": 'STR | NUM | "true" | "false" | PARAM | HASH | array',
+        "array": '"[" (value ("," value)*)? "]"',
+        "cmp": _any(each for each in OPERATORS if each in words.COMPARATORS),
+        "category": _any(words.CATEGORIES),
+        "format_name": _any((*words.FORMATS, *words.PRESETS)),
+        "type_plural": _any(fields.PLURALS),
+        "type_singular": _any(fields.SINGULARS),
+        "field": "sfield | DOMAIN_FIELD",
+        "sfield": "common_field | type_field",
+        "pfield": "sfield | DOMAIN_FIELD | X_ID | " + _any(sorted(fields.PROJECTED_ALWAYS | fields.PROJECTED_ANYWHERE)),
+        "common_field": _any(fields.COMMON),
+        "type_field": _any(fields.TYPES_WITH),
+        "add_field": _any(fields.SETTABLE),
+        "evolve_field": _any(name for name in fields.SETTABLE if name in fields.EVOLVABLE),
+    }
+)
+
+_PREFACE: Final = """\
+/* CAL 1.0 as it is read here. "x" stands for itself; RULE? is optional, RULE* any number, RULE+ at least one.
+   Words in quotes are written in either case; capitals without quotes are tokens, described at the end.
+   White space is free; -- begins a comment that ends with the line. Each clause of RECALL and ASSEMBLE stands once.
+   Which operators a field takes, and which types have it: DESCRIBE fields. */"""
+_WIDTH: Final = 120
+
+
+@cache
+def ebnf() -> str:
+    """The grammar, one rule after another."""
+    rules = [fill(f"{name} ::= {right}", _WIDTH, subsequent_indent="    ", break_long_words=False,
+                  break_on_hyphens=False) for name, right in RULES.items()]  # fmt: skip
+    tokens = [f"{name} ::= /* {looks} */" for name, looks in TOKENS.items()]
+    return "\n".join((_PREFACE, *rules, *tokens, ""))
+
+
+# --- the card --------------------------------------------------------------------------------------------
+
+_READS: Final = (
+    'RECALL beliefs ABOUT "alice" WHERE confidence >= 0.8 | LIMIT 10 AS markdown',
+    'RECALL MY goals WHERE goal_state = "active" AND tags INCLUDE ["work"]',
+    'RECALL events LIKE "deployment failed" SINCE "last 7 days"',
+    'RECALL events WHERE subject IN (RECALL beliefs WHERE relation IS AGENCY | SUBJECTS) RECENT 5',
+    'RECALL actions WHERE tool_name = "search" | GROUP BY action_phase',
+    'RECALL events THREAD "session-1"',
+    'RECALL beliefs WHERE user_id = $user | COUNT',
+    ('ASSEMBLE briefing FOR "helping alice" FROM known: (RECALL beliefs ABOUT "alice"), plans: (RECALL goals) '
+    "BUDGET 2000 tokens PRIORITY known > plans FORMAT sml WITH dedup(subject), progressive_disclosure"),
+    "(RECALL beliefs) EXCEPT (RECALL beliefs CONTRADICTIONS)",
+    'COALESCE(RECALL beliefs ABOUT "alice", RECALL beliefs LIKE "alice")',
+    'BATCH { facts: RECALL beliefs RECENT 5, known: EXISTS $hash }',
+    "LET $people = RECALL beliefs | SUBJECTS; RECALL events WHERE subject IN ($people)",
+    'HISTORY WHERE subject = "alice" AND relation = "prefers" AS OF "2026-03-01"',
+    "HISTORY $old DIFF $new",
+    "EXPLAIN RECALL beliefs RECENT 3",
+    "DESCRIBE fields goal",
+)  # fmt: skip
+_WRITES: Final = (
+    'ADD belief SET subject = "alice" SET relation = "prefers" SET object = "tea" REASON "she said so"',
+    'SUPERSEDE $hash SET object = "coffee" SET confidence = 0.9 REASON "she changed her mind"',
+    'REVERT $hash REASON "it was a misunderstanding"',
+)
+EXAMPLES: Final = (*_READS, *_WRITES)
+
+
+@cache
+def prompt_card() -> str:
+    """What a model needs to write queries, about 1,200 tokens; made of the tables, so that it cannot drift."""
+    parts = (
+        "# CAL/1: ask a memory what belongs into the context now",
+        "Read:",
+        *(f"  {each}" for each in _READS),
+        "Evolve (appends; needs permission):",
+        *(f"  {each}" for each in _WRITES),
+        f"Types: {', '.join(fields.PLURALS)} (RECALL without one: any type).",
+        "Fields of every type: " + _fields_line(fields.COMMON) + ".",
+        "More, if the type is named: "
+        + "; ".join(f"{plural} {_fields_line(_own(singular))}" for plural, singular in fields.PLURALS.items()
+                    if _own(singular))
+        + ".",
+        "Closed values: " + "; ".join(f"{name} {' '.join(known)}" for name, known in _closed().items()) + ".",
+        f"relation IS {' | '.join(words.CATEGORIES)}.",
+        "Conditions are joined by AND only: no OR, no NOT, no NULL; a missing field never matches.",
+        'Values: "text", 0.8, true, ["a", "b"], sha256:…, $param (give its value beside the query).',
+        'Times: "last 7 days", "3 hours ago", "yesterday", "this week", "2026-03-01", RFC 3339.',
+        ("Shortcuts: ABOUT = subject or search, LIKE = search, SINCE and BETWEEN = time, MY = this user,"
+        " RECENT n = newest n, THREAD = a session, CONTRADICTIONS. Not ABOUT with LIKE, RECENT with LIMIT or ORDER BY,"
+        " SINCE with BETWEEN."),
+        "Stages and options, as the grammar has them (sfield and pfield are fields, count is a number):",
+        *(f"  {name} ::= {RULES[name]}" for name in ("stage", "pspec", "option")),
+        (f"Formats (AS, FORMAT): {', '.join((*words.FORMATS, *words.PRESETS))}, TEMPLATE name. Add STREAM to ASSEMBLE"
+        " to stream it."),
+        (f"ADD takes {', '.join(fields.ADDABLE)}; needs {', '.join(fields.ADD_REQUIRED)}. SUPERSEDE sets"
+        f" {', '.join(name for name in fields.SETTABLE if name in fields.EVOLVABLE)}, of beliefs."),
+        (f"Rules: LIMIT is always in force (default {limits.LIMIT_DEFAULT}, at most {limits.LIMIT_MAX}). At most"
+        f" {limits.STAGES} stages, {limits.SOURCES} sources, {limits.BATCH_ENTRIES} entries of BATCH,"
+        f" {limits.BUDGET['tokens']} tokens. Nothing can be deleted. REASON is mandatory."
+        " Look at HISTORY before SUPERSEDE."),
+        "",
+    )  # fmt: skip
+    return "\n".join(parts)
+
+
+def _own(grain_type: str) -> dict[str, fields.Field]:
+    return {name: field for name, field in fields.fields_of(grain_type).items() if name not in fields.COMMON}
+
+
+def _closed() -> dict[str, tuple[str, ...]]:
+    tables = (fields.COMMON, *map(_own, fields.SINGULARS))
+    return {field.name: field.words for table in tables for field in table.values() if field.words}
+
+
+def _fields_line(table: Mapping[str, fields.Field]) -> str:
+    """Fields with their operators; neighbours that take the same ones together."""
+    found: list[tuple[list[str], str]] = []
+    for name, field in table.items():
+        operators = " ".join(each for each in OPERATORS if each in field.operators)
+        if found and found[-1][1] == operators:
+            found[-1][0].append(name)
+        else:
+            found.append(([name], operators))
+    return ", ".join(f"{' '.join(names)} ({operators})" for names, operators in found)

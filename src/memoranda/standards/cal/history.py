@@ -1,0 +1,41 @@
+"""What changed between two versions: HISTORY … DIFF (section 8.4)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypedDict
+
+from memoranda.encoding.bases import base64_encode
+
+# These differ between any two versions and say nothing about their content.
+BOOKKEEPING: Final = frozenset(("created_at", "timestamp_ms", "derived_from", "supersession_justification"))
+
+# `from` is a word of Python, so this is not a class.
+Change = TypedDict("Change", {"field": str, "from": Any, "to": Any})
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """The payload fields that differ, in order of their names, with JSON values; a missing field is null."""
+    names = sorted((before.keys() | after.keys()) - BOOKKEEPING)
+    pairs = ((name, _plain(before.get(name)), _plain(after.get(name))) for name in names)
+    return [{"field": name, "from": old, "to": new} for name, old, new in pairs if _written(old) != _written(new)]
+
+
+def _written(value: Any) -> str:
+    # Python holds 1, 1.0 and True equal; a payload does not.
+    return json.dumps(value, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """A payload's value as JSON: bytes as base64, what JSON cannot hold as text."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, bytes):
+        return base64_encode(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, Sequence) else str(value)

@@ -1,0 +1,133 @@
+"""A grain as a query sees it, and the names the language has for what is in it (section 4, appendix E).
+
+CAL and OMS name some fields differently; this is the one place that knows. A field that is missing reads as None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+# OMS's word for each state of a goal that CAL names otherwise.
+GOAL_STATES: Final = {"completed": "satisfied", "abandoned": "failed", "blocked": "suspended"}
+# What OMS takes a missing field to mean.
+DEFAULTS: Final = {"recall_priority": "warm", "action_phase": "complete", "verification_status": "unverified"}
+_ADDRESS_PREFIX: Final = "sha256:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One grain among the results: its payload under OMS's full names, and what the index knows beside it."""
+
+    # 64 hexadecimal digits.
+    address: str
+    # Singular: belief, event …
+    grain_type: str
+    fields: Mapping[str, Any]
+    verification: str = "unverified"
+    contradicted: bool = False
+    superseded_by: str | None = None
+    system_valid_to: int | None = None
+    score: float = 1.0
+    # The fields that made it an answer.
+    matched: tuple[str, ...] = ()
+    # The parts of the score that were used, for WITH score_breakdown.
+    breakdown: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def hash(self) -> str:
+        """The address as the language writes it."""
+        return _ADDRESS_PREFIX + self.address
+
+
+def value_of(item: Item, name: str) -> Any:
+    """What a grain has under a name of the language, or None."""
+    if ":" in name:
+        return _domain(item.fields, name)
+    own = _OF_ITEM.get(name)
+    if own is not None:
+        return own(item)
+    return field_of(item.grain_type, item.fields, name)
+
+
+def field_of(grain_type: str, fields: Mapping[str, Any], name: str) -> Any:
+    """The same for what stands in the payload alone."""
+    reader = _READERS.get((grain_type, name)) or _READERS.get(("", name))
+    value = fields.get(name) if reader is None else reader(grain_type, fields)
+    # An empty text says nothing.
+    return DEFAULTS.get(name) if value is None or value == "" else value
+
+
+def time_of(fields: Mapping[str, Any]) -> int:
+    """When it was: the moment it is about, else when it was made."""
+    return int(fields.get("timestamp_ms", fields["created_at"]))
+
+
+def bare_address(text: str) -> str:
+    """An address without its prefix, in lower case; other text as it is."""
+    return text[len(_ADDRESS_PREFIX) :].lower() if text[: len(_ADDRESS_PREFIX)].lower() == _ADDRESS_PREFIX else text
+
+
+def state_word(state: Any) -> Any:
+    """A state of a goal in OMS's word."""
+    return GOAL_STATES.get(state, state) if isinstance(state, str) else state
+
+
+def label_of(context: Any) -> str | None:
+    """What a state's context is called."""
+    if isinstance(context, str):
+        return context
+    if not isinstance(context, Mapping):
+        return None
+    return next((context[name] for name in ("name", "label", "id") if isinstance(context.get(name), str)), None)
+
+
+def event_text(fields: Mapping[str, Any]) -> str | None:
+    """What was said: the content, else the text of its blocks."""
+    if isinstance(content := fields.get("content"), str):
+        return content
+    blocks = fields.get("content_blocks")
+    if not isinstance(blocks, Sequence) or isinstance(blocks, str):
+        return None
+    said = [block["text"] for block in blocks if isinstance(block, Mapping) and isinstance(block.get("text"), str)]
+    return " ".join(said) or None
+
+
+def _domain(fields: Mapping[str, Any], name: str) -> Any:
+    if name in fields:
+        return fields[name]
+    context = fields.get("context")
+    return context.get(name) if isinstance(context, Mapping) else None
+
+
+def _consent_action(_: str, fields: Mapping[str, Any]) -> str:
+    return "withdraw" if fields.get("is_withdrawal") else "grant"
+
+
+def _named(name: str) -> Callable[[str, Mapping[str, Any]], Any]:
+    return lambda _, fields: fields.get(name)
+
+
+_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, Any]], Any]]] = {
+    ("", "tags"): _named("structural_tags"),
+    ("", "time"): lambda _, fields: time_of(fields),
+    ("event", "content"): lambda _, fields: event_text(fields),
+    ("state", "context"): lambda _, fields: label_of(fields.get("context")),
+    ("reasoning", "reasoning_type"): _named("inference_method"),
+    ("goal", "object"): lambda _, fields: fields.get("description" if fields.get("object") in (None, "") else "object"),
+    # A consent is a triple too: who permits, or revokes, whom.
+    ("consent", "subject"): _named("subject_did"),
+    ("consent", "relation"): lambda _, fields: "mg:revokes" if fields.get("is_withdrawal") else "mg:permits",
+    ("consent", "object"): _named("grantee_did"),
+    ("consent", "consent_action"): _consent_action,
+    ("consent", "grantor_did"): _named("subject_did"),
+    ("consent", "expires_at"): _named("valid_to"),
+}
+_OF_ITEM: Final[Mapping[str, Callable[[Item], Any]]] = {
+    "type": lambda item: item.grain_type,
+    "hash": lambda item: item.hash,
+    "score": lambda item: item.score,
+    "contradicted": lambda item: item.contradicted,
+    "verification_status": lambda item: item.verification,
+}

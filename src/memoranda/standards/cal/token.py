@@ -1,0 +1,209 @@
+"""Capability tokens of CAL (section 18): who may run what, in which namespace, for whom, until when.
+
+A token is signed with HMAC-SHA256 by the host that issues it and that alone reads it again. The bytes signed are the
+members without `signature` as JSON with sorted keys and no spaces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, NoReturn
+
+from memoranda.encoding import json_text
+from memoranda.encoding.bases import base64url_decode, base64url_encode
+from memoranda.errors import MemorandaError, QueryError
+from memoranda.standards.cal.fields import SINGULARS
+from memoranda.standards.cal.syntax import (
+    Add,
+    Assemble,
+    Batch,
+    Coalesce,
+    DefineTemplate,
+    Describe,
+    Exists,
+    Explain,
+    History,
+    Query,
+    Recall,
+    Reduce,
+    Revert,
+    SetOp,
+    Statement,
+    Supersede,
+)
+
+READ_OPS: Final = ("Recall", "Assemble", "Count", "Exists", "Explain", "History", "Describe", "Batch", "Coalesce")
+WRITE_OPS: Final = ("Add", "Supersede", "Revert")
+LIFETIME_MS: Final = 300_000
+# A host that needs longer issues another; uses and quotas are counted for as long as a token can live.
+LIFETIME_MAX_MS: Final = 86_400_000
+# A token travels in one HTTP header; servers commonly cut headers at 8 KiB.
+MAX_TOKEN_CHARS: Final = 8192
+PREFIX: Final = "caltok."
+
+BAD_SIGNATURE: Final = "bad_signature"
+EXPIRED: Final = "expired"
+REPLAYED: Final = "replayed"
+
+_TEXT_CHARS: Final = 512
+_MAX_COUNT: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapabilityToken:
+    """The members of a token, without its signature. Instants are in milliseconds. Raises ValueError."""
+
+    token_id: str
+    namespace: str
+    user_id: str
+    tier: int = 0
+    allowed_ops: tuple[str, ...] = READ_OPS
+    issued_at: int
+    expires_at: int
+    max_uses: int = 1
+    # Empty: no restriction.
+    allowed_grain_types: tuple[str, ...] = ()
+    write_quota_remaining: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("token_id", "namespace", "user_id"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not 0 < len(value) <= _TEXT_CHARS:
+                raise ValueError(f"{name} must be text of at most {_TEXT_CHARS} characters")
+        for name in ("tier", "issued_at", "expires_at", "max_uses", "write_quota_remaining"):
+            if type(getattr(self, name)) is not int:
+                raise ValueError(f"{name} must be a whole number")
+        if self.tier not in (0, 1):
+            raise ValueError("tier must be 0 or 1")
+        ops = READ_OPS + WRITE_OPS if self.tier else READ_OPS
+        if not _all_among(self.allowed_ops, ops):
+            raise ValueError(f"allowed_ops must be some of {', '.join(ops)}")
+        if not _all_among(self.allowed_grain_types, SINGULARS):
+            raise ValueError("allowed_grain_types must be grain types")
+        if not 0 < self.expires_at - self.issued_at <= LIFETIME_MAX_MS:
+            raise ValueError("a token lives for at most a day")
+        if not 1 <= self.max_uses <= _MAX_COUNT or not 0 <= self.write_quota_remaining <= _MAX_COUNT:
+            raise ValueError("max_uses and write_quota_remaining are out of range")
+
+
+def sign(token: CapabilityToken, key: bytes) -> dict[str, Any]:
+    """The token as the document that travels."""
+    document = _document(token)
+    return {**document, "signature": _signature(document, key)}
+
+
+def open_token(document: object, key: bytes, *, now_ms: int) -> CapabilityToken:
+    """The token that a document is, if it holds now. Raises CAL-E044, whose reason says why not."""
+    if not isinstance(document, Mapping) or not isinstance(document.get("signature"), str):
+        refuse(BAD_SIGNATURE)
+    try:
+        token = _read(document)
+        expected = _signature(_document(token), key)
+    except ValueError:
+        refuse(BAD_SIGNATURE)
+    given = document["signature"].encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(given, expected.encode("ascii")):
+        refuse(BAD_SIGNATURE)
+    if now_ms >= token.expires_at:
+        refuse(EXPIRED)
+    return token
+
+
+def token_text(document: Mapping[str, Any]) -> str:
+    """A signed token in one word, for a header."""
+    return PREFIX + base64url_encode(_json(document))
+
+
+def token_from_text(text: str) -> dict[str, Any]:
+    """The document that a word is; whether it holds is for `open_token` to say. Raises CAL-E044."""
+    if not text.startswith(PREFIX) or len(text) > MAX_TOKEN_CHARS:
+        refuse(BAD_SIGNATURE)
+    try:
+        document = json_text.parse(base64url_decode(text[len(PREFIX) :]), max_bytes=MAX_TOKEN_CHARS, max_depth=2)
+    except (ValueError, MemorandaError):
+        refuse(BAD_SIGNATURE)
+    if not isinstance(document, dict):
+        refuse(BAD_SIGNATURE)
+    return document
+
+
+def pseudonym(key: bytes, user_id: str) -> str:
+    """How an audit entry names a user: the same user gives the same name, and only the key tells whose."""
+    return hmac.new(key, user_id.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def operations(query: Query) -> frozenset[str]:
+    """Which operations a token must allow for this query. Set operations need Recall, COUNT needs Count."""
+    lets = ("Recall",) if query.lets else ()
+    return frozenset((*lets, *_operations(query.statement)))
+
+
+def refuse(reason: str) -> NoReturn:
+    """Raise CAL-E044 for a token."""
+    message, suggestion = _REFUSALS[reason]
+    raise QueryError(message, cal_code="CAL-E044", suggestion=suggestion, reason=reason)
+
+
+_REFUSALS: Final = {
+    BAD_SIGNATURE: ("The token does not hold here.", "Ask this server for a token, and send it as it came."),
+    EXPIRED: ("The token has expired.", "Ask for a new one."),
+    REPLAYED: ("The token was used already.", "Ask for a new one: a token runs one query, once."),
+}
+_OPERATIONS: Final[Mapping[type, str]] = {
+    Assemble: "Assemble",
+    SetOp: "Recall",
+    Exists: "Exists",
+    History: "History",
+    Explain: "Explain",
+    Describe: "Describe",
+    Coalesce: "Coalesce",
+    Add: "Add",
+    Supersede: "Supersede",
+    Revert: "Revert",
+    DefineTemplate: "Assemble",
+}
+
+
+def _operations(statement: Statement) -> tuple[str, ...]:
+    if isinstance(statement, Batch):
+        return ("Batch", *(op for entry in statement.entries for op in _operations(entry.query)))
+    if isinstance(statement, Recall):
+        counts = any(isinstance(stage, Reduce) and stage.to == "count" for stage in statement.stages)
+        return ("Count",) if counts else ("Recall",)
+    return (_OPERATIONS[type(statement)],)
+
+
+def _read(document: Mapping[Any, Any]) -> CapabilityToken:
+    if document.keys() != _MEMBERS | {"signature"}:
+        raise ValueError("these are not the members of a token")
+    members = {name: document[name] for name in _MEMBERS}
+    for name in ("allowed_ops", "allowed_grain_types"):
+        if not isinstance(members[name], list):
+            raise ValueError(f"{name} must be an array")
+        members[name] = tuple(members[name])
+    return CapabilityToken(**members)
+
+
+def _document(token: CapabilityToken) -> dict[str, Any]:
+    members = {name: getattr(token, name) for name in sorted(_MEMBERS)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in members.items()}
+
+
+def _signature(document: Mapping[str, Any], key: bytes) -> str:
+    return hmac.new(key, _json(document), hashlib.sha256).hexdigest()
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    # A lone surrogate has no UTF-8; UnicodeEncodeError is a ValueError.
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+
+
+def _all_among(given: object, known: tuple[str, ...]) -> bool:
+    return isinstance(given, tuple) and all(isinstance(each, str) and each in known for each in given)
+
+
+_MEMBERS: Final = frozenset(each.name for each in fields(CapabilityToken))
