@@ -1,4 +1,4 @@
-"""Run the measurements: `python -m bench [--quick] [--only ump|oms|cal]`.
+"""Run the measurements: `python -m bench [--quick] [--only ump|oms|cal|oams|openwop]`.
 
 One JSON object on standard output, progress on the other.
 """
@@ -24,7 +24,9 @@ from bench.cal import measure_cal
 from bench.client import Client
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
+from bench.oams import measure_oams
 from bench.oms import measure_oms
+from bench.openwop import measure_openwop
 from bench.writers import draft, eight_writers
 from memoranda import Memoranda, __version__
 from memoranda.app import owner_credential
@@ -148,13 +150,22 @@ def measure_ump(*, quick: bool) -> Figures:
     return figures
 
 
+PARTS = {
+    "ump": measure_ump,
+    "oms": measure_oms,
+    "cal": measure_cal,
+    "oams": measure_oams,
+    "openwop": measure_openwop,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--only", choices=("ump", "oms", "cal"), help="one part of the measurements")
+    parser.add_argument("--only", choices=tuple(PARTS), help="one part of the measurements")
     arguments = parser.parse_args()
     figures = machine() | start_up()
-    for name, measure in (("ump", measure_ump), ("oms", measure_oms), ("cal", measure_cal)):
+    for name, measure in PARTS.items():
         if arguments.only in (None, name):
             figures |= measure(quick=arguments.quick)
     print(json.dumps(figures, indent=2))

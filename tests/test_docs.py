@@ -36,7 +36,11 @@ def test_the_readme_fits_and_shows_its_two_commands_first() -> None:
     assert "make test" in first_screen
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "howto" / "cal.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *(ROOT / "docs" / "howto" / name for name in ("cal.md", "openwop.md"))],
+    ids=lambda page: page.name,
+)
 def test_python_examples_print_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
+from memoranda.gist.dream import Options
 from memoranda.keys import MasterKeyFile, refuse_readable_by_others, write_private_once
 from memoranda.model.instant import Instant
 from memoranda.model.query import Structure
@@ -20,13 +21,23 @@ from memoranda.service.access import ALL_VERBS, Access
 from memoranda.service.audit import sealer
 from memoranda.service.cal_session import Host, Switches
 from memoranda.service.context import AuditReads, Context
+from memoranda.service.dream_runs import Undone
+from memoranda.service.dreams import DreamRun
 from memoranda.service.exchange import ImportReport, VerifyReport
 from memoranda.service.grains import Given, Stored, StoredGrain, UserErasure
+from memoranda.service.oams import Page, Shown
+from memoranda.service.oams import Stored as StoredMemory
+from memoranda.service.quotas import Quotas
 from memoranda.service.ranking import Ranked
 from memoranda.service.remember import Remembered
 from memoranda.service.revise import Forgotten, Revised
 from memoranda.service.service import Service
+from memoranda.service.wop_secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolver, Vault
 from memoranda.settings import Settings, load_settings, sqlite_path
+from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace
+from memoranda.standards.oams.requests import ListRequest
+from memoranda.standards.oams.requests import RecallRequest as MemoriesRequest
+from memoranda.standards.openwop.redaction import Policy
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.rehydrate import Rehydrated
 from memoranda.standards.ump.requests import (
@@ -74,7 +85,13 @@ def open_service(settings: Settings) -> Service:
         presets=frozenset(settings.compliance),
         encrypts_users=settings.encryption != "off",
         encrypts_all=settings.encryption == "all",
+        secrets=_vault(settings),
         cal=_cal_host(settings),
+        oams=Quotas(
+            memories=settings.oams_max_memories,
+            bytes=settings.oams_max_bytes,
+            writes_per_minute=settings.oams_writes_per_minute,
+        ),
     )
     return Service(context)
 
@@ -86,6 +103,19 @@ def _cal_host(settings: Settings) -> Host:
         evolves_locally_only=settings.cal_evolve != "on",
         auto_toon=settings.cal_auto_toon == "on",
     )
+
+
+def _vault(settings: Settings) -> Vault:
+    """Where runs get secrets from: the user's command first, then the tenant's folder, then the platform."""
+    resolvers: list[Resolver] = []
+    if settings.secret_command:
+        resolvers.append(CommandResolver(settings.secret_command))
+    if settings.secret_folder:
+        resolvers.append(FileResolver(Path(settings.secret_folder).expanduser()))
+    if settings.secret_prefix:
+        resolvers.append(EnvironmentResolver(settings.secret_prefix))
+    policy: Policy = "redact" if settings.secrets == "redact" else "warn" if settings.secrets == "warn" else "off"
+    return Vault(resolvers, policy=policy)
 
 
 def _cipher(settings: Settings, database: Path | None) -> Cipher:
@@ -171,6 +201,11 @@ class Memoranda:
         """The same memory through OMS."""
         return OwnedGrains(self.service, self.access)
 
+    @property
+    def oams(self) -> OwnedMemories:
+        """The same memory through OAMS."""
+        return OwnedMemories(self.service, self.access)
+
     def cal(self, query: str, params: Mapping[str, object] | None = None, **options: Any) -> dict[str, Any]:
         """The answer to a CAL query. `options`: cursor, namespace, user; approve=True for ADD, SUPERSEDE and REVERT.
 
@@ -255,6 +290,17 @@ class Memoranda:
         """Check every signature, the audit chain and the database."""
         return self.service.verify(self.access)
 
+    def consolidate(
+        self, strategy: str, *, namespace: str | None = None, dry_run: bool = True, **options: Any
+    ) -> DreamRun:
+        """What a strategy makes of a namespace: shown, or written too. `options`: those of `gist.dream.Options`."""
+        place, told = self.oams.namespace(namespace), Options(**options)
+        return self.service.oams.consolidate(self.access, place, strategy, is_dry=dry_run, options=told)
+
+    def undo(self, run_id: str) -> Undone:
+        """Take back what a run of `consolidate` wrote."""
+        return self.service.oams.undo(self.access, run_id)
+
     def close(self) -> None:
         self.service.close()
 
@@ -320,6 +366,83 @@ class OwnedGrains:
     def erase_user(self, user: str, *, reason: str) -> UserErasure:
         """Erase everything of a user, and destroy the user's key."""
         return self._grains.erase_user(self._access, user, reason=reason)
+
+
+# `list` is a verb of OAMS, so inside the class it is no type.
+_Memories = list[dict[str, Any]]
+_StoredMemories = list[StoredMemory]
+
+
+class OwnedMemories:
+    """One person's memory as OAMS memories: the five operations, bound to an owner.
+
+    A namespace is named whole (`user-x123ab:personal`), or by its scope alone if it is the owner's own; without one,
+    the owner's default namespace is meant.
+
+    >>> with Memoranda.open(":memory:") as m:
+    ...     stored = m.oams.store("tea", "green, no sugar", tags=["Drinks"], source_id="slack:CH123:1700000000.1")
+    ...     m.oams.recall("with or without sugar?")[0]["value"]
+    'green, no sugar'
+    """
+
+    def __init__(self, service: Service, access: Access) -> None:
+        self._oams = service.oams
+        self._access = access
+
+    def namespace(self, name: str | None = None) -> Namespace:
+        """The namespace that a name stands for."""
+        if name is None:
+            return self._oams.default_namespace(self._access)
+        own = owner_hash(self._access.default_tenant)
+        return parse_namespace(name if ":" in name else f"{own}:{name}")
+
+    @property
+    def namespaces(self) -> Sequence[str]:
+        """Where there is anything."""
+        return self._oams.namespaces(self._access)
+
+    def store(
+        self,
+        key: str,
+        value: str,
+        *,
+        namespace: str | None = None,
+        tags: Sequence[str] | None = None,
+        if_match: str | None = None,
+        if_absent: bool = False,
+        **fields: Any,
+    ) -> StoredMemory:
+        """Write a memory: a new one, or the next version of what is under the key. `fields`: metadata, source_id …"""
+        memory = {"key": key, "namespace": str(self.namespace(namespace)), "value": value, **fields}
+        if tags is not None:
+            memory["tags"] = [*tags]
+        return self._oams.store(self._access, memory, if_match=if_match, if_absent=if_absent)
+
+    def batch_store(self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None) -> _StoredMemories:
+        """Write many memories, all or none; those that name no namespace go into this one."""
+        place = str(self.namespace(namespace))
+        return self._oams.batch_store(self._access, [{"namespace": place, **memory} for memory in memories])
+
+    def recall(
+        self, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
+    ) -> _Memories:
+        """The best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
+        named = [namespace] if namespace is None or isinstance(namespace, str) else namespace
+        asked = {"query": query, "namespaces": [str(self.namespace(each)) for each in named], "k": k, **where}
+        return self._oams.recall(self._access, MemoriesRequest.parse(asked))
+
+    def get(self, key: str, *, namespace: str | None = None) -> Shown:
+        """One memory by its key, with the tag of its version."""
+        return self._oams.get(self._access, self.namespace(namespace), key)
+
+    def forget(self, key: str, *, namespace: str | None = None, if_match: str | None = None) -> None:
+        """Take a memory out of every answer."""
+        self._oams.forget(self._access, self.namespace(namespace), key, if_match=if_match)
+
+    def list(self, *, namespace: str | None = None, **where: Any) -> Page:
+        """A page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
+        asked = {"namespace": str(self.namespace(namespace)), **where}
+        return self._oams.list_memories(self._access, ListRequest.parse(asked))
 
 
 def _place(path_or_url: str | Path | None) -> dict[str, Any]:

@@ -5,15 +5,21 @@
     │   ├── MalformedJson           invalid_record      not JSON, or JSON outside our limits
     │   ├── GrainError              invalid_record      not a memory grain, with the OMS code that says why
     │   ├── QueryError              invalid_record      a CAL query refused, with its CAL code, place and suggestion
+    │   ├── WorkflowError           invalid_record      refused to a workflow host, with openwop's code and details
     │   └── TooLarge                invalid_record      over a stated limit
     ├── Unauthorized                unauthorized        no credential, or one that does not hold
     ├── ForbiddenScope              forbidden_scope     a good credential that does not reach this far
+    │   └── CrossNamespace          forbidden_scope     a namespace of someone who did not consent (OAMS -32005)
     ├── NotFound                    not_found           nothing there, or nothing you may see
+    │   ├── NamespaceNotFound       not_found           a namespace in which nothing was ever stored (OAMS -32001)
+    │   └── MemoryNotFound          not_found           no memory under this key (OAMS -32002)
     ├── ConsentViolation            consent_violation   the memory's own consent forbids it
     ├── SignatureInvalid            signature_invalid   an integrity block that does not verify
     ├── Unsupported                 unsupported         a feature this store does not offer
     ├── RateLimited                 rate_limited        too much, too fast
+    │   └── QuotaExceeded           rate_limited        more than a tenant may keep or do (OAMS -32004)
     ├── Conflict                    invalid_record      an identity that is already something else
+    │   └── VersionMismatch         invalid_record      not the version that the caller expected
     ├── StoreUnavailable            unavailable         the database cannot be opened, is locked, or is full
     └── StoreCorrupt                corrupt             the database contradicts itself
 
@@ -22,6 +28,8 @@ A message says what was wrong and where, in one sentence, and never quotes store
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class MemorandaError(Exception):
@@ -84,6 +92,19 @@ class QueryError(InvalidInput):
         self.oms_error = oms_error
 
 
+class WorkflowError(InvalidInput):
+    """Not what a workflow host may ask."""
+
+    def __init__(
+        self, message: str | None = None, *, wop_code: str, details: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(message)
+        # One of openwop's codes, such as "token_budget_exceeded".
+        self.wop_code = wop_code
+        # What a program needs to know about it; never entry data.
+        self.details = dict(details or {})
+
+
 class TooLarge(InvalidInput):
     """The input is over a stated limit."""
 
@@ -99,11 +120,28 @@ class ForbiddenScope(MemorandaError):
 
     code = "forbidden_scope"
 
+    def __init__(self, message: str | None = None, *, scope: str | None = None) -> None:
+        super().__init__(message)
+        # The scope that the credential would need, where it is one of ours.
+        self.scope = scope
+
+
+class CrossNamespace(ForbiddenScope):
+    """The namespace belongs to someone who did not consent."""
+
 
 class NotFound(MemorandaError):
     """No such memory."""
 
     code = "not_found"
+
+
+class NamespaceNotFound(NotFound):
+    """Nothing was ever stored in this namespace."""
+
+
+class MemoryNotFound(NotFound):
+    """There is no memory under this key."""
 
 
 class ConsentViolation(MemorandaError):
@@ -134,10 +172,18 @@ class RateLimited(MemorandaError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class QuotaExceeded(RateLimited):
+    """More than this tenant may keep or do."""
+
+
 class Conflict(MemorandaError):
     """That identity already names something else."""
 
     code = "invalid_record"
+
+
+class VersionMismatch(Conflict):
+    """Not the version that was expected."""
 
 
 class StoreUnavailable(MemorandaError):

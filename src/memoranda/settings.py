@@ -60,6 +60,15 @@ class Settings:
         "text",
         choices=("off", "on"),
     )
+    oams_max_memories: int = _setting(
+        0, "memories that one owner may keep when more are written through OAMS; 0 means no limit", "whole number"
+    )
+    oams_max_bytes: int = _setting(
+        0, "bytes that one owner may keep when more are written through OAMS; 0 means no limit", "whole number"
+    )
+    oams_writes_per_minute: int = _setting(
+        0, "memories that one owner may write through OAMS in a minute; 0 means no limit", "whole number"
+    )
     rate_limit: int = _setting(
         5_000,
         "requests a second that one credential may make; more is answered with rate_limited",
@@ -67,6 +76,19 @@ class Settings:
     )
     max_body_bytes: int = _setting(
         2_097_152, "bytes a request body may have: one record of 1 MiB, escaped", "whole number"
+    )
+    secrets: str = _setting(
+        "off",
+        "what happens to texts that look like secrets, in every write: nothing (off), a warning, or redaction",
+        "text",
+        choices=("off", "warn", "redact"),
+    )
+    secret_folder: str = _setting(
+        "", "a folder with secrets of the tenant for runs, one file each, named by id", "text"
+    )
+    secret_command: str = _setting("", "a command that prints a user's secret for a run, given its id", "text")
+    secret_prefix: str = _setting(
+        "", "what names of environment variables with the platform's secrets begin with; none unless said", "text"
     )
     log_level: str = _setting(
         "info", "how much is logged to standard error", "text", choices=("debug", "info", "warning", "error")
@@ -107,6 +129,9 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
     settings = Settings(**values)
     if unknown := set(settings.compliance) - {"gdpr", "ccpa", "hipaa"}:
         raise InvalidInput(f"MEMORANDA_COMPLIANCE: there is no preset {min(unknown)!r}; there are gdpr, ccpa, hipaa")
+    for name in ("oams_max_memories", "oams_max_bytes", "oams_writes_per_minute"):
+        if getattr(settings, name) < 0:
+            raise InvalidInput(f"MEMORANDA_{name.upper()}: must be a whole number, 0 for no limit")
     if not 0 <= settings.port <= 65_535:
         raise InvalidInput("MEMORANDA_PORT: must be from 0 to 65535")
     return settings

@@ -28,7 +28,19 @@ from memoranda.standards.ump.requests import (
 )
 from memoranda.storage.sqlite import GROUP_LIMIT
 from tests.proofs.store import draft
-from tests.proofs.two_worlds import OPERATOR, OTHER, START, WATCHER, World, answer, new_world, plain, signed_token
+from tests.proofs.two_worlds import (
+    OPERATOR,
+    OTHER,
+    START,
+    WATCHER,
+    World,
+    answer,
+    new_world,
+    oams_call,
+    pages,
+    plain,
+    signed_token,
+)
 
 # Few words, so that both tenants say the same ones all the time.
 WORDS = ("apple", "river", "stone", "night", "garden", "the", "résumé", "日本語")
@@ -73,7 +85,29 @@ reads = st.one_of(
         optional={"owner": st.just("foreign")},
     ),
 )
-steps = st.one_of(remembers, changes, reads)
+# Keys and namespaces that both use, also each other's.
+places = st.sampled_from((("mine", ""), ("mine", "p"), ("theirs", ""), ("nobody's", "p")))
+keys = st.sampled_from(("k", "l", ABSENT))
+through_oams = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "op": st.sampled_from(("oams store", "oams batch", "oams import")),
+            "place": places,
+            "key": keys,
+            "text": texts,
+        },
+        optional={
+            "tags": st.lists(st.sampled_from(WORDS[:3]), max_size=2),
+            "visibility": st.just("shared"),
+            "if_match": st.just("*"),
+        },
+    ),
+    st.fixed_dictionaries({"op": st.sampled_from(("oams get", "oams forget")), "place": places, "key": keys}),
+    st.fixed_dictionaries({"op": st.just("oams recall"), "places": st.lists(places, max_size=2), "text": texts}),
+    st.fixed_dictionaries({"op": st.just("oams list"), "place": places, "limit": st.integers(1, 3)}),
+    st.fixed_dictionaries({"op": st.sampled_from(("oams namespaces", "oams export"))}),
+)
+steps = st.one_of(remembers, changes, reads, through_oams)
 moves = st.one_of(
     st.tuples(st.just("watcher"), credentials, st.integers(0, 900), steps),
     st.tuples(st.just("other"), st.just("local"), st.just(0), steps),
@@ -105,6 +139,8 @@ class Actor:
     def call(self, step: dict[str, Any]) -> Callable[[Service, Access], object]:
         """The call a step stands for, fixed now: the ids it names do not depend on the world."""
         op = step["op"]
+        if op.startswith("oams "):
+            return oams_call(op.removeprefix("oams "), step, {"mine": self._owner, "theirs": self._foreign})
         owner = self._foreign if "owner" in step else self._owner
         if op == "remember":
             return self._remember(step, owner)
@@ -175,6 +211,10 @@ def _everything(world: World, mine: list[str]) -> Iterator[object]:
     yield answer(lambda: service.changes(access, {}, 0))
     yield answer(lambda: list(service.export(access)))
     yield answer(lambda: service.list_records(access, project=None, after=0, limit=200))
+    yield answer(lambda: service.oams.export(access))
+    for name in service.oams.namespaces(access):
+        asked = {"namespace": name, "limit": 2}
+        yield answer(lambda asked=asked: pages(service, access, asked))  # type: ignore[misc]
     for name in mine:
         yield answer(lambda name=name: service.history(access, name))  # type: ignore[misc]
     for word in WORDS:
@@ -260,6 +300,29 @@ def test_no_credential_of_one_owner_reaches_the_memories_of_another(world: World
             empty = found in ([], [[], None], ("Rehydrated", {"text": "", "injected": [], "dropped": []}))
             assert refused or empty, (step, found)
     assert plain(world.store.service.changes(world.store.access(OTHER.did), {}, 0)) == before
+
+
+@pytest.mark.parametrize("credential", ["local", "key", "token", "narrow token", "operator's token"])
+def test_the_namespace_of_another_is_only_a_name(world: World, credential: str) -> None:
+    service, theirs = world.store.service, world.store.access(OTHER.did)
+    owners = {"mine": WATCHER.did, "theirs": OTHER.did}
+    step = {"place": ("mine", ""), "key": "k", "text": "treasure apple"}
+    oams_call("store", step, {"mine": OTHER.did})(service, theirs)
+    before = [plain(service.oams.export(theirs)), plain(service.changes(theirs, {}, 0))]
+    reaching = {"place": ("theirs", ""), "places": [("theirs", "")], "key": "k", "text": "apple", "limit": 3}
+    for op in ("get", "list", "recall", "forget"):
+        found = _seen(world, world.access(credential), oams_call(op, reaching, owners))
+        assert isinstance(found, tuple), (op, found)
+        assert found[0] == "NamespaceNotFound", (op, found)
+    both = {"places": [("mine", ""), ("theirs", "")], "text": "apple"}
+    assert _seen(world, world.access(credential), oams_call("recall", both, owners))[0] == "CrossNamespace"  # type: ignore[index]
+    # A claim of that name is a place of one's own.
+    for op in ("store", "batch", "import"):
+        _seen(world, world.access(credential), oams_call(op, {**reaching, "text": "planted"}, owners))
+    found = _seen(world, world.access(credential), oams_call("list", reaching, owners))
+    assert "planted" in repr(found)
+    assert "treasure" not in repr(found)
+    assert [plain(service.oams.export(theirs)), plain(service.changes(theirs, {}, 0))] == before
 
 
 @pytest.mark.parametrize("op", ["get", "history", "export_named", "revise", "forget", "feedback"])

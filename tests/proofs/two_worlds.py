@@ -15,7 +15,11 @@ from typing import Any
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, format_instant
-from memoranda.service.access import ALL_VERBS, KEY_PREFIX, Access
+from memoranda.service.access import KEY_PREFIX, Access
+from memoranda.service.oams_exchange import Line
+from memoranda.service.service import Service
+from memoranda.standards.oams.namespace import namespace_of, parse_namespace
+from memoranda.standards.oams.requests import ListRequest, RecallRequest
 from memoranda.standards.ump import token
 from memoranda.storage.engine import ApiKey
 from memoranda.storage.sqlite import SqliteDatabase
@@ -25,7 +29,7 @@ OPERATOR = SigningKey(bytes([7]) * 32)
 WATCHER = SigningKey(bytes([8]) * 32)
 OTHER = SigningKey(bytes([9]) * 32)
 START = Instant(1_780_000_000_000)
-VERBS = tuple(sorted(ALL_VERBS))
+VERBS = token.VERBS
 _INDEX_KEY = bytes(range(32))
 
 
@@ -89,6 +93,54 @@ def signed_token(key: SigningKey, *, scope: dict[str, str] | None = None, **chan
         **changes,
     }
     return token.mint(token.Claims(**claims), key)
+
+
+def oams_call(op: str, step: dict[str, Any], owners: dict[str, str]) -> Callable[[Service, Access], object]:
+    """The call of an OAMS operation that a step stands for."""
+    if op == "namespaces":
+        return lambda service, access: service.oams.namespaces(access)
+    if op == "export":
+        return lambda service, access: service.oams.export(access)
+    if op == "recall":
+        names = [_namespace(place, owners) for place in step["places"]]
+        asked = {"query": step["text"], **({"namespaces": names} if names else {})}
+        return lambda service, access: service.oams.recall(access, RecallRequest.parse(asked))
+    name = _namespace(step["place"], owners)
+    if op == "list":
+        return lambda service, access: pages(service, access, {"namespace": name, "limit": step["limit"]})
+    if op in ("get", "forget"):
+        return lambda service, access: getattr(service.oams, op)(access, parse_namespace(name), step["key"])
+    metadata = {"memoranda:visibility": step["visibility"]} if "visibility" in step else {}
+    memory = {
+        "key": step["key"],
+        "namespace": name,
+        "value": step["text"],
+        "tags": step.get("tags", []),
+        "metadata": metadata,
+    }
+    if op == "store":
+        return lambda service, access: service.oams.store(access, memory, if_match=step.get("if_match"))
+    if op == "batch":
+        return lambda service, access: service.oams.batch_store(access, [memory, {**memory, "key": "batched"}])
+    whole = {**memory, "created_at": format_instant(START), "updated_at": format_instant(START)}
+    return lambda service, access: service.oams.import_lines(access, [Line(1, None, whole)])
+
+
+def _namespace(place: tuple[str, str], owners: dict[str, str]) -> str:
+    whose, space = place
+    return namespace_of(space, owners[whose]) if whose in owners else f"user-x123ab:{space}"
+
+
+def pages(service: Service, access: Access, asked: dict[str, Any]) -> list[object]:
+    """All pages of a list. Cursors hold numbers of the whole store, encrypted: they differ, and tell nothing."""
+    pages: list[object] = []
+    cursor: str | None = None
+    while True:
+        page = service.oams.list_memories(access, ListRequest.parse({**asked, "cursor": cursor}))
+        pages.append((page.memories, len(page.next_cursor or "")))
+        cursor = page.next_cursor
+        if cursor is None:
+            return pages
 
 
 def answer(call: Callable[[], object]) -> object:

@@ -14,7 +14,9 @@ from memoranda.model.query import Structure
 from memoranda.service.access import ALL_VERBS, Access
 from memoranda.service.audit import sealer
 from memoranda.service.context import AuditReads, Context
+from memoranda.service.find import name_all
 from memoranda.service.grains import StoredGrain, shown
+from memoranda.service.quotas import Quotas
 from memoranda.service.ranking import Ranked
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
@@ -50,6 +52,7 @@ class World:
         presets: Collection[str] = (),
         path: Path | None = None,
         document_key: bytes | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         """`coverage` makes a key ring in memory; `cipher` brings one."""
         if coverage is not None:
@@ -66,6 +69,7 @@ class World:
             presets=frozenset(presets),
             encrypts_users=cipher is not None,
             encrypts_all=coverage == "all",
+            oams=quotas or Quotas(),
         )
         self.service = Service(self.context)
         self.owner = self.service.gate.local()
@@ -93,6 +97,7 @@ class World:
         return shown(self.context, self.named("ump", record_id))
 
     def named(self, standard: str, name: str) -> Version:
+        name_all(self.context, self.owner.default_tenant)
         with self.engine.read(self.owner.default_tenant) as snapshot:
             version = snapshot.named(standard, name)
         assert version is not None

@@ -20,9 +20,11 @@ from memoranda.storage.queries import load_queries
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 from tests.storage.contract import NOW, EngineContract, document, projection, seal
+from tests.storage.contract_facts import FactsContract
+from tests.storage.contract_lists import ListsContract
 
 
-class TestSqliteFile(EngineContract):
+class TestSqliteFile(EngineContract, ListsContract, FactsContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> Iterator[Engine]:
         engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
@@ -30,7 +32,7 @@ class TestSqliteFile(EngineContract):
         engine.close()
 
 
-class TestSqliteInMemory(EngineContract):
+class TestSqliteInMemory(EngineContract, ListsContract, FactsContract):
     @pytest.fixture
     def engine(self) -> Iterator[Engine]:
         engine = SqlEngine(SqliteDatabase(None), seal)
@@ -38,7 +40,7 @@ class TestSqliteInMemory(EngineContract):
         engine.close()
 
 
-class TestSqliteEncrypted(EngineContract):
+class TestSqliteEncrypted(EngineContract, ListsContract, FactsContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> Iterator[Engine]:
         cipher = RingCipher(tmp_path / "ring.db", MasterKeyFile(tmp_path / "master.key"), "all")
@@ -69,8 +71,8 @@ def test_the_file_is_durable_by_its_settings(tmp_path: Path) -> None:
 
 
 def test_every_key_begins_with_the_tenant(tmp_path: Path) -> None:
-    # What is looked up before a tenant is known, and the two exceptions explained in the schema.
-    allowed = {"meta", "tenant", "api_key", "revoked_token", "version", "state_expiry"}
+    # What is looked up before a tenant is known, and the exceptions explained in the schema.
+    allowed = {"meta", "tenant", "api_key", "revoked_token", "version", "state_expiry", "note_kind"}
     database = SqliteDatabase(tmp_path / "store.db")
     with database.reading() as connection:
         raw = connection.raw
@@ -114,6 +116,13 @@ def test_every_statement_on_memories_names_the_tenant() -> None:
         ("expired", "state_expiry"),
         ("next_expiry", "state_expiry"),
         ("versions_of_user", "state_user"),
+        ("listed_page", "state_listed"),
+        ("listed_tagged", "d USING PRIMARY KEY (tenant_id=? AND name=? AND value_key=?)"),
+        ("live_page", "PRIMARY KEY (tenant_id=? AND version_id>?)"),
+        ("has_space", "state_listed (tenant_id=? AND space=?)"),
+        ("unnamed", "state_unnamed"),
+        ("memory_updated", "state_memory"),
+        ("state_counted", "PRIMARY KEY (tenant_id=? AND version_id=?)"),
     ],
 )
 def test_queries_are_answered_by_their_index(tmp_path: Path, name: str, index: str) -> None:

@@ -41,6 +41,18 @@ SECTIONS: tuple[Section, ...] = (
                 ("feedback", "feedback", "Say what became of a recalled memory."),
             ),
             *_entries("cal", ("cal", "cal", "Ask in CAL, the query language of memory, or at its prompt.")),
+            *_entries(
+                "consolidate",
+                ("consolidate", "consolidate", "Show what memories come to together, and write it down."),
+            ),
+        ),
+    ),
+    Section(
+        "Agents",
+        _entries(
+            "openwop",
+            ("openwop", "openwop", "Agent memory of openwop: entries, distillation, commitments."),
+            ("proposals", "proposals", "What agents propose to learn: apply it, or refuse it."),
         ),
     ),
     Section(
@@ -52,6 +64,7 @@ SECTIONS: tuple[Section, ...] = (
                 ("import", "import_files", "Take memories in from files or folders."),
                 ("verify", "verify", "Check signatures: of the whole store, or of files."),
             ),
+            *_entries("oams", ("oams", "oams", "Memories of OAMS: in the store, and in files.")),
             *_entries("oms", ("oms", "oms", "Memory grains (OMS): in the store, and in .mg files.")),
             *_entries("folder", ("sync", "sync", "Keep a folder of Markdown files and the store the same.")),
         ),

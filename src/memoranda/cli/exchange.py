@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import counted, line, note, progress
+from memoranda.cli.show import counted, line, note, progress, progress_steps
 from memoranda.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from memoranda.bindings.files.exchange import FilesReport
+    from memoranda.bindings.files.report import FilesReport
     from memoranda.service.exchange import VerifyReport
     from memoranda.standards.ump.record import Record
 
-FormatName = Literal["json", "ndjson", "markdown", "mg"]
+FormatName = Literal["json", "ndjson", "markdown", "mg", "oams"]
 FormatOption = Annotated[
     FormatName | None, Parameter(name="--format", help="The format, if the name does not tell it.")
 ]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """What only OAMS has."""
+
+    namespace: Annotated[
+        tuple[str, ...], Parameter(help="With OAMS, only this namespace, or scope of your own; can be repeated.")
+    ] = ()
+    overwrite: Annotated[bool, Parameter(help="With OAMS, replace the bundle that is there already.")] = False
+
+
+EVERYTHING = Bundle()
 
 
 def export(
@@ -36,40 +51,89 @@ def export(
     ] = None,
     name: Annotated[tuple[str, ...], Parameter(name="--id", help="Only this memory; can be repeated.")] = (),
     compress: Annotated[bool, Parameter(help="Compress an .mg file with zstd.")] = False,
+    bundle: Bundle = EVERYTHING,
     run: GivenRun,
 ) -> int:
     """Write memories to a file: .ump.md, .ump.json, .ndjson or .mg; or to a folder, one .ump.md each.
 
-    What its consent keeps here does not leave, and what was forgotten neither.
+    With --format oams to a bundle of the Open Agent Memory Standard, which is a folder, or to one .jsonl or .md file of
+    it. What its consent keeps here does not leave, and what was forgotten neither.
     """
+    to_folder = target.endswith("/") or (target != "-" and Path(target).is_dir())
+    shape = known or _export_format(target, to_folder=to_folder)
+    if compress and shape != "mg":
+        raise InvalidInput("--compress is for .mg files")
+    if shape == "oams":
+        if project is not None or history is not None or name:
+            raise InvalidInput("OAMS has no projects, histories and ids; choose with --namespace")
+        return _export_memories(target, bundle, run)
+    if bundle != EVERYTHING:
+        raise InvalidInput("--namespace and --overwrite go with --format oams")
+    if to_folder and shape != "markdown":
+        raise InvalidInput("a folder holds Markdown files; for one file of another format, give its name")
+    if shape == "mg":
+        return _export_grains(target, project, history, name, compress, run)
+    return _export_records(target, shape, project, history, name, run)
+
+
+def _export_records(
+    target: str,
+    shape: Literal["json", "ndjson", "markdown"],
+    project: str | None,
+    history: bool | None,
+    names: tuple[str, ...],
+    run: GivenRun,
+) -> int:
     from memoranda.bindings.files import exchange
 
     to_folder = target.endswith("/") or (target != "-" and Path(target).is_dir())
-    shape = known or ("markdown" if to_folder else _export_format(target))
-    if to_folder and known not in (None, "markdown"):
-        raise InvalidInput("a folder holds Markdown files; for one file of another format, give its name")
-    if compress and shape != "mg":
-        raise InvalidInput("--compress is for .mg files")
-    if shape == "mg":
-        return _export_grains(target, project, history, name, compress, run)
     with run.open() as memoranda, progress("exporting") as done:
         records = memoranda.service.export(
             memoranda.access,
             project=project,
             history=not to_folder if history is None else history,
-            names=name or None,
+            names=names or None,
         )
-        if name:
+        if names:
             records = _at_least_one(records)
         if to_folder:
             count = exchange.export_folder(records, Path(target), done)
         else:
             count = exchange.export_file(records, target, shape, done)
-    document = {"exported": count, "target": target, "format": shape}
+    _tell_exported(count, "record", target, {"format": shape}, run)
+    return 0
+
+
+def _tell_exported(count: int, what: str, target: str, beside: dict[str, object], run: GivenRun) -> None:
+    said = f"{counted(count, what, 'memories' if what == 'memory' else None)} exported"
     if target == "-":
-        note(f"{counted(count, 'record')} exported")
+        note(said)
     else:
-        run.answer(document, lambda: line(f"{counted(count, 'record')} exported to {target}"))
+        document = {"exported": count, "target": target, **beside}
+        run.answer(document, lambda: line(f"{said} to {target}"))
+
+
+def _export_memories(target: str, bundle: Bundle, run: GivenRun) -> int:
+    from memoranda.app import system_clock
+    from memoranda.bindings.files import oams_exchange
+    from memoranda.bindings.files.oams_sources import shape_by_name
+
+    shape = shape_by_name(target)
+    if bundle.overwrite and shape != "bundle":
+        raise InvalidInput("--overwrite is for a bundle; a file is replaced anyway")
+    with run.open() as memoranda, progress_steps("reading", "writing") as (reading, sorting):
+        count = oams_exchange.export(
+            memoranda.service,
+            memoranda.access,
+            target,
+            shape=shape,
+            exported_at=system_clock(),
+            namespaces=[memoranda.oams.namespace(each) for each in bundle.namespace],
+            overwrite=bundle.overwrite,
+            reading=reading,
+            sorting=sorting,
+        )
+    _tell_exported(count, "memory", target, {"format": "oams", "form": shape}, run)
     return 0
 
 
@@ -83,13 +147,9 @@ def _export_grains(
     with run.open() as memoranda, progress("exporting") as done:
         grains = memoranda.service.grains.export(memoranda.access, namespace=project)
         count, report = exchange.export_grains(grains, target, done, history=history is not False, compress=compress)
-    document = {"exported": count, "target": target, "format": "mg", "left_out": report.refused}
     for each in report.complaints:
         note(f"{each.id}: {each.message}")
-    if target == "-":
-        note(f"{counted(count, 'grain')} exported")
-    else:
-        run.answer(document, lambda: line(f"{counted(count, 'grain')} exported to {target}"))
+    _tell_exported(count, "grain", target, {"format": "mg", "left_out": report.refused}, run)
     return 1 if report.refused else 0
 
 
@@ -102,10 +162,15 @@ def _at_least_one(records: Iterator[Record]) -> Iterator[Record]:
         raise NotFound("none of these memories may leave: they are forgotten, or their consent keeps them here")
 
 
-def _export_format(target: str) -> FormatName:
+def _export_format(target: str, *, to_folder: bool) -> FormatName:
     from memoranda.bindings.files.formats import require_format
+    from memoranda.bindings.files.oams_sources import asks_for_oams
 
-    return "ndjson" if target == "-" else require_format(target)
+    if target == "-":
+        return "ndjson"
+    if asks_for_oams(target):
+        return "oams"
+    return "markdown" if to_folder else require_format(target)
 
 
 def import_files(
@@ -114,14 +179,21 @@ def import_files(
     adopt: Annotated[
         bool, Parameter(help="Make them your own: the owner becomes you, and you sign in place of who did.")
     ] = False,
+    namespace: Annotated[
+        str | None, Parameter(help="Put memories of OAMS into this namespace, or scope of your own.")
+    ] = None,
+    dry_run: Annotated[bool, Parameter(help="Say what would be taken in of OAMS, and do nothing.")] = False,
     run: GivenRun,
 ) -> int:
     """Take memories in from files or folders, in any of the formats. What is refused is reported with its reason.
 
-    Files of grains (.mg) are known by their first bytes; from standard input they need --format mg.
+    Files of grains (.mg) are known by their first bytes; from standard input they need --format mg. Bundles and files
+    of OAMS are known by what they hold; a bundle is compared with its manifest before anything is taken in.
     """
     from memoranda.bindings.files import exchange
 
+    if adopt and namespace is not None:
+        raise InvalidInput("--adopt keeps the scopes and --namespace does not; say one of them")
     with run.open() as memoranda, progress("importing") as done:
         report = exchange.import_files(
             memoranda.service,
@@ -129,17 +201,37 @@ def import_files(
             _sources(sources),
             known=known,
             adopt=adopt,
+            into=None if namespace is None else memoranda.oams.namespace(namespace),
+            is_dry=dry_run,
             progress=done,
         )
-    counts = {"created": report.created, "merged": report.merged, "refused": report.refused}
-    refusals = [each.document() for each in report.complaints]
     if not run.json:
+        for warning in report.warnings:
+            note(f"warning: {warning}")
+        if (more := report.warned - len(report.warnings)) > 0:
+            note(f"and {more} more warnings")
         _complain(report)
-    run.answer(
-        {**counts, "refusals": refusals},
-        lambda: line(", ".join(f"{number} {what}" for what, number in counts.items())),
-    )
+    run.answer(_import_document(report, dry_run=dry_run), lambda: line(_import_line(report, dry_run=dry_run)))
     return 1 if report.refused else 0
+
+
+def _import_document(report: FilesReport, *, dry_run: bool) -> dict[str, object]:
+    counts = ("created", "merged", "updated", "unchanged", "refused", "warned")
+    return {
+        **{name: getattr(report, name) for name in counts},
+        "refusals": [each.document() for each in report.complaints],
+        "warnings": report.warnings,
+        **({"dry_run": True} if dry_run else {}),
+    }
+
+
+def _import_line(report: FilesReport, *, dry_run: bool) -> str:
+    names = ["created", "merged", "refused"]
+    if report.has_oams:
+        names = ["created", *(["merged"] if report.merged else []), "updated", "unchanged", "refused"]
+    said = ", ".join(f"{getattr(report, name)} {name}" for name in names)
+    warned = f", {counted(report.warned, 'warning')}" if report.warned else ""
+    return f"{'would be: ' if dry_run else ''}{said}{warned}"
 
 
 def _sources(sources: tuple[str, ...]) -> tuple[str, ...]:

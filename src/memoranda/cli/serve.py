@@ -24,6 +24,9 @@ def serve(
     ump_version: Annotated[Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")] = None,
     allow_host: Annotated[tuple[str, ...], Parameter(help="A further Host name to answer to; repeatable.")] = (),
     allow_origin: Annotated[tuple[str, ...], Parameter(help="A web origin that may call; repeatable.")] = (),
+    seams: Annotated[
+        bool, Parameter(help="Also serve what conformance suites of openwop ask for.", negative="")
+    ] = False,
     log_level: Annotated[LogLevel | None, Parameter(help="How much is logged to standard error.")] = None,
     run: GivenRun,
 ) -> None:
@@ -53,6 +56,7 @@ def serve(
             allowed_origins=settings.allowed_origins,
             rate_limit=settings.rate_limit,
             max_body_bytes=settings.max_body_bytes,
+            seams=seams,
             extra_routes=mcp.routes,
             lifespans=[mcp.running],
             on_stop=[mcp.stop_streams],

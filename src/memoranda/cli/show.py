@@ -6,10 +6,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 # Stored text must not drive the terminal: no escape sequences, no characters that reorder the line.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -79,13 +81,32 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], N
     if not sys.stderr.isatty():
         yield lambda _: None
         return
+    with _bars() as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def progress_steps(*titles: str) -> Iterator[tuple[Callable[[int], None], ...]]:
+    """The same for steps that follow one another: a bar each, which appears when its step begins."""
+    if not sys.stderr.isatty():
+        yield tuple(lambda _: None for _ in titles)
+        return
+    with _bars() as bar:
+        tasks = [bar.add_task(title, total=None, visible=False) for title in titles]
+        yield tuple(partial(_advance, bar, task) for task in tasks)
+
+
+def _advance(bar: Progress, task: TaskID, done: int) -> None:
+    bar.update(task, completed=done, visible=True)
+
+
+def _bars() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

@@ -13,18 +13,22 @@ _SPAN = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
 _SPAN_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
-def text_or_input(text: str | None) -> str:
-    """The text given; from standard input if it is `-`, or if none is given and something is piped in."""
+def text_or_input(text: str | None, *, max_bytes: int | None = None) -> str:
+    """The text given; from standard input if it is `-`, or if none is given and something is piped in.
+
+    Unless said, it may be as long as the text of a record.
+    """
     from memoranda.standards.ump.record import MAX_TEXT_BYTES
 
+    limit = MAX_TEXT_BYTES if max_bytes is None else max_bytes
     if text not in (None, "-"):
         assert text is not None
         return text
     if text is None and sys.stdin.isatty():
         raise InvalidInput("no text given: write it after the command, or pipe it in")
-    data = sys.stdin.buffer.read(MAX_TEXT_BYTES + 2)
-    if len(data.removesuffix(b"\n")) > MAX_TEXT_BYTES:
-        raise TooLarge(f"standard input: a text may have at most {MAX_TEXT_BYTES} bytes")
+    data = sys.stdin.buffer.read(limit + 2)
+    if len(data.removesuffix(b"\n")) > limit:
+        raise TooLarge(f"standard input: a text may have at most {limit} bytes")
     try:
         return data.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:

@@ -37,7 +37,7 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 def parse(data: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Json:
     """Read one JSON value. Raises MalformedJson or TooLarge, and nothing else."""
     text = _decode(data, max_bytes)
-    _check_depth(text, max_depth)
+    check_depth(text, max_depth)
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -70,7 +70,8 @@ def _decode(data: bytes | str, max_bytes: int) -> str:
     return text
 
 
-def _check_depth(text: str, max_depth: int) -> None:
+def check_depth(text: str, max_depth: int = MAX_DEPTH) -> None:
+    """Refuse a JSON text with more levels. Raises MalformedJson."""
     # No document is deeper than it has opening brackets: two scans in C settle the common case.
     if text.count("{") + text.count("[") <= max_depth:
         return

@@ -90,6 +90,8 @@ class Selection:
     # Without what was superseded or retracted.
     current: bool = True
     visibilities: tuple[Visibility, ...] | None = None
+    # Only what has a sheet. Without one, tests on labels (tags in lower case) and on when it was updated still work.
+    sheets: bool = True
 
 
 class Selected(NamedTuple):

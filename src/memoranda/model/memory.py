@@ -88,7 +88,10 @@ class State:
     valid_to: Instant | None
     declared_valid_to: Instant | None
     observed: Instant
+    # When its memory was last written; every version of a memory has a later one.
+    updated: Instant
     recorded: Instant
+    space: str = ""
     closed: Instant | None = None
     retired: Instant | None = None
     tombstoned: Instant | None = None

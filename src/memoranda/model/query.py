@@ -57,3 +57,16 @@ class Matches:
     hits: tuple[Hit, ...]
     weights: Mapping[str, float]
     mean_terms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What there is now in a space, last updated first: a page, from where the one before it ended."""
+
+    space: str
+    visibilities: tuple[Visibility, ...] | None = None
+    # All of these, in lower case.
+    tags: tuple[str, ...] = ()
+    since: Instant | None = None
+    # The place of the last one seen: when it was updated, and its version_id.
+    before: tuple[Instant, int] | None = None

@@ -34,8 +34,11 @@ SCOPES: Mapping[str, str] = {
     "write": "remember, revise, forget, import",
     "derive": "feedback, and producing new memories from these",
     "export": "take whole collections out",
+    "activate": "install what an agent proposes to learn",
 }
 ALL_VERBS = frozenset(SCOPES)
+# UMP's own: all that a capability token can grant.
+TOKEN_VERBS = ALL_VERBS - {"activate"}
 KEY_PREFIX = "mk_"
 NAME_CHARS_LIMIT = 200
 # How long a key that was revoked in another process may still be taken for good; and how many are kept in mind.
@@ -63,7 +66,12 @@ class Access:
 
     def require(self, verb: str) -> None:
         if verb not in self.verbs:
-            raise ForbiddenScope(f"this credential does not grant '{verb}'")
+            raise ForbiddenScope(f"this credential does not grant '{verb}'", scope=verb)
+
+    def require_all(self) -> None:
+        """For what belongs to an owner as a whole, such as the logs of runs: no part of it can be granted."""
+        if self.is_peer or self.is_narrowed:
+            raise ForbiddenScope("this credential is limited to a part of its owner's memory")
 
     def tenant_for(self, owner: str | None) -> str:
         """The tenant a request is about."""
@@ -234,9 +242,9 @@ class Gate:
         jti: str | None = None,
     ) -> str:
         """A capability token signed by the operator."""
-        unknown = sorted(set(verbs) - ALL_VERBS)
+        unknown = sorted(set(verbs) - TOKEN_VERBS)
         if unknown or not verbs:
-            raise InvalidInput(f"verbs must be some of {', '.join(SCOPES)}")
+            raise InvalidInput(f"verbs must be some of {', '.join(name for name in SCOPES if name in TOKEN_VERBS)}")
         if ttl_ms <= 0:
             raise InvalidInput("a token needs a positive time to live")
         now = self._clock()

@@ -8,7 +8,7 @@ only do what a grain written by its owner could do: it passes the same scope, pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memoranda.errors import GrainError, QueryError, TooLarge
@@ -21,6 +21,7 @@ from memoranda.service.cal_session import Session, check_op, refuse
 from memoranda.service.context import Context
 from memoranda.service.grains import Opened, admitted, append, is_free, is_listed, jsonable, replace_version, whole
 from memoranda.service.protection import check_supersession
+from memoranda.service.screening import screened, screened_fields
 from memoranda.service.views import load
 from memoranda.standards.cal import times
 from memoranda.standards.cal import token as capability
@@ -164,6 +165,14 @@ def _spend_quota(unit: Unit, session: Session, statement: Evolving) -> None:
 
 
 def _change(
+    context: Context, session: Session, snapshot: Snapshot, statement: Evolving, seen: frozenset[int]
+) -> _Change:
+    made = _meant(context, session, snapshot, statement, seen)
+    reason = screened(context, made.reason, "reason")
+    return replace(made, fields=dict(screened_fields(context, made.fields)), reason=reason)
+
+
+def _meant(
     context: Context, session: Session, snapshot: Snapshot, statement: Evolving, seen: frozenset[int]
 ) -> _Change:
     if isinstance(statement, Add):

@@ -426,13 +426,15 @@ class Reader:
         return self.items_of([each.version_id for each in found[start:]])
 
     def _keep_scores(self, found: Sequence[Selected]) -> None:
-        best = found[0].lexical if found and found[0].lexical else 1.0
+        best = found[0].lexical if found else 0.0
+        # The best scores 1, also where there are common words only.
+        least = _LEAST_SCORE if best else 1.0
         self.scores = {}
         unscored = 0
         for each in found:
             if not each.lexical:
                 unscored += 1
-            self.scores[each.version_id] = each.lexical / best if each.lexical else _LEAST_SCORE / unscored
+            self.scores[each.version_id] = each.lexical / best if each.lexical else least / unscored
 
     def _item(self, kept: Kept) -> Item | None:
         try:
@@ -478,9 +480,10 @@ def _desugared(written: Recall) -> Recall:
     """Without shortcuts, but for those of subqueries: their turn comes when they run, or ABOUT could not fall back."""
     recall = desugar_recall(written)
     asked = (each for each in written.where if isinstance(each.value, Subquery))
-    return replace(
-        recall, where=tuple(next(asked) if isinstance(each.value, Subquery) else each for each in recall.where)
-    )
+    where = tuple(next(asked) if isinstance(each.value, Subquery) else each for each in recall.where)
+    # THREAD FROM has no other spelling and stays; like every thread it is told from its beginning.
+    first = (OrderBy(field="time"),) if recall.thread is not None else ()
+    return replace(recall, where=where, stages=(*first, *recall.stages))
 
 
 def _about_searched(recall: Recall, lost: Sequence[Condition]) -> Recall:

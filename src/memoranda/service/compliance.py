@@ -7,7 +7,8 @@
             not leave unless de-identified; a CAL query that does not name fields gets it redacted, ten at most
 
 A preset is chosen by a setting; several add up. A UMP record says the same with scope.user, `consent.basis`, relations
-`about` to `tag:pii:…` or `tag:phi:…`, and body.structured["con:ccpa_opted_out"]. Decisions are the same for every
+`about` to `tag:pii:…` or `tag:phi:…`, and body.structured["con:ccpa_opted_out"]; an OAMS memory with its tags,
+`metadata.pii` and `metadata.processing_basis`. Decisions are the same for every
 caller and are never silent: what is refused says which rule refused it.
 """
 
@@ -16,9 +17,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from memoranda.errors import ConsentViolation
+from memoranda.errors import ConsentViolation, MemorandaError
 from memoranda.model.memory import Document, Version
 from memoranda.service.views import grain_of, load
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oams.namespace import owner_hash, parse_namespace
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
@@ -35,14 +38,46 @@ _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlic
 
 def may_leave(presets: Collection[str], version: Version) -> bool:
     """Whether a version may leave the store."""
-    return not presets or version.state.erased or may_export(presets, fields_of(version.document))
+    return not presets or version.state.erased or may_export(presets, fields_of(version.document, version.tenant))
 
 
-def fields_of(document: Document) -> Fields:
+def fields_of(document: Document, tenant: str) -> Fields:
     """What the rules look at, in the words of a grain, whichever standard it was written in."""
     if document.standard == oms.STANDARD:
         return grain_of(document).fields
+    if document.standard == oams.STANDARD:
+        memory = load(document.native)
+        owner = parse_namespace(memory["namespace"]).owner
+        return said_by_memory(memory, user="" if owner == owner_hash(tenant) else owner)
     return said_by_record(load(document.native)) if document.standard == ump.STANDARD else {}
+
+
+def said_by_memory(memory: Mapping[str, Any], *, user: str = "") -> Fields:
+    """An OAMS memory in these words: its tags, whether it says that it is personal, and the basis it names.
+
+    `user` is the owner of a claimed namespace. What a document inside says counts, too.
+    """
+    metadata = memory.get("metadata")
+    said = metadata if isinstance(metadata, Mapping) else {}
+    inner = _said_inside(memory)
+    tags = memory.get("tags")
+    listed = [tag.lower() for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+    declared = ["pii:declared"] if said.get("pii") is True else []
+    kept = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification")
+    return {
+        "user_id": inner.get("user_id") or user,
+        "structural_tags": [*listed, *declared, *inner.get("structural_tags", ())],
+        **{name: said.get(name) or inner.get(name) for name in kept},
+    }
+
+
+def _said_inside(memory: Mapping[str, Any]) -> Fields:
+    inner = oams.unwrap(dict(memory))
+    try:
+        return {} if inner is None or inner.standard == oams.STANDARD else fields_of(inner, "")
+    except (MemorandaError, LookupError, TypeError, AttributeError):
+        # Anybody may have put it there; what is no document says nothing.
+        return {}
 
 
 def said_by_record(record: Record) -> Fields:

@@ -12,6 +12,8 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection
 from memoranda.service.access import Access
 from memoranda.service.cal_session import Host
+from memoranda.service.quotas import Quotas
+from memoranda.service.wop_secrets import Vault
 from memoranda.storage.engine import Engine
 
 # Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
@@ -42,6 +44,12 @@ class Context:
 
     # What the host decides about CAL.
     cal: Host = field(default_factory=Host)
+
+    # What a tenant may keep and do through OAMS.
+    oams: Quotas = field(default_factory=Quotas)
+
+    # Secrets of runs, in memory only, and the policy for what looks like one (openwop SR-1).
+    secrets: Vault = field(default_factory=Vault)
 
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
         """Put a read on record."""

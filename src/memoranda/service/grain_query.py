@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from memoranda.encoding.bases import base32_decode, base64url_decode, base64url_encode
+from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.errors import InvalidInput
 from memoranda.service import grains
 from memoranda.service.access import Access
@@ -147,4 +147,4 @@ def _masked(context: Context, tenant: str, tag: bytes, data: bytes) -> bytes:
 
 
 def _print(context: Context, tenant: str, text: str) -> bytes:
-    return base32_decode(context.engine.fingerprint(tenant, f"cursor of grains: {text}"))[:_HALF_BYTES]
+    return bytes.fromhex(context.engine.fingerprint(tenant, f"cursor of grains: {text}"))[:_HALF_BYTES]

@@ -22,11 +22,22 @@ from memoranda.service.access import Access
 from memoranda.service.consent import may_read_personal
 from memoranda.service.context import Context, audit_entry
 from memoranda.service.erasure import erase_version
-from memoranda.service.find import find_own, find_visible
+from memoranda.service.find import find_own, find_visible, is_left
 from memoranda.service.protection import check_supersession, policy_fields
 from memoranda.service.revise import handover
-from memoranda.service.views import grain_of, holds, load, outline, project, scope_of, unless_damaged
+from memoranda.service.screening import refuse_secrets, screened_fields
+from memoranda.service.views import (
+    grain_of,
+    holds,
+    load,
+    original_of,
+    outline,
+    project,
+    scope_of,
+    unless_damaged,
+)
 from memoranda.standards.cal.sheet import sheet_of
+from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy, signature
@@ -421,15 +432,18 @@ def tenant_of(access: Access, owner: str | None) -> str:
     return tenant
 
 
-def open_given(context: Context, given: Given) -> Opened:
+def open_given(context: Context, given: Given, *, is_new: bool = True) -> Opened:
     if isinstance(given, bytes):
         opened = signature.open_delivery(given, context.did_documents)
+        said = opened.grain if isinstance(opened, SignedGrain) else opened
+        if is_new:
+            refuse_secrets(context, said.fields)
         if isinstance(opened, SignedGrain):
             return Opened(grain=opened.grain, delivery=opened.envelope, signer=opened.signer)
         return Opened(grain=opened, delivery=opened.blob, signer=None)
     if not isinstance(given, Mapping):
         raise InvalidInput("a grain must be an object of its fields, or its bytes")
-    grain = codec.encode(given)
+    grain = codec.encode(screened_fields(context, given))
     return Opened(grain=grain, delivery=grain.blob, signer=None)
 
 
@@ -548,17 +562,27 @@ def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
     """A version as a grain, and the bytes it travels in."""
     if version.document.standard == oms.STANDARD:
         return grain_of(version.document), version.document.native
-    if version.document.standard == ump.STANDARD:
-        inner = ump.unwrap(load(version.document.native))
-        if inner is not None and inner.standard == oms.STANDARD:
-            try:
-                opened = open_given(context, inner.native)
-            except MemorandaError:
-                pass
-            else:
-                return opened.grain, opened.delivery
-    grain = oms.from_projection(project(context, version), version.document)
+    inner, projection = _inner(context, version)
+    if inner is not None and inner.standard == oms.STANDARD:
+        try:
+            opened = open_given(context, inner.native, is_new=False)
+        except MemorandaError:
+            pass
+        else:
+            return opened.grain, opened.delivery
+    if inner is not None and projection is not None:
+        grain = oms.from_projection(projection, inner)
+    else:
+        grain = oms.from_projection(project(context, version), version.document)
     return grain, grain.blob
+
+
+def _inner(context: Context, version: Version) -> tuple[Document | None, Projection | None]:
+    """The document that a version is the view of, if it is one; with its reading, if it is that and nothing else."""
+    if version.document.standard == oams.STANDARD:
+        return original_of(context, load(version.document.native), version.tenant) or (None, None)
+    is_record = version.document.standard == ump.STANDARD
+    return ump.unwrap(load(version.document.native)) if is_record else None, None
 
 
 def read_all(context: Context, tenant: str) -> None:
@@ -584,7 +608,7 @@ def _put_sheets(unit: Unit, sheets: Sequence[tuple[Version, Sheet]]) -> None:
     for version, sheet in sheets:
         unit.put_sheet(version, sheet)
         # A grain of that address that is here itself keeps it, and its policy with it.
-        if sheet.address and is_free(unit, sheet.address):
+        if sheet.address and is_left(unit.named(oms.STANDARD, sheet.address), version):
             unit.add_name(version, oms.STANDARD, sheet.address)
 
 
@@ -596,12 +620,12 @@ def ensure_names(context: Context, tenant: str, versions: Sequence[Version]) -> 
 
 def _name(context: Context, tenant: str, named: Sequence[tuple[Version, str]]) -> None:
     with context.engine.read(tenant) as snapshot:
-        unknown = [(version, address) for version, address in named if is_free(snapshot, address)]
+        unknown = [each for each in named if is_left(snapshot.named(oms.STANDARD, each[1]), each[0])]
 
     def work(unit: Unit) -> None:
         for version, address in unknown:
             # A grain of that address that is here itself keeps it, and its policy with it.
-            if is_free(unit, address):
+            if is_left(unit.named(oms.STANDARD, address), version):
                 unit.add_name(version, oms.STANDARD, address)
 
     if unknown:
@@ -619,10 +643,13 @@ def _successor_address(context: Context, version: Version) -> str | None:
     if not version.state.superseded_by or oms.STANDARD in names:
         return names.get(oms.STANDARD)
     with context.engine.read(version.tenant) as snapshot:
+        # Not every standard renames what is revised, so the name that UMP gives the successor comes first.
+        named = snapshot.named(ump.STANDARD, names[ump.STANDARD]) if ump.STANDARD in names else None
         later = [
             each for each in snapshot.history(version.memory_id) if each.document.name == version.state.superseded_by
         ]
-    return shown(context, later[-1]).address if later else None
+    following = named or (later[-1] if later else None)
+    return None if following is None else shown(context, following).address
 
 
 def space_of(namespace: str) -> str:

@@ -13,6 +13,7 @@ from memoranda.errors import GrainError, MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.service.views import grain_of, load
+from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy, signature
 from memoranda.standards.oms.grains import decode
@@ -24,12 +25,13 @@ _HELD = "the memory is on legal hold and cannot be superseded, contradicted, for
 
 
 def policy_fields(version: Version) -> Fields:
-    """The fields of a grain, or of the grain a record was made from; nothing for what has no policy."""
+    """The fields of a grain, or of the grain that this is the view of; nothing for what has no policy."""
     if version.state.erased:
         return {}
     if version.document.standard == oms.STANDARD:
         return grain_of(version.document).fields
-    inner = ump.unwrap(load(version.document.native)) if version.document.standard == ump.STANDARD else None
+    unwrap = {ump.STANDARD: ump.unwrap, oams.STANDARD: oams.unwrap}.get(version.document.standard)
+    inner = None if unwrap is None else unwrap(load(version.document.native))
     if inner is None or inner.standard != oms.STANDARD:
         return {}
     try:

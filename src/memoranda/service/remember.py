@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
@@ -13,6 +13,7 @@ from memoranda.model.memory import Projection, Version
 from memoranda.service import compliance
 from memoranda.service.access import Access
 from memoranda.service.context import Context, audit_entry
+from memoranda.service.screening import refuse_secrets, screened_fields
 from memoranda.service.views import load, redacted, scope_of, ump_document, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
@@ -21,6 +22,8 @@ from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
 
 Result = Literal["created", "merged"]
+# Where a record may say anything at all.
+SAID: Final[tuple[str, ...]] = ("body", "provenance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,9 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
         # Verified as it came: a default filled in now would break a signature that is good.
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")
+        refuse_secrets(context, {name: record[name] for name in SAID if name in record})
     else:
+        checked = screened_record(context, checked)
         record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
     _check_consent(record)
     if context.presets:
@@ -82,6 +87,11 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
         compliance.check_write(context.presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
     is_own = "id" in checked or "integrity" in checked
     return Accepted(draft=checked, record=record, projection=mapping.project(record), is_own=is_own)
+
+
+def screened_record(context: Context, record: Record) -> Record:
+    """A draft, a successor or a patch, with what it says as the policy for secrets lets it pass."""
+    return {**record, **screened_fields(context, {name: record[name] for name in SAID if name in record})}
 
 
 def remember(context: Context, access: Access, draft: object) -> Remembered:

@@ -14,6 +14,7 @@ from memoranda.service.context import Context, audit_entry
 from memoranda.service.erasure import erase_version
 from memoranda.service.find import find_own
 from memoranda.service.protection import check_supersession
+from memoranda.service.remember import screened_record
 from memoranda.service.views import holds, scope_of, ump_document, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
@@ -37,18 +38,20 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     access.require("write")
     now = context.clock()
     tenant = find_own(context, access, request.id, now).tenant
+    patch = screened_record(context, request.patch)
 
     def work(unit: Unit) -> Revised:
         prior, record = _current(context, access, unit, request.id, now)
         if prior.state.superseded_by:
-            raise Conflict(f"id: already superseded by {prior.state.superseded_by}; revise that one")
+            known = prior.state.successor_names.get(mapping.STANDARD, prior.state.superseded_by)
+            raise Conflict(f"id: already superseded by {known}; revise that one")
         if record.get("lifecycle", {}).get("status") == "tombstoned":
             raise InvalidInput("id: a forgotten memory cannot be revised; remember it anew")
         if not holds(prior):
             raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
         # What another standard protects, this one may not change (OMS §23).
         check_supersession(unit, prior, {}, now=now)
-        successor = rules.succeed(without_original(record), request.patch, now=now, actor=request.actor)
+        successor = rules.succeed(without_original(record), patch, now=now, actor=request.actor)
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
         version = unit.append(ump_document(sealed), mapping.project(sealed), now=now, memory_id=prior.memory_id)
@@ -86,7 +89,7 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
             _erase(context, unit, version, request.reason, now)
         elif version.state.tombstoned is None:
             check_supersession(unit, version, {}, now=now)
-            _bury(unit, version, now)
+            bury(unit, version, now)
             unit.announce("tombstoned", version, now=now)
         meta = {"reason": request.reason, "hard": request.hard}
         scope = scope_of(record)
@@ -157,10 +160,14 @@ def _current(context: Context, access: Access, unit: Unit, name: str, now: Insta
     return version, record
 
 
-def _bury(unit: Unit, version: Version, now: Instant) -> None:
-    """Tombstone every document of this id: those before a merge must not come back when asked what was known then."""
+def bury(unit: Unit, version: Version, now: Instant, *, whole: bool = False) -> None:
+    """Tombstone every document of this id: those before a merge must not come back when asked what was known then.
+
+    `whole`: everything that its memory ever said.
+    """
     for each in unit.history(version.memory_id):
-        if each.document.name == version.document.name and each.state.tombstoned is None:
+        is_meant = each.document.name == version.document.name and each.version_id <= version.version_id
+        if (whole or is_meant) and each.state.tombstoned is None:
             unit.tombstone(each, valid_to=_ended(each, now), now=now)
 
 

@@ -10,16 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memoranda import __version__
+from memoranda.gist.dream import Options, Writer
+from memoranda.gist.strategies import DEFAULT_OPTIONS
 from memoranda.model.query import Structure
 from memoranda.service import (
     audit,
     consent,
+    dream_runs,
+    dreams,
     exchange,
     feed,
     find,
     grain_exchange,
     grain_query,
     grains,
+    oams,
+    oams_exchange,
     recall,
     remember,
     revise,
@@ -28,13 +34,18 @@ from memoranda.service import (
 from memoranda.service.access import Access, Gate
 from memoranda.service.cal import Cal
 from memoranda.service.context import Context
+from memoranda.service.dream_runs import Undone
 from memoranda.service.exchange import ImportReport, VerifyReport
 from memoranda.service.feed import Bell, FeedPage
 from memoranda.service.grain_query import GrainPage
 from memoranda.service.grains import Given, Stored, StoredGrain, UserErasure
+from memoranda.service.openwop import Openwop
 from memoranda.service.ranking import Ranked
 from memoranda.service.remember import Remembered
 from memoranda.service.revise import Forgotten, Revised
+from memoranda.standards.oams.namespace import Namespace
+from memoranda.standards.oams.requests import ListRequest as OamsList
+from memoranda.standards.oams.requests import RecallRequest as OamsRecall
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.ump import capability
@@ -146,6 +157,87 @@ class Grains:
         return self._context.engine.rotate_master_key()
 
 
+class Oams:
+    """The five operations of OAMS, and moving bundles in and out."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def store(
+        self, access: Access, memory: object, *, if_match: str | None = None, if_absent: bool = False
+    ) -> oams.Stored:
+        """Write one memory; the same content again is no news (STORE)."""
+        return oams.store(self._context, access, memory, if_match=if_match, if_absent=if_absent)
+
+    def batch_store(self, access: Access, memories: Sequence[object]) -> list[oams.Stored]:
+        """Write many memories, all or none (BATCH_STORE)."""
+        return oams.batch_store(self._context, access, memories)
+
+    def recall(self, access: Access, request: OamsRecall, *, consents: Sequence[Access] = ()) -> list[dict[str, Any]]:
+        """The best memories for a query, with scores (RECALL). `consents`: of every owner, when it spans owners."""
+        return oams.recall(self._context, access, request, consents=consents)
+
+    def list_memories(self, access: Access, request: OamsList) -> oams.Page:
+        """A page of a namespace, last updated first (LIST)."""
+        return oams.list_memories(self._context, access, request)
+
+    def get(self, access: Access, namespace: Namespace, key: str) -> oams.Shown:
+        """One memory by its key. Raises MemoryNotFound."""
+        return oams.get(self._context, access, namespace, key)
+
+    def forget(self, access: Access, namespace: Namespace, key: str, *, if_match: str | None = None) -> None:
+        """Take a memory out of every answer (FORGET)."""
+        oams.forget(self._context, access, namespace, key, if_match=if_match)
+
+    def default_namespace(self, access: Access) -> Namespace:
+        """Where a caller is who names no namespace."""
+        return oams.default_namespace(access)
+
+    def namespaces(self, access: Access) -> list[str]:
+        """Where the caller's tenant has anything."""
+        return oams_exchange.namespaces(self._context, access)
+
+    def export(
+        self, access: Access, *, namespaces: Sequence[Namespace] | None = None
+    ) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        """Every memory that may leave: the bytes of its line, and what they say."""
+        return oams_exchange.export(self._context, access, chosen=namespaces)
+
+    def consolidate(
+        self,
+        access: Access,
+        namespace: Namespace,
+        strategy: str,
+        *,
+        is_dry: bool = False,
+        options: Options = DEFAULT_OPTIONS,
+        writer: Writer | None = None,
+    ) -> dreams.DreamRun:
+        """Run one strategy over a namespace: dry, or written down (section 6)."""
+        return dreams.consolidate(
+            self._context, access, namespace, strategy, is_dry=is_dry, options=options, writer=writer
+        )
+
+    def dream_runs(self, access: Access) -> list[dict[str, Any]]:
+        """The passes that changed something and were not undone, the last first."""
+        return dream_runs.runs(self._context, access)
+
+    def undo(self, access: Access, run_id: str) -> Undone:
+        """Take back what a pass made, and bring again what it took back."""
+        return dream_runs.undo(self._context, access, run_id)
+
+    def import_lines(
+        self,
+        access: Access,
+        lines: Iterable[oams_exchange.Line],
+        *,
+        is_dry: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> oams_exchange.ImportReport:
+        """Take memories in, or only say what would become of them; what is refused is reported."""
+        return oams_exchange.import_lines(self._context, access, lines, is_dry=is_dry, progress=progress)
+
+
 class Service:
     """One open store and everything that can be done with it."""
 
@@ -156,6 +248,8 @@ class Service:
         self.upkeep = upkeep.Upkeep(context)
         self.grains = Grains(context)
         self.cal = Cal(context)
+        self.oams = Oams(context)
+        self.openwop = Openwop(context)
 
     @property
     def operator_did(self) -> str:

@@ -1,4 +1,5 @@
-"""Upkeep: retention is kept on time, whether or not anyone reads (UMP §2.7), and erasures are finished.
+"""Upkeep: retention is kept on time, whether or not anyone reads (UMP §2.7), erasures are finished, and what was put
+off or scheduled is done (openwop).
 
 Every long-running process does it; what one of them has done, the others find done.
 """
@@ -10,6 +11,7 @@ import threading
 from collections import defaultdict
 
 from memoranda.errors import MemorandaError
+from memoranda.service import wop_schedule
 from memoranda.service.context import Context
 from memoranda.service.revise import expire
 
@@ -44,6 +46,11 @@ class Upkeep:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether what falls due is done."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         self._stop.set()
         if self._thread.is_alive():
@@ -54,6 +61,7 @@ class Upkeep:
         while not self._stop.wait(wait):
             try:
                 sweep(self._context)
+                wop_schedule.tick(self._context)
                 # What a reader kept from being scrubbed when it was erased.
                 self._context.engine.scrub(patient=False)
                 wait = self._until_next()

@@ -7,8 +7,9 @@ the document (it was superseded, forgotten, has expired), the record says so and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -19,11 +20,16 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Document, Projection, State, Version
 from memoranda.service.access import Access
 from memoranda.service.context import Context
+from memoranda.standards.oams import mapping as oams_mapping
+from memoranda.standards.oams.memory import check as check_memory
+from memoranda.standards.oams.namespace import owner_hash, parse_namespace, space_of
 from memoranda.standards.oms import mapping as oms_mapping
 from memoranda.standards.oms import signature as oms_signature
 from memoranda.standards.oms.grains import Grain, decode
+from memoranda.standards.openwop import mapping as openwop_mapping
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import SCOPE_FIELDS, Record, check_complete
+from memoranda.storage.engine import Snapshot
 
 T = TypeVar("T")
 
@@ -40,10 +46,63 @@ def project(context: Context, version: Version) -> Projection:
         return mapping.project(load(document.native))
     if document.standard == oms_mapping.STANDARD:
         return oms_mapping.project(grain_of(document), version.tenant)
+    if document.standard == oams_mapping.STANDARD:
+        return project_memory(context, load(document.native), version.tenant)
+    if document.standard == openwop_mapping.STANDARD:
+        return openwop_mapping.project(load(document.native), version.tenant, version.state.space)
     reader = context.readers.get(document.standard)
     if reader is None:
         raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
     return reader(document, version.tenant)
+
+
+def project_memory(context: Context, memory: dict[str, Any], tenant: str) -> Projection:
+    """An OAMS memory without its words; whoever a claimed namespace belongs to is its user.
+
+    What is the whole view of another document is read as that document: a person it names, say, is to be found.
+    """
+    space, user = _place(memory["namespace"], tenant)
+    own = oams_mapping.project(memory, tenant, space, user=user)
+    original = original_of(context, memory, tenant)
+    if original is None:
+        return own
+    return replace(original[1], created=own.created, observed=own.observed, sameness="")
+
+
+# Many memories of few namespaces are read together.
+@lru_cache(maxsize=256)
+def _place(text: str, tenant: str) -> tuple[str, str]:
+    namespace = parse_namespace(text)
+    return space_of(namespace, tenant), "" if namespace.owner == owner_hash(tenant) else namespace.owner
+
+
+def original_of(context: Context, memory: dict[str, Any], tenant: str) -> tuple[Document, Projection] | None:
+    """The document that an OAMS memory is the whole view of, and its reading. What says anything else has none."""
+    inner = oams_mapping.unwrap(memory)
+    if inner is None:
+        return None
+    space, user = _place(memory["namespace"], tenant)
+    read = _read_original(context, inner, tenant, space)
+    if read is None or not oams_mapping.is_view(memory, read, inner):
+        return None
+    return inner, replace(read, scope=replace(read.scope, space=space, user=read.scope.user or user))
+
+
+def _read_original(context: Context, inner: Document, tenant: str, space: str) -> Projection | None:
+    """A document that somebody put into a memory, if it holds; a record only of this owner and in this space."""
+    if inner.standard == mapping.STANDARD:
+        if not _is_record(inner.native, context.ump_version):
+            return None
+        record = load(inner.native)
+        read = mapping.project(record)
+        is_here = (read.scope.tenant, read.scope.space) == (tenant, space)
+        return read if is_here and record["id"] == inner.name else None
+    if inner.standard == oms_mapping.STANDARD:
+        try:
+            return oms_mapping.project(_decoded(inner.name, inner.native), tenant)
+        except MemorandaError:
+            return None
+    return None
 
 
 def grain_of(document: Document) -> Grain:
@@ -102,6 +161,14 @@ def outline(context: Context, version: Version, read: tuple[Grain, Projection] |
     return load(document.native) if document.standard == mapping.STANDARD else _translated(context, version, read)
 
 
+def root_of(snapshot: Snapshot, version: Version) -> Version:
+    """The first version of a memory, whose name it keeps in standards that do not rename what is revised."""
+    if version.version_id == version.memory_id:
+        return version
+    found = snapshot.versions([version.memory_id])
+    return found[0] if found and not found[0].state.erased else version
+
+
 def _signed(context: Context, version: Version) -> Record:
     record = _translated(context, version)
     # The operator vouches for a translation; the original is inside.
@@ -111,14 +178,32 @@ def _signed(context: Context, version: Version) -> Record:
 def _translated(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
     """Another standard's document as a record: the record it was made from, or one with the document inside."""
     document = version.document
-    if document.standard == oms_mapping.STANDARD:
-        inner = oms_mapping.unwrap(read[0] if read else grain_of(document))
-        if inner is not None and inner.standard == mapping.STANDARD and _is_record(inner.native, context.ump_version):
-            record = load(inner.native)
-            if record["scope"]["owner"] == version.tenant:
-                return record
+    if document.standard == oams_mapping.STANDARD:
+        return _translated_memory(context, version)
+    inner = oms_mapping.unwrap(read[0] if read else grain_of(document)) if _is_of_oms(document) else None
+    if inner is not None and inner.standard == mapping.STANDARD and _is_record(inner.native, context.ump_version):
+        record = load(inner.native)
+        if record["scope"]["owner"] == version.tenant:
+            return record
     projection = read[1] if read else project(context, version)
     return mapping.from_projection(projection, document, version=context.ump_version)
+
+
+def _translated_memory(context: Context, version: Version) -> Record:
+    """An OAMS memory as a record. What is the view of another document is shown as that document is."""
+    memory = load(version.document.native)
+    original = original_of(context, memory, version.tenant)
+    if original is None:
+        projection = project_memory(context, memory, version.tenant)
+        return mapping.from_projection(projection, version.document, version=context.ump_version)
+    document, projection = original
+    if document.standard == mapping.STANDARD:
+        return load(document.native)
+    return mapping.from_projection(projection, document, version=context.ump_version)
+
+
+def _is_of_oms(document: Document) -> bool:
+    return document.standard == oms_mapping.STANDARD
 
 
 def bones(context: Context, version: Version) -> Record:
@@ -155,7 +240,8 @@ def verifies(version: Version) -> bool:
         return _verifies(document.native)
     if document.standard == oms_mapping.STANDARD:
         return _is_grain(document.name, document.native)
-    return True
+    # An OAMS memory is not signed; all that can be said is that it is one.
+    return document.standard != oams_mapping.STANDARD or _is_memory(document.native)
 
 
 def unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
@@ -197,6 +283,14 @@ def _is_record(native: bytes, version: str) -> bool:
     except (StoreCorrupt, InvalidInput):
         return False
     return _verifies(native)
+
+
+def _is_memory(native: bytes) -> bool:
+    try:
+        check_memory(load(native), complete=True)
+    except MemorandaError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=8_192)

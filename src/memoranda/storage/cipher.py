@@ -37,6 +37,8 @@ Coverage = Literal["users", "all"]
 
 KEY_BYTES, SALT_BYTES, NONCE_BYTES, TAG_BYTES = 32, 32, 12, 16
 _FORMAT = b"\x01"
+# How much longer a document is when it is encrypted.
+SEAL_BYTES = len(_FORMAT) + NONCE_BYTES + TAG_BYTES
 _CACHE_LIMIT = 4_096
 # No tenant is called that: the holder of the fingerprint key.
 _INDEX_HOLDER = ("", "index")
@@ -57,7 +59,15 @@ CREATE UNIQUE INDEX IF NOT EXISTS data_key_holder ON data_key (holder);
 Opener = Callable[[str, bytes, bytes], bytes | None]
 
 
-class Cipher(Protocol):
+class Sealer(Protocol):
+    """Encrypts many documents at once."""
+
+    def key_for(self, tenant: str, user: str, /) -> str | None: ...
+
+    def seal(self, key_id: str, data: bytes, bound: bytes, /) -> bytes: ...
+
+
+class Cipher(Sealer, Protocol):
     """What the store asks of encryption."""
 
     def key_for(self, tenant: str, user: str, /) -> str | None:
@@ -71,6 +81,10 @@ class Cipher(Protocol):
 
         Raises StoreCorrupt when the data was changed, and StoreUnavailable when there is no such key.
         """
+        ...
+
+    def sealer(self) -> Sealer:
+        """The same for many documents at once: whether a key was destroyed meanwhile is looked at once for each."""
         ...
 
     def opener(self) -> Opener:
@@ -103,6 +117,9 @@ class NoCipher:
 
     def open(self, _key_id: str, _data: bytes, _bound: bytes, /) -> bytes | None:
         raise _no_ring()
+
+    def sealer(self) -> Sealer:
+        return self
 
     def opener(self) -> Opener:
         return self.open
@@ -167,15 +184,21 @@ class RingCipher:
             return self._ids.get(holder) or self._find(holder) or self._make(holder)
 
     def seal(self, key_id: str, data: bytes, bound: bytes) -> bytes:
+        return _sealed(_aes(self.sealing_key(key_id)), data, bound)
+
+    def sealing_key(self, key_id: str) -> bytes:
+        """A key to encrypt with. Raises StoreUnavailable when it was destroyed."""
         key = self._data_key(key_id)
         if key is None:
             raise StoreUnavailable("the user was erased while this was written; try again")
-        nonce = os.urandom(NONCE_BYTES)
-        return _FORMAT + nonce + _aes(key).encrypt(nonce, data, bound)
+        return key
 
     def open(self, key_id: str, data: bytes, bound: bytes) -> bytes | None:
         key = self._data_key(key_id)
         return None if key is None else _opened(_aes(key), data, bound)
+
+    def sealer(self) -> Sealer:
+        return _RingSealer(self)
 
     def opener(self) -> Opener:
         ciphers: dict[str, AESGCM | None] = {}
@@ -314,6 +337,27 @@ class RingCipher:
             raise StoreCorrupt("a key of the key ring was changed, or the master key is another one") from None
 
 
+class _RingSealer:
+    """Remembers the keys it has used."""
+
+    def __init__(self, ring: RingCipher) -> None:
+        self._ring = ring
+        self._ids: dict[tuple[str, str], str | None] = {}
+        self._ciphers: dict[str, AESGCM] = {}
+
+    def key_for(self, tenant: str, user: str) -> str | None:
+        holder = (tenant, user)
+        if holder not in self._ids:
+            self._ids[holder] = self._ring.key_for(tenant, user)
+        return self._ids[holder]
+
+    def seal(self, key_id: str, data: bytes, bound: bytes) -> bytes:
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            cipher = self._ciphers[key_id] = _aes(self._ring.sealing_key(key_id))
+        return _sealed(cipher, data, bound)
+
+
 class _Row(NamedTuple):
     """One wrapped data key; without `wrapped`, one that was destroyed."""
 
@@ -347,6 +391,11 @@ def _kek(master: bytes, salt: bytes, holder: bytes) -> bytes:
 
     info = b"memoranda user key\x00" + holder
     return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(master)
+
+
+def _sealed(cipher: AESGCM, data: bytes, bound: bytes) -> bytes:
+    nonce = os.urandom(NONCE_BYTES)
+    return _FORMAT + nonce + cipher.encrypt(nonce, data, bound)
 
 
 def _opened(cipher: AESGCM, data: bytes, bound: bytes) -> bytes:

@@ -6,7 +6,7 @@ stands for is data, in `sql/<database>/queries.sql`; the logic above never sees 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -27,6 +27,10 @@ class Connection(Protocol):
     def row(self, name: str, params: Params) -> Row | None: ...
 
     def run(self, name: str, params: Params) -> None: ...
+
+    def run_many(self, name: str, params: Sequence[Params]) -> None:
+        """Run one query for each of many parameters."""
+        ...
 
     def select(self, sql: str, params: Params) -> list[Row]:
         """Run a query that was put together from our own pieces (selection.py)."""

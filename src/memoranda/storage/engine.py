@@ -15,7 +15,7 @@ from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.facts import Kept, Order, Selected, Selection, Sheet, WordMatches
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
-from memoranda.model.query import Filter, Matches, Structure
+from memoranda.model.query import Filter, Listing, Matches, Structure
 
 T = TypeVar("T")
 
@@ -94,8 +94,52 @@ class Snapshot(Protocol):
         """Versions whose sheet was not written yet, oldest first."""
         ...
 
+    def listed(self, listing: Listing, *, limit: int, now: Instant) -> list[tuple[Version, tuple[Instant, int]]]:
+        """A page of what there is now, last updated first, each with its place."""
+        ...
+
+    def live(self, space: str, *, after: int, limit: int, now: Instant) -> list[Version]:
+        """What there is now and may leave, in the order written; `after` is the last version_id seen."""
+        ...
+
+    def has_space(self, space: str) -> bool:
+        """Whether anything was ever written there."""
+        ...
+
+    def spaces(self) -> list[str]:
+        """Where anything was ever written."""
+        ...
+
+    def unnamed(self, limit: int) -> list[Version]:
+        """Versions whose views in other standards have no names yet, oldest first."""
+        ...
+
+    def usage(self) -> tuple[int, int]:
+        """How many versions are live, and how many bytes all documents have."""
+        ...
+
+    def known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Which of these (standard, name) stand for anything."""
+        ...
+
     def names_starting(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
         """Names of a standard that begin so, with the versions they stand for."""
+        ...
+
+    def run(self, run_id: str) -> bytes | None:
+        """What is known of a run."""
+        ...
+
+    def runs(self, *, before: Instant | None, limit: int) -> list[bytes]:
+        """Runs, the last started first."""
+        ...
+
+    def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
+        """The events of a run with a sequence above `after`, in order; -1 for all."""
+        ...
+
+    def run_event_count(self, run_id: str) -> int:
+        """How many events a run has: the sequence of the next."""
         ...
 
     def notes(self, kind: str) -> dict[str, bytes]:
@@ -116,6 +160,10 @@ class Snapshot(Protocol):
 
     def change_seq(self) -> int:
         """The seq of the newest feed entry, or 0."""
+        ...
+
+    def last_version(self) -> int:
+        """The version_id of what was written last, or 0."""
         ...
 
     def audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
@@ -143,16 +191,40 @@ class Unit(Snapshot, Protocol):
         memory_id: int | None = None,
         cause: bytes | None = None,
         sheet: Sheet | None = None,
+        follow_head: bool = False,
+        is_named: bool = True,
+        stems: Sequence[str] | None = None,
     ) -> Version:
-        """Write a version: of a new memory, or the next one of an existing memory."""
+        """Write a version: of a new memory, or the next one of an existing memory.
+
+        `follow_head` lets its name stand for whatever is the head of the memory. `is_named=False` says that its
+        views in other standards get their names later. `stems` are the search words of its text, where someone has
+        them already: a unit of work holds up every other writer.
+        """
+        ...
+
+    def set_named(self, version: Version) -> None:
+        """Say that its views have their names now."""
         ...
 
     def put_sheet(self, version: Version, sheet: Sheet) -> None:
         """Write what a version says, field by field, once that was read."""
         ...
 
-    def spend(self, name: str, *, now: Instant, window_ms: int, limit: int) -> bool:
-        """Record one use of a name, unless the window that ends now is full; whether there was room."""
+    def spend(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
+        """Record uses of a name, unless the window that ends now has no room for them; whether there was."""
+        ...
+
+    def put_run(self, run_id: str, document: bytes, *, started: Instant) -> None:
+        """Write what is known of a run, or what is now."""
+        ...
+
+    def add_run_event(self, run_id: str, event: bytes) -> int:
+        """Append an event to the log of a run; its sequence."""
+        ...
+
+    def drop(self, kind: str, name: str) -> None:
+        """Keep something no longer."""
         ...
 
     def keep(self, kind: str, name: str, value: bytes) -> None:
@@ -169,6 +241,10 @@ class Unit(Snapshot, Protocol):
 
     def close(self, version: Version, *, successor: Version, valid_to: Instant | None, now: Instant) -> None:
         """Mark a version as superseded; it stays true for the time before."""
+        ...
+
+    def reopen(self, version: Version) -> None:
+        """Undo a `close`: nothing has replaced this version after all."""
         ...
 
     def retire(self, version: Version, *, now: Instant) -> None:
@@ -215,6 +291,10 @@ class System(Protocol):
 
     def tenants_naming(self, standard: str, name: str) -> list[str]:
         """Which tenants hold this name. Only for the operator, and for finding public memories."""
+        ...
+
+    def tenants_noting(self, kinds: Sequence[str]) -> list[str]:
+        """Which tenants keep notes of these kinds. For background work only."""
         ...
 
     def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:

@@ -28,7 +28,7 @@ _KEYS: Final = {
     "session": ("session_key", "state_session_recent"),
 }
 _PLAIN: Final = {"verification": "verification", "form": "form"}
-_NUMBERS: Final = {"at": "at_ms", "confidence": "confidence", "importance": "importance"}
+_NUMBERS: Final = {"at": "at_ms", "updated": "updated_ms", "confidence": "confidence", "importance": "importance"}
 _OPERATORS: Final = {"=": "=", "!=": "<>", ">=": ">=", "<=": "<=", ">": ">", "<": "<"}
 _ORDERS: Final = {
     "at": "s.at_ms",
@@ -120,11 +120,13 @@ class SelectionSql:
 
     def _liveness(self) -> list[str]:
         selection = self._selection
-        found = ["s.address IS NOT NULL", "ifnull(s.expires_ms, :forever_ms) > :now_ms"]
+        found = ["ifnull(s.expires_ms, :forever_ms) > :now_ms"]
+        if selection.sheets:
+            found.append("s.address IS NOT NULL")
+            found.append("s.form > ''" if selection.form is None else f"s.form = {self._bind(selection.form)}")
         found.append("s.live = 1" if selection.current else f"s.erased = 0 AND {_NOT_FORGOTTEN}")
         if selection.space is not None:
             found.append(f"s.space = {self._bind(selection.space)}")
-        found.append("s.form > ''" if selection.form is None else f"s.form = {self._bind(selection.form)}")
         if selection.visibilities is not None and set(selection.visibilities) != set(VISIBILITIES):
             found.append(f"s.visibility IN (SELECT value FROM json_each({self._json(list(selection.visibilities))}))")
         return found

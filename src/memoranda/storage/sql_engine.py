@@ -19,14 +19,13 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from memoranda.encoding.bases import base32_encode
 from memoranda.errors import MemorandaError, StoreCorrupt
 from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.facts import Kept, Order, Selected, Selection, Sheet, WordMatches
-from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, State, Version
-from memoranda.model.query import Filter, Hit, Matches, Structure
-from memoranda.storage.cipher import Cipher, NoCipher, Opener
+from memoranda.model.instant import LATEST, Instant
+from memoranda.model.memory import VISIBILITIES, Document, Projection, State, Version
+from memoranda.model.query import Filter, Hit, Listing, Matches, Structure
+from memoranda.storage.cipher import SEAL_BYTES, Cipher, NoCipher, Opener, Sealer
 from memoranda.storage.database import Connection, Database, Row
 from memoranda.storage.engine import ApiKey, Seal, Snapshot, System, Unit
 from memoranda.storage.selection import COUNT_CAPS, SelectionSql
@@ -75,16 +74,18 @@ class _Fingerprints:
     def __init__(self, key: bytes, document_key: bytes | None = None) -> None:
         self.secret = key
         self._document_key = document_key
-        # Most words of a memory were seen before.
+        # Most words of a memory were seen before, and so were its tags, its user and its space.
         self.word = lru_cache(maxsize=131_072)(self._word)
+        self.value = lru_cache(maxsize=8_192)(self._value)
+        self.scope_word = lru_cache(maxsize=8_192)(self._scope_word)
 
-    def value(self, tenant_id: int, text: str) -> bytes | None:
+    def _value(self, tenant_id: int, text: str) -> bytes | None:
         return self._digest(b"value", tenant_id, text) if text else None
 
     def _word(self, tenant_id: int, word: str) -> str:
         return self._digest(b"word", tenant_id, word).hex()
 
-    def scope_word(self, use: bytes, tenant_id: int, name: str) -> str:
+    def _scope_word(self, use: bytes, tenant_id: int, name: str) -> str:
         return self._digest(use, tenant_id, name).hex()
 
     def document(self, tenant: str, standard: str, name: str, native: bytes) -> bytes | None:
@@ -117,6 +118,8 @@ class SqlSnapshot:
         self._audit_hash: str | None = row[3] if row else None
         self._version_count: int = row[4] if row else 0
         self._term_count: int = row[5] if row else 0
+        self._live_count: int = row[6] if row else 0
+        self._byte_count: int = row[7] if row else 0
 
     @property
     def tenant(self) -> str:
@@ -158,9 +161,11 @@ class SqlSnapshot:
                 ignored=row[20],
                 contradicted=row[21],
                 observed=row[22],
+                updated=row[30],
                 held=bool(row[23]),
                 needs_review=bool(row[24]),
                 verification=row[25],
+                space=row[29],
                 successor_names=orjson.loads(row[27]) if row[27] else {},
             ),
         )
@@ -416,11 +421,67 @@ class SqlSnapshot:
         unread = self._rows("sheets_missing", limit=limit)
         return self.versions([version_id for (version_id,) in unread]) if unread else []
 
+    def listed(self, listing: Listing, *, limit: int, now: Instant) -> list[tuple[Version, tuple[Instant, int]]]:
+        before_ms, before_id = listing.before or (FOREVER_MS, 0)
+        visibilities = listing.visibilities
+        params: dict[str, Any] = {
+            "space": listing.space,
+            "before_ms": before_ms,
+            "before_id": before_id,
+            "since_ms": -FOREVER_MS if listing.since is None else listing.since,
+            "forever_ms": FOREVER_MS,
+            "now_ms": now,
+            "visibilities": None if visibilities in (None, VISIBILITIES) else _json(list(visibilities or ())),
+            "limit": limit,
+        }
+        query = "listed_page"
+        if listing.tags:
+            first, *others = (self._value_key(tag) or b"" for tag in listing.tags)
+            query = "listed_tagged"
+            params |= {"tag_key": first, "other_keys": _json([key.hex() for key in others])}
+        places = {version_id: (Instant(at), version_id) for version_id, at in self._rows(query, **params)}
+        return [(version, places[version.version_id]) for version in self.versions(list(places))]
+
+    def live(self, space: str, *, after: int, limit: int, now: Instant) -> list[Version]:
+        params = {"space": space, "after": after, "limit": limit, "now_ms": now, "forever_ms": FOREVER_MS}
+        return self._versions("live_page", **params)
+
+    def has_space(self, space: str) -> bool:
+        return bool(self._rows("has_space", space=space))
+
+    def spaces(self) -> list[str]:
+        return [space for (space,) in self._rows("spaces")]
+
+    def unnamed(self, limit: int) -> list[Version]:
+        found = self._rows("unnamed", limit=limit)
+        return self.versions([version_id for (version_id,) in found]) if found else []
+
+    def usage(self) -> tuple[int, int]:
+        return self._live_count, self._byte_count
+
+    def known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        return {names[place] for (place,) in self._rows("names_known", names=_json(list(names)))}
+
     def names_starting(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
         return [
             (name, version_id)
             for name, version_id in self._rows("names_starting", standard=standard, prefix=prefix, limit=limit)
         ]
+
+    def run(self, run_id: str) -> bytes | None:
+        found = self._rows("run_get", run_id=run_id)
+        return bytes(found[0][0]) if found else None
+
+    def runs(self, *, before: Instant | None, limit: int) -> list[bytes]:
+        before_ms = FOREVER_MS if before is None else before
+        return [document for (document,) in self._rows("runs_before", before_ms=before_ms, limit=limit)]
+
+    def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
+        return [event for (event,) in self._rows("run_events", run_id=run_id, after=after, limit=limit)]
+
+    def run_event_count(self, run_id: str) -> int:
+        ((count,),) = self._rows("run_event_count", run_id=run_id)
+        return int(count)
 
     def notes(self, kind: str) -> dict[str, bytes]:
         return dict(self._rows("notes_get", kind=kind))
@@ -441,6 +502,10 @@ class SqlSnapshot:
     def change_seq(self) -> int:
         return self._change_seq
 
+    def last_version(self) -> int:
+        ((version_id,),) = self._rows("last_version")
+        return int(version_id)
+
     def audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         return [(seq, entry) for seq, entry in self._rows("audit_after", after=after, limit=limit)]
 
@@ -460,6 +525,7 @@ class SqlUnit(SqlSnapshot):
     ) -> None:
         super().__init__(connection, tenant, prints, cipher, row)
         self._seal = seal
+        self._sealer: Sealer | None = None
 
     def _run(self, query: str, /, **params: Any) -> None:
         params["tenant_id"] = self._tenant_id
@@ -474,6 +540,9 @@ class SqlUnit(SqlSnapshot):
         memory_id: int | None = None,
         cause: bytes | None = None,
         sheet: Sheet | None = None,
+        follow_head: bool = False,
+        is_named: bool = True,
+        stems: Sequence[str] | None = None,
     ) -> Version:
         ((version_id,),) = self._rows(
             "version_add",
@@ -485,14 +554,19 @@ class SqlUnit(SqlSnapshot):
             **self._sealed(document, projection, cause, now),
         )
         memory = version_id if memory_id is None else memory_id
-        self._index(version_id, memory, projection, sheet, now)
+        updated = self._updated(projection, memory_id)
+        self._index(version_id, memory, projection, sheet, now, updated=updated, is_named=is_named, stems=stems)
+        self._live_count += int(projection.status != "tombstoned")
+        self._byte_count += len(document.native)
         state = State(
             status=projection.status,
             valid_from=projection.valid_from,
             valid_to=projection.valid_to,
             declared_valid_to=projection.valid_to,
             observed=projection.observed,
+            updated=updated,
             recorded=now,
+            space=projection.scope.space,
             expires=projection.expires,
         )
         version = Version(
@@ -503,23 +577,44 @@ class SqlUnit(SqlSnapshot):
             state=state,
             cause=cause,
         )
-        self.add_name(version, document.standard, document.name)
+        self.add_name(version, document.standard, document.name, follow_head=follow_head)
         return version
+
+    def _updated(self, projection: Projection, memory_id: int | None) -> Instant:
+        """When the memory was last written, by its own account, but after every version before."""
+        written = max(projection.created, projection.observed)
+        if memory_id is None:
+            return written
+        ((last,),) = self._rows("memory_updated", memory_id=memory_id)
+        return written if last is None else min(LATEST, max(written, Instant(last + 1)))
 
     def _sealed(self, document: Document, projection: Projection, cause: bytes | None, now: Instant) -> dict[str, Any]:
         """The document as it goes to the disk: encrypted under its user's key when the store encrypts."""
-        key_id = self._cipher.key_for(self._tenant, projection.scope.user)
+        if self._sealer is None:
+            # Once in a unit of work, which lasts milliseconds.
+            self._sealer = self._cipher.sealer()
+        key_id = self._sealer.key_for(self._tenant, projection.scope.user)
         if key_id is None:
             return {"key_id": None, "native": document.native, "cause": cause}
-        bound, seal = _bound(self._tenant, document.standard, document.name, now), self._cipher.seal
+        bound, seal = _bound(self._tenant, document.standard, document.name, now), self._sealer.seal
         sealed_cause = None if cause is None else seal(key_id, cause, bound + b"cause")
         return {"key_id": key_id, "native": seal(key_id, document.native, bound + b"native"), "cause": sealed_cause}
 
     def _index(
-        self, version_id: int, memory_id: int, projection: Projection, sheet: Sheet | None, now: Instant
+        self,
+        version_id: int,
+        memory_id: int,
+        projection: Projection,
+        sheet: Sheet | None,
+        now: Instant,
+        *,
+        updated: Instant,
+        is_named: bool,
+        stems: Sequence[str] | None,
     ) -> None:
         scope = projection.scope
-        stems = words(projection.text)
+        if stems is None:
+            stems = words(projection.text)
         prints, tenant_id = self._prints, self._tenant_id
         self._run(
             "state_add",
@@ -534,7 +629,9 @@ class SqlUnit(SqlSnapshot):
             session_key=prints.value(tenant_id, scope.session),
             sameness_key=prints.value(tenant_id, projection.sameness),
             **self._sheet_columns(sheet),
+            named=int(is_named),
             observed_ms=projection.observed,
+            updated_ms=updated,
             valid_from_ms=projection.valid_from,
             valid_to_ms=projection.valid_to,
             recorded_ms=now,
@@ -545,6 +642,8 @@ class SqlUnit(SqlSnapshot):
         listed = [prints.word(tenant_id, stem) for stem in dict.fromkeys(stems)]
         listed += self._scope_words(scope.space, scope.user or None, scope.agent or None, scope.session or None)
         self._connection.run("search_add", {"version_id": version_id, "words": " ".join(listed)})
+        if projection.tags:
+            self._add_facets(version_id, [("label", tag) for tag in dict.fromkeys(t.lower() for t in projection.tags)])
         self._add_fields(version_id, sheet)
         self._version_count += 1
         self._term_count += len(stems)
@@ -567,28 +666,42 @@ class SqlUnit(SqlSnapshot):
         if sheet is None:
             return
         if sheet.numbers:
-            measures = _json([[self._field_name(name), number] for name, number in sheet.numbers])
-            self._run("measures_add", version_id=version_id, measures=measures)
-        keyed = [
-            [self._field_name(name), key.hex()]
-            for name, text in sheet.texts
-            if (key := self._value_key(text)) is not None
-        ]
+            numbered = [(self._field_name(name), number) for name, number in sheet.numbers]
+            self._run_many("measure_add", [{"name": n, "number": m, "version_id": version_id} for n, m in numbered])
+        self._add_facets(version_id, sheet.texts)
+
+    def _add_facets(self, version_id: int, texts: Sequence[tuple[str, str]]) -> None:
+        keyed = [(self._field_name(name), key) for name, text in texts if (key := self._value_key(text)) is not None]
         if keyed:
-            self._run("facets_add", version_id=version_id, facets=_json(keyed))
+            self._run_many("facet_add", [{"name": n, "value_key": k, "version_id": version_id} for n, k in keyed])
+
+    def _run_many(self, query: str, params: list[dict[str, Any]]) -> None:
+        self._connection.run_many(query, [{**each, "tenant_id": self._tenant_id} for each in params])
 
     def put_sheet(self, version: Version, sheet: Sheet) -> None:
         self._run("sheet_put", version_id=version.version_id, **self._sheet_columns(sheet))
         self._add_fields(version.version_id, sheet)
 
-    def spend(self, name: str, *, now: Instant, window_ms: int, limit: int) -> bool:
+    def spend(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
         name_key, since = self._value_key(name), now - window_ms
         ((used,),) = self._rows("spent_since", name_key=name_key, since_ms=since)
-        if used >= limit:
+        if used + count > limit:
             return False
         self._run("spent_forget", name_key=name_key, since_ms=since)
-        self._run("spent_add", name_key=name_key, at_ms=now)
+        ((last,),) = self._rows("spent_last", name_key=name_key, at_ms=now)
+        uses = range(last + 1, last + 1 + count)
+        self._run_many("spent_add", [{"name_key": name_key, "at_ms": now, "seq": seq} for seq in uses])
         return True
+
+    def put_run(self, run_id: str, document: bytes, *, started: Instant) -> None:
+        self._run("run_put", run_id=run_id, document=document, started_ms=started)
+
+    def add_run_event(self, run_id: str, event: bytes) -> int:
+        ((sequence,),) = self._rows("run_event_add", run_id=run_id, event=event)
+        return int(sequence)
+
+    def drop(self, kind: str, name: str) -> None:
+        self._run("note_remove", kind=kind, name=name)
 
     def keep(self, kind: str, name: str, value: bytes) -> None:
         self._run("note_put", kind=kind, name=name, value=value)
@@ -600,7 +713,20 @@ class SqlUnit(SqlSnapshot):
         version_id = None if follow_head else version.version_id
         self._run("alias_put", standard=standard, name=name, memory_id=version.memory_id, version_id=version_id)
 
+    def set_named(self, version: Version) -> None:
+        self._run("state_named", version_id=version.version_id)
+
+    def _leave(self, version: Version) -> int:
+        """A version that was live is not any more; how many bytes its document has, if it was not erased.
+
+        Looked up, not taken from the version: the caller may have changed it since it was read.
+        """
+        ((live, erased, size, is_encrypted),) = self._rows("state_counted", version_id=version.version_id)
+        self._live_count -= live
+        return 0 if erased else size - (SEAL_BYTES if is_encrypted else 0)
+
     def close(self, version: Version, *, successor: Version, valid_to: Instant | None, now: Instant) -> None:
+        self._leave(version)
         self._run(
             "state_close",
             version_id=version.version_id,
@@ -609,14 +735,23 @@ class SqlUnit(SqlSnapshot):
             now_ms=now,
         )
 
+    def reopen(self, version: Version) -> None:
+        state = version.state
+        is_closed = bool(state.superseded_by) and state.tombstoned is None and not state.erased
+        self._live_count += int(is_closed and state.retired is None and state.verification != "retracted")
+        self._run("state_reopen", version_id=version.version_id)
+
     def retire(self, version: Version, *, now: Instant) -> None:
+        self._leave(version)
         self._run("state_retire", version_id=version.version_id, now_ms=now)
 
     def tombstone(self, version: Version, *, valid_to: Instant | None, now: Instant) -> None:
+        self._leave(version)
         self._run("state_tombstone", version_id=version.version_id, valid_to_ms=valid_to, now_ms=now)
 
     def erase(self, version: Version, *, skeleton: bytes, now: Instant) -> None:
         version_id = version.version_id
+        self._byte_count -= self._leave(version)
         self._run("version_erase", version_id=version_id)
         self._run("skeleton_put", version_id=version_id, native=skeleton)
         self._run("state_erase", version_id=version_id, now_ms=now)
@@ -634,7 +769,9 @@ class SqlUnit(SqlSnapshot):
         self._run("state_review", version_id=version.version_id, review=int(needs_review))
 
     def set_verification(self, version: Version, verification: str) -> None:
-        self._run("state_verification", version_id=version.version_id, verification=verification)
+        self._leave(version)
+        ((live,),) = self._rows("state_verification", version_id=version.version_id, verification=verification)
+        self._live_count += live
 
     def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         version_id = version.version_id
@@ -661,6 +798,8 @@ class SqlUnit(SqlSnapshot):
             audit_hash=self._audit_hash,
             version_count=self._version_count,
             term_count=self._term_count,
+            live_count=self._live_count,
+            byte_count=self._byte_count,
         )
         return (
             self._tenant_id,
@@ -669,6 +808,8 @@ class SqlUnit(SqlSnapshot):
             self._audit_hash,
             self._version_count,
             self._term_count,
+            self._live_count,
+            self._byte_count,
         )
 
 
@@ -687,6 +828,9 @@ class SqlSystem:
 
     def tenants_naming(self, standard: str, name: str) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_naming", standard=standard, name=name)]
+
+    def tenants_noting(self, kinds: Sequence[str]) -> list[str]:
+        return [tenant for (tenant,) in self._rows("tenants_noting", kinds=_json(list(kinds)))]
 
     def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
         return [(tenant, version_id) for tenant, version_id in self._rows("expired", now_ms=now, limit=limit)]
@@ -800,7 +944,7 @@ class SqlEngine:
         digest = hashlib.blake2b(
             f"{tenant}\x00{text}".encode("utf-8", "surrogatepass"), digest_size=16, key=self._prints.secret
         )
-        return base32_encode(digest.digest())
+        return digest.hexdigest()
 
     def destroy_user_key(self, tenant: str, user: str) -> bool:
         return self._cipher.destroy(tenant, user)

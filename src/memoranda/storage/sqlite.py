@@ -21,7 +21,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -76,6 +76,9 @@ class SqliteConnection:
 
     def run(self, name: str, params: Params) -> None:
         self.raw.execute(self._queries[name], params)
+
+    def run_many(self, name: str, params: Sequence[Params]) -> None:
+        self.raw.executemany(self._queries[name], params)
 
     def select(self, sql: str, params: Params) -> list[Row]:
         return self.raw.execute(sql, params).fetchall()

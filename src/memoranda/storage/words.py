@@ -39,8 +39,12 @@ _thread = threading.local()
 
 def words(text: str) -> list[str]:
     """The search words of a text, in order, repeats kept."""
+    folded = _fold(text)
+    if folded.isascii():
+        kept = (word for word in _WORD.findall(folded) if word not in STOP_WORDS and len(word) <= WORD_CHARS_LIMIT)
+        return [_stem(word) for word in kept][:WORDS_LIMIT]
     found: list[str] = []
-    for match in _WORD.finditer(_fold(text)):
+    for match in _WORD.finditer(folded):
         word = match[0]
         if word in STOP_WORDS:
             continue

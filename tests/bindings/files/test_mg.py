@@ -11,6 +11,7 @@ import pytest
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange, mg, mg_report
+from memoranda.bindings.files.report import FilesReport
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.model.query import Structure
@@ -40,7 +41,7 @@ def export(memoranda: Memoranda, target: Path, *, history: bool = True) -> int:
     return exchange.export_grains(items, str(target), quiet, history=history)[0]
 
 
-def take(memoranda: Memoranda, *sources: Path) -> exchange.FilesReport:
+def take(memoranda: Memoranda, *sources: Path) -> FilesReport:
     return exchange.import_files(memoranda.service, memoranda.access, [str(source) for source in sources])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -16,6 +18,7 @@ from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import create_server
 from memoranda.service.cal_session import Host
+from memoranda.service.quotas import Quotas
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
@@ -45,15 +48,22 @@ class Running:
 
 @contextmanager
 def running(
-    home: Path, *, extra: Callable[[Service], dict[str, Any]] | None = None, cal: Host | None = None, **options: Any
+    home: Path,
+    *,
+    extra: Callable[[Service], dict[str, Any]] | None = None,
+    cal: Host | None = None,
+    quotas: Quotas | None = None,
+    **options: Any,
 ) -> Iterator[Running]:
     """Start a server, and stop it in the end; that it stops in time is part of every test.
 
-    `cal`: what the host decides about CAL.
+    `cal`: what the host decides about CAL; `quotas`: and about OAMS.
     """
     service = open_service(load_settings({}, home=home))
     if cal is not None:
         service = Service(replace(service._context, cal=cal))
+    if quotas is not None:
+        service = Service(replace(service._context, oams=quotas))
     app = create_app(service, **options, **(extra(service) if extra else {}))
     ready = threading.Event()
     server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set())
@@ -100,6 +110,45 @@ def error_of(answer: httpx.Response) -> tuple[int, str]:
     assert message == "no route" or message.startswith(f"{code}: ")
     assert answer.headers["content-type"] == "application/json"
     return answer.status_code, code
+
+
+def memory_path(namespace: str, key: str) -> str:
+    """The path of a memory of OAMS. Dots are encoded too, as clients resolve `..` before they send it."""
+    return f"/v1/oams/memories/{quote(namespace, safe='')}/{quote(key, safe='').replace('.', '%2E')}"
+
+
+def oams_error_of(answer: httpx.Response) -> tuple[int, int]:
+    """Status and code of an error of OAMS, whose form is checked on the way."""
+    error = answer.json()["error"]
+    assert set(error) <= {"code", "message", "data"}, error
+    assert error["message"]
+    assert answer.headers["content-type"] == "application/json"
+    return answer.status_code, error["code"]
+
+
+def wop_error_of(answer: httpx.Response) -> tuple[int, str]:
+    """Status and code of an error of openwop, whose form is checked on the way."""
+    error = answer.json()
+    assert {"error", "message"} <= set(error) <= {"error", "message", "details"}, error
+    assert error["message"]
+    assert answer.headers["content-type"] == "application/json"
+    return answer.status_code, error["error"]
+
+
+def connect(server: Running) -> socket.socket:
+    address = urlsplit(server.url)
+    return socket.create_connection((address.hostname, address.port), timeout=DEADLINE_SECONDS)
+
+
+def raw_request(server: Running, head: bytes) -> tuple[int, bytes]:
+    """A request that no client library would send as it is."""
+    with connect(server) as connection:
+        connection.sendall(head + b"Host: localhost\r\nConnection: close\r\n\r\n")
+        data = b""
+        while more := connection.recv(65_536):
+            data += more
+    head, _, body = data.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
 
 
 def until(condition: Callable[[], bool]) -> None:

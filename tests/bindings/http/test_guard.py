@@ -12,7 +12,17 @@ import httpx
 import pytest
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
-from tests.bindings.http.running import OWNER, Running, draft, error_of, path_of, remember, running
+from tests.bindings.http.running import (
+    OWNER,
+    Running,
+    draft,
+    error_of,
+    oams_error_of,
+    path_of,
+    remember,
+    running,
+    wop_error_of,
+)
 
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
@@ -57,7 +67,12 @@ def test_nothing_is_done_without_a_good_credential(patient: Running, operation: 
         # The body is bad on purpose: the credential comes first.
         path = operation.path.replace("{id}", "urn%3Aump%3Aaaaa")
         answer = stranger.request(operation.method, path, headers=headers, content=b"{")  # type: ignore[arg-type]
-        assert error_of(answer) == (401, "unauthorized")
+        if operation.errors == "OamsError":
+            assert oams_error_of(answer) == (401, -32096)
+        elif operation.errors == "WopError":
+            assert wop_error_of(answer) == (401, "unauthenticated")
+        else:
+            assert error_of(answer) == (401, "unauthorized")
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.bindings.http.running import OWNER, Running, draft, error_of, path_of, remember, running
+from tests.bindings.http.running import (
+    OWNER,
+    Running,
+    connect,
+    draft,
+    error_of,
+    path_of,
+    raw_request,
+    remember,
+    running,
+)
 
 from memoranda.bindings.http import protocol
 
@@ -244,19 +252,3 @@ def test_no_damaged_draft_makes_the_server_fail(client: httpx.Client, changed: d
     body = {**draft("a damaged draft", owner=OWNER), **changed}
     answer = client.post("/ump/remember", content=json.dumps(body), headers={"content-type": "application/json"})
     assert answer.status_code == 200 or error_of(answer)[0] == 400
-
-
-def connect(server: Running) -> socket.socket:
-    address = urlsplit(server.url)
-    return socket.create_connection((address.hostname, address.port), timeout=10)
-
-
-def raw_request(server: Running, head: bytes) -> tuple[int, bytes]:
-    """A request that no client library would send as it is."""
-    with connect(server) as connection:
-        connection.sendall(head + b"Host: localhost\r\nConnection: close\r\n\r\n")
-        data = b""
-        while more := connection.recv(65_536):
-            data += more
-    head, _, body = data.partition(b"\r\n\r\n")
-    return int(head.split()[1]), body

@@ -6,18 +6,28 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import jsonschema_rs
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
-from tests.bindings.http.running import Running, draft
+from tests.bindings.http.running import ALL, OWNER, Running, draft, running
 
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
+from memoranda.bindings.http.oams_openapi import EXAMPLE_KEY, EXAMPLE_MEMORY, EXAMPLE_NAMESPACE
 from memoranda.bindings.http.oms_openapi import EXAMPLE_ADDRESS, EXAMPLE_GRAIN
 from memoranda.bindings.http.openapi import EXAMPLE_ID, EXAMPLE_OWNER, OPERATIONS, document
+from memoranda.bindings.http.openwop_openapi import (
+    EXAMPLE_ENTRY,
+    EXAMPLE_PATH,
+    EXAMPLE_PROPOSAL,
+    EXAMPLE_REF,
+    EXAMPLE_RUN,
+    SEAM_OPERATIONS,
+)
 from memoranda.bindings.http.operation import Operation
 from memoranda.settings import load_settings
 
@@ -49,6 +59,45 @@ def test_the_document_lists_exactly_the_routes(app: Starlette) -> None:
     assert described == routes
 
 
+def test_seams_are_in_the_document_only_when_they_are_served(tmp_path: Path) -> None:
+    paths = {operation.path for operation in SEAM_OPERATIONS}
+    assert not paths & set(DOCUMENT["paths"])
+    with_seams = document(server_version="0", seams=True)
+    assert set(with_seams["paths"]) - set(DOCUMENT["paths"]) == paths
+    with running(tmp_path / "home", seams=True) as server, server.client(server.key()) as client:
+        assert client.get("/openapi.json").json()["paths"] == with_seams["paths"]
+        for operation in SEAM_OPERATIONS:
+            answer = client.post(operation.path, json=operation.example)
+            assert str(answer.status_code) in operation.success, answer.text
+
+
+def test_errors_of_openwop_are_as_described(server: Running, client: httpx.Client) -> None:
+    file = "/v1/host/workspace/files/x.md"
+    with server.client("") as nobody, server.client(server.key("t", "read")) as reader:
+        answers = {
+            400: client.post("/v1/runs", json={"workflowId": "none"}),
+            401: nobody.get("/v1/agents"),
+            403: reader.put(file, json={"content": "x"}),
+            404: client.get(file),
+            405: client.post("/v1/agents"),
+            409: client.put(file, json={"content": "x"}, headers={"if-match": '"v7"'}),
+            413: client.put(file, json={"content": "x" * 1_100_000}),
+            422: client.post(
+                "/v1/runs",
+                json={
+                    "workflowId": "memoranda.distillation",
+                    "inputs": {"memoryRef": "x"},
+                    "configurable": {"distillation.tokenBudget": 1},
+                },
+            ),
+        }
+    for status, answer in answers.items():
+        check(answer.json(), "WopError")
+        # A wrong method is not an answer of any operation.
+        is_described = status == 405 or f"wop{status}" in DOCUMENT["components"]["responses"]
+        assert (answer.status_code, is_described) == (status, True)
+
+
 def test_the_reference_page_names_every_route() -> None:
     text = REFERENCE.read_text("utf-8")
     missing = [
@@ -76,26 +125,48 @@ RUNNABLE = [operation for operation in OPERATIONS if operation.name != "cal_canc
 
 @pytest.mark.parametrize("operation", RUNNABLE, ids=lambda operation: str(operation.name))
 def test_the_example_runs_and_its_answer_is_as_described(server: Running, operation: Operation) -> None:
-    with server.client() as client:
-        seed(client)
+    is_wop = operation.errors == "WopError"
+    # Only an API key can hold the right to activate.
+    with server.client(server.key(OWNER, *ALL, "activate") if is_wop else None) as client:
+        there = made_for(client, operation) if is_wop else seed(client)
         if operation.asks is not None:
             check(operation.example, operation.asks)
-        path = operation.path.replace("{id}", EXAMPLE_ID.replace(":", "%3A")).replace("{address}", EXAMPLE_ADDRESS)
-        params = {
-            each["name"]: each["example"]
-            for each in operation.parameters
-            if each["in"] == "query" and "example" in each
-        }
+        path = operation.path
+        params = {}
+        for each in operation.parameters:
+            if each["in"] == "path":
+                path = path.replace(f"{{{each['name']}}}", quote(there.get(each["example"], each["example"]), safe=""))
+            elif each["in"] == "query" and "example" in each:
+                params[each["name"]] = each["example"]
         example = {"token": prepared(client)} if operation.name == "cal_execute" else operation.example
         body: dict[str, Any] = {"json": example} if operation.asks else {}
         with client.stream(operation.method, path, params=params, **body) as answer:
-            assert answer.status_code == 200
+            assert str(answer.status_code) in operation.success
             if operation.answer:
                 answer.read()
                 check(answer.json(), operation.answer)
-            else:
+            elif answer.status_code != 204:
                 media_type = answer.headers["content-type"].partition(";")[0]
                 assert media_type == next(iter(operation.also_gives), "text/event-stream")
+
+
+def made_for(client: httpx.Client, operation: Operation) -> dict[str, str]:
+    """What an example of openwop speaks of, made anew: the name in the example, and the one that the host gave."""
+    entry = {**EXAMPLE_ENTRY, "content": "Remind me tomorrow at 9:00 to send the invoices."}
+    ids = [client.post(f"/v1/memory/{quote(EXAMPLE_REF, safe='')}", json=entry).json()["id"] for _ in range(2)]
+    commitments = client.post("/v1/host/commitments/infer", json={"memoryRef": EXAMPLE_REF}).json()["commitments"]
+    run_id = client.post("/v1/host/runs", json={"workflowId": "acme.support"}).json()["runId"]
+    if operation.name == "wop_undo":
+        started = {"workflowId": "memoranda.consolidation", "inputs": {"memoryRef": EXAMPLE_REF}}
+        run_id = client.post("/v1/runs", json=started).json()["runId"]
+    client.put(f"/v1/host/workspace/files/{EXAMPLE_PATH}", json={"content": "x"})
+    client.put("/v1/host/schedules", json={"memoryRef": EXAMPLE_REF, "cron": "0 3 * * *"})
+    return {
+        "mem_example": ids[1],
+        EXAMPLE_RUN: run_id,
+        "com_example": next(each["commitmentId"] for each in commitments if each["memoryId"] == ids[1]),
+        "prop_example": client.post("/v1/host/sample/proposals", json=EXAMPLE_PROPOSAL).json()["id"],
+    }
 
 
 QUERY_BODIES = [
@@ -125,11 +196,14 @@ def prepared(client: httpx.Client) -> str:
     return str(client.post("/cal/prepare", json={"query": "RECALL beliefs"}).json()["token"])
 
 
-def seed(client: httpx.Client) -> None:
-    """The memory and the grain that the examples speak of; there already after the first time."""
+def seed(client: httpx.Client) -> dict[str, str]:
+    """The memories and the grain that the examples speak of; there already after the first time."""
     record = {**draft("run pnpm gate before handoff", owner=EXAMPLE_OWNER), "id": EXAMPLE_ID}
     client.post("/ump/remember", json=record)
     assert client.post("/oms/grains", json=EXAMPLE_GRAIN).json()["address"] == EXAMPLE_ADDRESS
+    memory = {**EXAMPLE_MEMORY, "namespace": EXAMPLE_NAMESPACE, "key": EXAMPLE_KEY}
+    assert client.post("/v1/oams/memories/batch", json={"memories": [memory]}).status_code == 200
+    return {}
 
 
 def test_errors_of_cal_are_as_described(client: httpx.Client) -> None:
@@ -141,6 +215,30 @@ def test_errors_of_cal_are_as_described(client: httpx.Client) -> None:
     for answer, status in zip(answers, (400, 403, 501), strict=True):
         check(answer.json(), "CalError")
         assert (answer.status_code, f"cal{status}" in DOCUMENT["components"]["responses"]) == (status, True)
+
+
+def test_errors_of_oams_are_as_described(server: Running, client: httpx.Client) -> None:
+    memory = "/v1/oams/memories/user-x%3Ay/k"
+    with server.client("") as nobody:
+        answers = {
+            400: client.put(memory, content=b"{"),
+            401: nobody.get(memory),
+            403: client.post("/v1/oams/recall", json={"query": "x", "namespaces": ["a:x", "b:x"]}),
+            404: client.get(memory),
+            405: client.post(memory),
+            412: client.put(memory, json={"value": "x"}, headers={"if-match": "*"}),
+            413: client.put(memory, json={"value": "x" * 1_100_000}),
+            422: client.put(memory, json={}),
+        }
+        rpc = [nobody.post("/v1/oams/rpc", json={}), client.get("/v1/oams/rpc")]
+    for status, answer in answers.items():
+        check(answer.json(), "OamsError")
+        # A wrong method is not an answer of any operation.
+        is_described = status == 405 or f"oams{status}" in DOCUMENT["components"]["responses"]
+        assert (answer.status_code, is_described) == (status, True)
+    for answer in rpc:
+        check(answer.json(), "OamsError")
+        check(answer.json(), "OamsReplies")
 
 
 @pytest.mark.requirement("UMP-3-error-envelope")

@@ -5,65 +5,28 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from memoranda.bindings.files import formats, mg, mg_report
+from memoranda.bindings.files import formats, mg, mg_report, oams_exchange, oams_sources
 from memoranda.bindings.files.folder import write_whole, writing
-from memoranda.bindings.files.formats import GRAINS, FileFormat, Format
+from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
 from memoranda.bindings.files.names import file_name
-from memoranda.errors import InvalidInput, MemorandaError, NotFound
+from memoranda.bindings.files.oams_exchange import Renaming
+from memoranda.bindings.files.report import FilesReport
+from memoranda.errors import InvalidInput, MemorandaError, NotFound, Unsupported
 from memoranda.model.instant import parse_instant
 from memoranda.service.access import Access
-from memoranda.service.exchange import REFUSALS_LIMIT, ImportReport
 from memoranda.service.service import Service
+from memoranda.standards.oams.namespace import Namespace, owner_hash
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.ump import markdown, signature
 from memoranda.standards.ump.record import Record
 
 STANDARD_STREAM = "-"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
-    """What is wrong with one record, and where it stands."""
-
-    where: str
-    id: str
-    code: str
-    message: str
-
-    def document(self) -> dict[str, str]:
-        return {"where": self.where, "id": self.id, "code": self.code, "message": self.message}
-
-
-@dataclass(slots=True, kw_only=True)
-class FilesReport:
-    """What an import or a check of files found. The first complaints are listed; `refused` counts all."""
-
-    created: int = 0
-    merged: int = 0
-    verified: int = 0
-    refused: int = 0
-    complaints: list[Complaint] = field(default_factory=list)
-
-    def complain(self, where: str, name: object, error: MemorandaError) -> None:
-        self.refused += 1
-        if len(self.complaints) < REFUSALS_LIMIT:
-            shown = name if isinstance(name, str) else ""
-            self.complaints.append(Complaint(where=where, id=shown, code=error.code, message=error.message))
-
-    def add(self, taken: ImportReport, where: Callable[[int], str]) -> None:
-        """Add what the service took in and refused; `where` knows the place of each by its number."""
-        self.created += taken.created
-        self.merged += taken.merged
-        self.refused += taken.refused
-        for each in taken.refusals:
-            complaint = Complaint(where=where(each.index), id=each.id, code=each.code, message=each.message)
-            self.complaints.append(complaint)
 
 
 # --- out ---------------------------------------------------------------------------------------------
@@ -144,25 +107,50 @@ def import_files(
     *,
     known: FileFormat | None = None,
     adopt: bool = False,
+    into: Namespace | None = None,
+    is_dry: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> FilesReport:
-    """Take in the records and grains of files and folders; `adopt` makes records the caller's own."""
+    """Take in the records, grains and memories of files and folders.
+
+    `adopt` makes them the caller's own. `into` (another namespace) and `is_dry` are for memories of OAMS alone.
+    """
     report = FilesReport()
-    files, grain_files = _sorted_out(_expanded(sources, report), known)
-    trail = _Trail(report)
-    records = trail.follow(files, None if known == GRAINS else known)
-    drafts = (_adopted(record, access.default_tenant) for record in records) if adopt else records
-    report.add(service.import_records(access, drafts, progress=progress), trail.where)
-    for source in grain_files:
+    found = _sorted_out(_expanded(sources, report, known), known)
+    if into is not None or is_dry:
+        found.require_oams("--dry-run" if is_dry else "--namespace")
+    renaming = Renaming(into=into, owner=owner_hash(access.default_tenant)) if adopt or into is not None else None
+    trail = _Trail(report, found.streams)
+    records = trail.follow(found.records, _record_format(known))
+    if found.records:
+        drafts = (_adopted(record, access.default_tenant) for record in records) if adopt else records
+        report.add(service.import_records(access, drafts, progress=progress), trail.where)
+    for source in found.grains:
         _import_grains(service, access, source, report, progress)
+    for source in found.memories:
+        oams_exchange.import_source(
+            service,
+            access,
+            source,
+            report,
+            renaming=renaming,
+            is_dry=is_dry,
+            stream=found.streams.get(source),
+            progress=_going_on(progress, report),
+        )
     return report
+
+
+def _going_on(progress: Callable[[int], None] | None, report: FilesReport) -> Callable[[int], None] | None:
+    """Progress that counts from what was taken in before."""
+    before = report.created + report.merged + report.updated + report.unchanged
+    return None if progress is None else lambda done: progress(before + done)
 
 
 def _import_grains(
     service: Service, access: Access, source: str, report: FilesReport, progress: Callable[[int], None] | None
 ) -> None:
-    before = report.created + report.merged
-    told = None if progress is None else lambda done: progress(before + done)
+    told = _going_on(progress, report)
     # Fields become bytes here; a grain that is bytes already is not read twice.
     items = ((each if isinstance(each, bytes) else each.blob, state) for each, state in mg.grains_in(source))
     name = "standard input" if source == STANDARD_STREAM else source
@@ -172,14 +160,43 @@ def _import_grains(
         report.complain(name, "", error)
 
 
-def _sorted_out(sources: Iterable[str], known: FileFormat | None) -> tuple[list[str], list[str]]:
-    """Files of records, and files of grains."""
-    files: list[str] = []
-    grain_files: list[str] = []
+@dataclass(slots=True)
+class _Sources:
+    """What was named, by what it holds; and streams of which the start was looked at to tell."""
+
+    records: list[str] = field(default_factory=list)
+    grains: list[str] = field(default_factory=list)
+    memories: list[str] = field(default_factory=list)
+    streams: dict[str, IO[bytes]] = field(default_factory=dict)
+
+    def require_oams(self, option: str) -> None:
+        for source in (*self.records, *self.grains):
+            name = "standard input" if source == STANDARD_STREAM else source
+            raise InvalidInput(f"{option} is for memories of OAMS, and {name} holds none")
+
+
+def _sorted_out(sources: Iterable[str], known: FileFormat | None) -> _Sources:
+    found = _Sources()
     for source in sources:
-        is_grains = known == GRAINS or (known is None and source != STANDARD_STREAM and mg.holds_grains(source))
-        (grain_files if is_grains else files).append(source)
-    return files, grain_files
+        kind = known if known is not None else _kind(source, found.streams)
+        {GRAINS: found.grains, OAMS: found.memories}.get(kind, found.records).append(source)
+    return found
+
+
+def _record_format(known: FileFormat | None) -> Format | None:
+    if known == GRAINS:
+        return None
+    return None if known == OAMS else known
+
+
+def _kind(source: str, streams: dict[str, IO[bytes]]) -> str:
+    if source == STANDARD_STREAM:
+        shape, seen = oams_sources.look(sys.stdin.buffer)
+        streams[source] = oams_sources.rejoined(seen, sys.stdin.buffer)
+        return OAMS if shape is not None else ""
+    if mg.holds_grains(source):
+        return GRAINS
+    return OAMS if oams_sources.holds_memories(source) else ""
 
 
 def _adopted(record: Record, owner: str) -> Record:
@@ -192,8 +209,9 @@ def _adopted(record: Record, owner: str) -> Record:
 class _Trail:
     """Passes records on and remembers, in a few bytes each, where they came from."""
 
-    def __init__(self, report: FilesReport) -> None:
+    def __init__(self, report: FilesReport, streams: Mapping[str, IO[bytes]]) -> None:
         self._report = report
+        self._streams = streams
         self._lines = array("Q")
         self._starts: list[int] = []
         self._sources: list[str] = []
@@ -202,7 +220,7 @@ class _Trail:
         for source in sources:
             self._starts.append(len(self._lines))
             self._sources.append(source)
-            for number, found in read_source(source, known):
+            for number, found in read_source(source, known, self._streams.get(source)):
                 if isinstance(found, MemorandaError):
                     self._report.complain(_placed(source, number), "", found)
                 else:
@@ -215,11 +233,11 @@ class _Trail:
         return _placed(source, self._lines[index - 1])
 
 
-def read_source(source: str, known: Format | None = None) -> Iterator[formats.Found]:
-    """The records of one file, or of standard input."""
+def read_source(source: str, known: Format | None = None, stream: IO[bytes] | None = None) -> Iterator[formats.Found]:
+    """The records of one file, or of standard input; `stream`, if something of it was looked at already."""
     shape = known or (None if source == STANDARD_STREAM else formats.format_of(source))
     try:
-        with _opened(source) as file:
+        with _opened(source) if stream is None else nullcontext(stream) as file:
             yield from formats.read(file, shape)
     except OSError as error:
         yield 0, InvalidInput(error.strerror or str(error))
@@ -241,11 +259,11 @@ def _placed(source: str, number: int) -> str:
     return f"{name}:{number}" if number > 1 else name
 
 
-def _expanded(sources: Iterable[str], report: FilesReport) -> Iterator[str]:
-    """Files as they are named, folders as the record files in them."""
+def _expanded(sources: Iterable[str], report: FilesReport, known: FileFormat | None) -> Iterator[str]:
+    """Files and bundles as they are named, other folders as the files in them."""
     for source in sources:
         path = Path(source)
-        if source == STANDARD_STREAM or path.is_file():
+        if source == STANDARD_STREAM or path.is_file() or (path.is_dir() and _is_bundle(source, known)):
             yield source
         elif path.is_dir():
             # Older records first, so that a successor finds what it supersedes.
@@ -253,6 +271,10 @@ def _expanded(sources: Iterable[str], report: FilesReport) -> Iterator[str]:
             yield from map(str, formats.grain_files_in(path))
         else:
             report.complain(source, "", NotFound("there is no such file or folder"))
+
+
+def _is_bundle(folder: str, known: FileFormat | None) -> bool:
+    return known == OAMS or (known is None and oams_sources.holds_memories(folder))
 
 
 def _age(path: Path) -> tuple[int, str]:
@@ -277,18 +299,22 @@ def verify_files(
 ) -> FilesReport:
     """Check the integrity block of every record, and every grain, in files and folders; no store is needed."""
     report = FilesReport()
-    files, grain_files = _sorted_out(_expanded(sources, report), known)
-    for source in grain_files:
+    found = _sorted_out(_expanded(sources, report, known), known)
+    for source in found.memories:
+        report.complain(
+            source, "", Unsupported("memories of OAMS are not signed; check them with: memoranda oams validate")
+        )
+    for source in found.grains:
         _verify_grains(source, report, progress)
-    for source in files:
-        for number, found in read_source(source, None if known == GRAINS else known):
+    for source in found.records:
+        for number, record in read_source(source, _record_format(known), found.streams.get(source)):
             where = _placed(source, number)
-            if isinstance(found, MemorandaError):
-                report.complain(where, "", found)
-            elif signature.verify(found):
+            if isinstance(record, MemorandaError):
+                report.complain(where, "", record)
+            elif signature.verify(record):
                 report.verified += 1
             else:
-                report.complain(where, found.get("id"), _unverified(found))
+                report.complain(where, record.get("id"), _unverified(record))
             if progress:
                 progress(report.verified + report.refused)
     return report

@@ -21,9 +21,10 @@ from memoranda.standards.ump import jsonfile
 from memoranda.standards.ump.record import MAX_RECORD_BYTES, Record
 
 Format = Literal["json", "ndjson", "markdown"]
-# Grains are not records: `mg` reads and writes them.
+# Grains are not records: `mg` reads and writes them. Nor are memories of OAMS: `oams_exchange` does.
 GRAINS: Final = "mg"
-FileFormat = Literal["json", "ndjson", "markdown", "mg"]
+OAMS: Final = "oams"
+FileFormat = Literal["json", "ndjson", "markdown", "mg", "oams"]
 # A record, or why there is none, and the line it starts at (0 if the format has no such thing).
 Found = tuple[int, Record | MemorandaError]
 

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memoranda.bindings.http import cal, oms, verbs, wire
+from memoranda.bindings.http import (
+    cal,
+    oams,
+    oams_wire,
+    oms,
+    openwop,
+    openwop_proposals,
+    openwop_runs,
+    openwop_seams,
+    openwop_wire,
+    verbs,
+    wire,
+)
 from memoranda.bindings.http.cal_stream import STALL_SECONDS, CalStreams, CancelStream
 from memoranda.bindings.http.guard import Guard, Rules
+from memoranda.bindings.http.oams_rpc import RpcRoute
 from memoranda.bindings.http.openapi import document
+from memoranda.bindings.http.openwop_events import RunEvents
 from memoranda.bindings.http.subscribe import HEARTBEAT_SECONDS, SUBSCRIBERS_LIMIT, Subscribe
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump
 from memoranda.service.service import Service
+from memoranda.standards.oams import codes
 
 # Twice the store's reading connections: while some wait for a commit, others read.
 VERB_THREADS = 16
@@ -54,6 +70,7 @@ def create_app(
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
     subscribers_limit: int = SUBSCRIBERS_LIMIT,
     stall_seconds: float = STALL_SECONDS,
+    seams: bool = False,
     extra_routes: Sequence[BaseRoute] = (),
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]] = (),
     on_stop: Sequence[Callable[[], None]] = (),
@@ -61,9 +78,10 @@ def create_app(
 ) -> Starlette:
     """The application over an open service, which stays the caller's to close.
 
-    `host` is the address listened on. `extra_routes` (none under /ump/, /oms/ or /cal) come behind the same guard, with
-    an `Access` in `scope["state"]["access"]`; each of `lifespans` is entered at the start and left at the end; each of
-    `on_stop` is called on the event loop before running requests are waited for, to end streams.
+    `host` is the address listened on. `seams` adds what conformance suites of openwop ask for. `extra_routes` (none
+    under /ump/, /oms/, /cal or /v1/) come behind the same guard, with an `Access` in `scope["state"]["access"]`; each
+    of `lifespans` is entered at the start and left at the end; each of `on_stop` is called on the event loop before
+    running requests are waited for, to end streams.
     """
     threads, feed_threads = Threads(VERB_THREADS, "memoranda-http"), Threads(FEED_THREADS, "memoranda-feed")
     stream_threads = Threads(STREAM_THREADS, "memoranda-stream")
@@ -77,6 +95,7 @@ def create_app(
         max_body_bytes=max_body_bytes,
         stall_seconds=stall_seconds,
     )
+    run_events = RunEvents(service=service, threads=feed_threads, keepalive_seconds=heartbeat_seconds)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -87,6 +106,7 @@ def create_app(
                 await stack.enter_async_context(each())
             stack.callback(subscribe.close)
             stack.callback(streams.close)
+            stack.callback(run_events.close)
             yield
 
     verb_routes = [
@@ -118,7 +138,9 @@ def create_app(
             Route("/ump/subscribe", subscribe, methods=["GET"]),
             *oms_routes,
             *_cal_routes(service, threads, streams, max_body_bytes),
-            *_public_routes(service, threads),
+            *_oams_routes(service, threads, max_body_bytes),
+            *_openwop_routes(service, threads, run_events, max_body_bytes, seams=seams),
+            *_public_routes(service, threads, seams=seams),
             *extra_routes,
         ],
         middleware=[Middleware(Guard, gate=service.gate, threads=threads, rules=rules)],
@@ -129,7 +151,7 @@ def create_app(
     app.router.redirect_slashes = False
 
     def stop_streams() -> None:
-        for stop in (subscribe.close, streams.close, *on_stop):
+        for stop in (subscribe.close, streams.close, run_events.close, *on_stop):
             stop()
 
     app.state.stop_streams = stop_streams
@@ -148,6 +170,55 @@ def _cal_routes(service: Service, threads: Threads, streams: CalStreams, max_bod
     ]
 
 
+def _oams_routes(service: Service, threads: Threads, max_body_bytes: int) -> list[Route]:
+    bodies = oams.Bodies(max_body_bytes)
+
+    def routes(kind: type[Route], paths: Mapping[str, Mapping[str, oams.Verb]]) -> Iterator[Route]:
+        for path, verbs_there in paths.items():
+            endpoint = oams.OamsRoute(verbs_there, service=service, threads=threads, bodies=bodies)
+            yield kind(path, endpoint, methods=list(verbs_there))
+
+    return [
+        # The batch has a path that could be a namespace's.
+        *routes(Route, oams.PLAIN_PATHS),
+        Route(oams_wire.RPC_PATH, RpcRoute(service=service, threads=threads, bodies=bodies), methods=["POST"]),
+        *routes(oams_wire.MemoryRoute, oams.MEMORY_PATHS),
+    ]
+
+
+def _openwop_routes(
+    service: Service, threads: Threads, run_events: RunEvents, max_body_bytes: int, *, seams: bool
+) -> list[Route]:
+    workflows = openwop_seams.ALL_WORKFLOWS if seams else openwop_runs.WORKFLOWS
+    paths: dict[str, Mapping[str, openwop_wire.Verb]] = {
+        "/v1/runs": {"POST": openwop_runs.starting(workflows)},
+        **openwop_runs.PATHS,
+        **openwop.PATHS,
+        **openwop_proposals.PATHS,
+        **(openwop_seams.PATHS if seams else {}),
+    }
+
+    def route(path: str, verbs_there: Mapping[str, openwop_wire.Verb]) -> Route:
+        endpoint = openwop_wire.WopRoute(verbs_there, service=service, threads=threads, max_body_bytes=max_body_bytes)
+        return openwop_wire.NamedRoute(path, endpoint, methods=list(verbs_there))
+
+    streams = (("/v1/runs/{run_id}/events", run_events.events), ("/v1/runs/{run_id}/events/poll", run_events.poll))
+    return [
+        *(route(path, verbs_there) for path, verbs_there in paths.items()),
+        *(openwop_wire.NamedRoute(path, _Endpoint(endpoint), methods=["GET"]) for path, endpoint in streams),
+    ]
+
+
+class _Endpoint:
+    """An ASGI endpoint out of a method: what is a function would be taken for one of Starlette's."""
+
+    def __init__(self, call: ASGIApp) -> None:
+        self._call = call
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._call(scope, receive, send)
+
+
 class _Answer:
     """ASGI endpoint for what needs no credential and no body."""
 
@@ -160,11 +231,15 @@ class _Answer:
         await wire.send_bytes(send, 200, answer if isinstance(answer, bytes) else dump(answer))
 
 
-def _public_routes(service: Service, threads: Threads) -> list[Route]:
-    description = dump(document(server_version=service.capabilities()["server"]["version"]))
+def _public_routes(service: Service, threads: Threads, *, seams: bool) -> list[Route]:
+    description = dump(document(server_version=service.capabilities()["server"]["version"], seams=seams))
+    fixtures = openwop_seams.FIXTURES if seams else ()
 
     def manifest(scope: Scope) -> object:
         return service.manifest(f"{scope['scheme']}://{wire.header(scope, b'host')}")
+
+    def discovery(_: Scope) -> object:
+        return service.openwop.discovery(is_attended=service.upkeep.is_running, fixtures=fixtures)
 
     def ready(_: Scope) -> object:
         service.check_ready()
@@ -173,12 +248,23 @@ def _public_routes(service: Service, threads: Threads) -> list[Route]:
     return [
         Route("/ump/capabilities", _Answer(lambda _: service.capabilities()), methods=["GET"]),
         Route("/.well-known/ump.json", _Answer(manifest), methods=["GET"]),
+        Route(openwop_wire.DISCOVERY, _Answer(discovery), methods=["GET"]),
         Route("/healthz", _Answer(lambda _: {"status": "alive"}), methods=["GET"]),
         Route("/readyz", _Answer(ready, threads), methods=["GET"]),
         Route("/openapi.json", _Answer(lambda _: description), methods=["GET"]),
     ]
 
 
-def _no_route(_: Request, __: Exception) -> Response:
+def _no_route(request: Request, error: Exception) -> Response:
+    if oams_wire.is_oams(request.scope):
+        assert isinstance(error, HTTPException)
+        message = "no route" if error.status_code == 404 else "this path is not for that method"
+        body = oams_wire.error_body(codes.METHOD_NOT_FOUND, message, is_rpc=request.scope["path"] == oams_wire.RPC_PATH)
+        return Response(body, error.status_code, error.headers, media_type="application/json")
+    if openwop_wire.is_openwop(request.scope):
+        assert isinstance(error, HTTPException)
+        return Response(
+            openwop_wire.no_route(error.status_code), error.status_code, error.headers, media_type="application/json"
+        )
     # As in the reference: an unknown route and a wrong method are both this, word for word.
     return Response(wire.error_document("not_found", "no route"), 404, media_type="application/json")

@@ -19,13 +19,15 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memoranda.bindings.http import wire
+from memoranda.bindings.http import oams_wire, openwop_wire, wire
 from memoranda.bindings.http.limits import TokenBuckets
 from memoranda.bindings.http.threads import Threads
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.access import Access, Gate
 
-PUBLIC_PATHS = frozenset({"/ump/capabilities", "/.well-known/ump.json", "/healthz", "/readyz", "/openapi.json"})
+PUBLIC_PATHS = frozenset(
+    {"/ump/capabilities", "/.well-known/ump.json", openwop_wire.DISCOVERY, "/healthz", "/readyz", "/openapi.json"}
+)
 # Here a route authenticates by itself: a second hop to a thread would cost as much as reading a memory.
 SELF_AUTHENTICATING_PREFIX = "/ump/"
 # Here a route says in its own words that a body is too large.
@@ -45,18 +47,18 @@ SECURITY_HEADERS: tuple[wire.Header, ...] = (
     (b"referrer-policy", b"no-referrer"),
 )
 ALLOWED_HEADERS = (
-    b"authorization, content-type, last-event-id, x-cal-token, "
+    b"authorization, content-type, if-match, if-none-match, last-event-id, x-cal-token, x-oams-consent, "
     b"mcp-method, mcp-name, mcp-protocol-version, mcp-session-id"
 )
 PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
-    (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (b"access-control-allow-headers", ALLOWED_HEADERS),
     (b"access-control-max-age", b"600"),
     # Browsers ask this before a public page may call an address of the own machine.
     (b"access-control-allow-private-network", b"true"),
 )
 EXPOSED_HEADERS = (
-    b"etag, mcp-session-id, retry-after, www-authenticate, "
+    b"etag, mcp-session-id, retry-after, www-authenticate, x-oams-warning, "
     b"x-oms-address, x-oms-superseded-by, x-oms-system-valid-to, x-oms-verification-status"
 )
 
@@ -144,7 +146,7 @@ class Guard:
             if origin is not None and scope["method"] == "OPTIONS":
                 await _send_preflight(send_guarded)
                 return
-            receive = wire.bounded(receive, self._rules.max_body_bytes)
+            receive = wire.bounded(receive, oams_wire.body_limit(scope, self._rules.max_body_bytes))
             if scope["path"] in PUBLIC_PATHS:
                 await self._app(scope, receive, send_guarded)
             else:
@@ -156,13 +158,13 @@ class Guard:
                 raise
             if error.code in ("unavailable", "corrupt"):
                 _log.error("%s: %s", error.code, error.message)
-            await wire.send_error(send_guarded, error)
+            await _send_error(send_guarded, scope, error)
         except Exception:
             if is_started:
                 raise
             _log.exception("unexpected failure in %s %r", scope["method"], scope["path"])
-            body = wire.error_document("internal", "internal: something went wrong; the server's log has the details")
-            await wire.send_bytes(send_guarded, 500, body)
+            unknown = MemorandaError("something went wrong; the server's log has the details")
+            await _send_error(send_guarded, scope, unknown)
 
     def _check_host(self, scope: Scope) -> None:
         """Against DNS rebinding: a name we do not go by means that a page's own domain was pointed at us."""
@@ -197,7 +199,7 @@ class Guard:
             if not scope["path"].startswith(SELF_AUTHENTICATING_PREFIX):
                 state["access"] = await self._threads.run(caller.authenticate)
                 if not scope["path"].startswith(SELF_MEASURING_PREFIX):
-                    wire.check_length(scope, self._rules.max_body_bytes)
+                    wire.check_length(scope, oams_wire.body_limit(scope, self._rules.max_body_bytes))
             await self._app(scope, receive, send)
         except Unauthorized:
             self._requests.forget(caller.digest)
@@ -217,6 +219,15 @@ class Guard:
         if wait:
             raise RateLimited(retry_after_seconds=wait)
         return caller
+
+
+async def _send_error(send: Send, scope: Scope, error: MemorandaError) -> None:
+    if oams_wire.is_oams(scope):
+        await oams_wire.send_error(send, scope, error)
+    elif openwop_wire.is_openwop(scope):
+        await openwop_wire.send_error(send, error)
+    else:
+        await wire.send_error(send, error)
 
 
 def _bearer(scope: Scope) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from memoranda.bindings.http.cal_openapi import CAL_ERRORS, CAL_OPERATIONS, CAL_SCHEMAS
+from memoranda.bindings.http.oams_openapi import OAMS_ERRORS, OAMS_OPERATIONS, OAMS_SCHEMAS
 from memoranda.bindings.http.oms_openapi import OMS_OPERATIONS, OMS_SCHEMAS
+from memoranda.bindings.http.openwop_openapi import (
+    SEAM_OPERATIONS,
+    WOP_ERRORS,
+    WOP_OPERATIONS,
+    WOP_SCHEMAS,
+)
 from memoranda.bindings.http.operation import Operation, in_query
 from memoranda.bindings.http.schemas import NAME, SCHEMAS, one_of, ref
 from memoranda.standards.ump.record import VISIBILITIES
@@ -152,6 +159,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     *OMS_OPERATIONS,
     *CAL_OPERATIONS,
+    *OAMS_OPERATIONS,
+    *WOP_OPERATIONS,
     Operation(
         method="get",
         path="/healthz",
@@ -185,25 +194,33 @@ _ERRORS: Final = {
     "404": "Nothing there, or nothing you may see",
     "503": "The store cannot be used right now",
 }
+# By the schema of an error: how its responses are called, what they are, and in which forms they come.
+_ERRORS_OF: Final[dict[str, tuple[str, dict[str, str], tuple[str, ...]]]] = {
+    "Error": ("", _ERRORS, ("Error",)),
+    # What is not about the query itself is said in UMP's words here, too.
+    "CalError": ("cal", CAL_ERRORS, ("CalError", "Error")),
+    "OamsError": ("oams", OAMS_ERRORS, ("OamsError",)),
+    "WopError": ("wop", WOP_ERRORS, ("WopError",)),
+}
 
 
-def document(*, server_version: str) -> dict[str, Any]:
-    """The whole document."""
+def document(*, server_version: str, seams: bool = False) -> dict[str, Any]:
+    """The whole document; with `seams`, also what is served for conformance suites."""
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
+    for operation in (*OPERATIONS, *(SEAM_OPERATIONS if seams else ())):
         paths.setdefault(operation.path, {})[operation.method] = _describe(operation)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Memoranda",
             "version": server_version,
-            "summary": "The memory of AI agents over UMP, the Universal Memory Protocol, OMS grains and CAL queries.",
+            "summary": "The memory of AI agents over UMP, OMS grains, CAL queries, OAMS and openwop.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
         "security": [{"bearer": []}],
         "components": {
-            "schemas": {**SCHEMAS, **OMS_SCHEMAS, **CAL_SCHEMAS},
+            "schemas": {**SCHEMAS, **OMS_SCHEMAS, **CAL_SCHEMAS, **OAMS_SCHEMAS, **WOP_SCHEMAS},
             "securitySchemes": {
                 "bearer": {
                     "type": "http",
@@ -212,21 +229,21 @@ def document(*, server_version: str) -> dict[str, Any]:
                 }
             },
             "responses": {
-                **{code: _json(text, "Error") for code, text in _ERRORS.items()},
-                # What is not about the query itself is said in UMP's words here, too.
-                **{f"cal{code}": _json(text, "CalError", "Error") for code, text in CAL_ERRORS.items()},
+                f"{prefix}{code}": _json(text, *schemas)
+                for prefix, errors, schemas in _ERRORS_OF.values()
+                for code, text in errors.items()
             },
         },
     }
 
 
 def _describe(operation: Operation) -> dict[str, Any]:
-    prefix, errors = ("cal", CAL_ERRORS) if operation.errors == "CalError" else ("", _ERRORS)
+    prefix, errors, _ = _ERRORS_OF[operation.errors]
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "responses": {
-            "200": _success(operation),
+            **{status: _success(operation, status) for status in operation.success},
             **{code: {"$ref": f"#/components/responses/{prefix}{code}"} for code in errors},
         },
     }
@@ -241,11 +258,15 @@ def _describe(operation: Operation) -> dict[str, Any]:
     return described
 
 
-def _success(operation: Operation) -> dict[str, Any]:
+def _success(operation: Operation, status: str) -> dict[str, Any]:
+    if status == "204":
+        return {"description": "Success, and nothing to say"}
     more = {**_binary(operation.gives), **operation.also_gives}
     if not operation.answer:
         return {"description": "Success", "content": more} if more else _EVENTS
     success = _json("Success", operation.answer)
+    if operation.headers:
+        success["headers"] = dict(operation.headers)
     return {**success, "content": {**success["content"], **more}}
 
 

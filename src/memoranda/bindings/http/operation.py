@@ -28,6 +28,9 @@ class Operation:
     gives: tuple[str, ...] = ()
     also_takes: Mapping[str, Any] = field(default_factory=dict)
     also_gives: Mapping[str, Any] = field(default_factory=dict)
+    # Statuses of success; 204 has no content.
+    success: tuple[str, ...] = ("200",)
+    headers: Mapping[str, Any] = field(default_factory=dict)
     # The schema of an error that is of the route's own standard.
     errors: str = "Error"
 

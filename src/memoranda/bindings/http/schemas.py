@@ -201,5 +201,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "Manifest": opened("ump conformance bindings kinds", ump=NAME, conformance=NAME, endpoint=NAME),
     "Health": closed("status", status=NAME),
     "OpenApi": {"type": "object", "required": ["openapi", "info", "paths"]},
-    "Error": closed("error", error=closed("code message", code=NAME, message=NAME, oms_code=one_of(OMS_CODES))),
+    "Error": closed(
+        "error",
+        error=closed("code message", code=NAME, message={"type": "string", "minLength": 1}, oms_code=one_of(OMS_CODES)),
+    ),
 }

@@ -52,13 +52,19 @@ def error_document(code: str, message: str) -> bytes:
 
 async def send_error(send: Send, error: MemorandaError) -> None:
     """Answer with an error in UMP's form."""
+    status = STATUS_OF_CODE.get(error.code, OTHER_ERROR_STATUS)
+    body = error_document(error.code, f"{error.code}: {error.message}")
+    await send_bytes(send, status, body, error_headers(error))
+
+
+def error_headers(error: MemorandaError) -> list[Header]:
+    """What HTTP says beside an error, in whichever form that is."""
     headers: list[Header] = []
     if error.code == "unauthorized":
         headers.append((b"www-authenticate", b'Bearer realm="memoranda"'))
     if isinstance(error, RateLimited):
         headers.append((b"retry-after", str(math.ceil(error.retry_after_seconds)).encode()))
-    status = STATUS_OF_CODE.get(error.code, OTHER_ERROR_STATUS)
-    await send_bytes(send, status, error_document(error.code, f"{error.code}: {error.message}"), headers)
+    return headers
 
 
 def header(scope: Scope, name: bytes) -> str | None:
@@ -75,19 +81,24 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 def query(scope: Scope) -> dict[str, str]:
     """The query's fields. One that is given twice is refused."""
-    raw: bytes = scope["query_string"]
-    if not raw:
-        return {}
-    try:
-        pairs = parse_qsl(
-            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_LIMIT
-        )
-    except ValueError:
-        raise InvalidInput("the query is not percent-encoded UTF-8, or has too many fields") from None
+    pairs = query_pairs(scope)
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise InvalidInput("a field of the query is given twice")
     return fields
+
+
+def query_pairs(scope: Scope) -> list[tuple[str, str]]:
+    """The query's fields in their order, where some may be given more than once."""
+    raw: bytes = scope["query_string"]
+    if not raw:
+        return []
+    try:
+        return parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_LIMIT
+        )
+    except ValueError:
+        raise InvalidInput("the query is not percent-encoded UTF-8, or has too many fields") from None
 
 
 def check_length(scope: Scope, max_bytes: int) -> None:

@@ -22,6 +22,8 @@ from memoranda.standards.ump.record import (
     ordered,
 )
 
+# UMP has no tags; what a memory is about stands for them.
+TAG_PREFIX = "tag:"
 STANDARD = "ump"
 MEDIA_TYPE = "application/vnd.ump+json"
 
@@ -55,7 +57,8 @@ def project(record: Record) -> Projection:
         salience=lifecycle.get("salience"),
         evidence_count=len(provenance.get("evidence", ())),
         exportable=record.get("consent", {}).get("exportable", True),
-        relations=relations,
+        tags=tuple(r.target.removeprefix(TAG_PREFIX) for r in relations if _is_tag(r)),
+        relations=tuple(r for r in relations if not _is_tag(r)),
         source=provenance.get("source", {}).get("ref", ""),
         actor=provenance.get("actor", ""),
         subject=_subject(record),
@@ -64,9 +67,14 @@ def project(record: Record) -> Projection:
     )
 
 
+def _is_tag(relation: Relation) -> bool:
+    return relation.type == "about" and relation.target.startswith(TAG_PREFIX) and relation.target != TAG_PREFIX
+
+
 def _subject(record: Record) -> str:
     """Whom or what it is about: the user, else the first entity it names, else the owner."""
-    about = [relation["target"] for relation in record.get("relations", ()) if relation["type"] == "about"]
+    linked = record.get("relations", ())
+    about = [each["target"] for each in linked if each["type"] == "about" and not each["target"].startswith(TAG_PREFIX)]
     return str(record["scope"].get("user") or (about[0] if about else "") or record["scope"]["owner"])
 
 
@@ -84,7 +92,7 @@ def from_projection(projection: Projection, original: Document, *, version: str)
         "salience": projection.salience,
         "status": projection.status,
     }
-    about = [{"type": "about", "target": _name(f"tag:{tag}")} for tag in projection.tags]
+    about = [{"type": "about", "target": _name(TAG_PREFIX + tag)} for tag in projection.tags]
     linked = [{"type": _name(each.type), "target": _name(each.target)} for each in projection.relations]
     record: Record = {
         "ump": version,

@@ -29,7 +29,7 @@ s.followed, s.overridden, s.ignored, s.contradicted, s.observed_ms,
 s.held, s.review, s.verification, CASE s.erased WHEN 0 THEN v.key_id END,
 CASE WHEN s.superseded_by IS NOT NULL THEN (SELECT json_group_object(n.standard, n.name) FROM alias n
   WHERE n.tenant_id = s.tenant_id AND n.version_id = s.superseded_by) END,
-v.seal
+v.seal, s.space, s.updated_ms
 
 -- name: meta_get
 SELECT value FROM meta WHERE name = :name
@@ -44,15 +44,16 @@ INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTH
 DELETE FROM meta WHERE name = :name AND value = :value
 
 -- name: tenant_get
-SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count FROM tenant WHERE name = :name
+SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count
+FROM tenant WHERE name = :name
 
 -- name: tenant_add
 INSERT INTO tenant (name) VALUES (:name)
-RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count
+RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count
 
 -- name: tenant_put
 UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash = :audit_hash,
-  version_count = :version_count, term_count = :term_count
+  version_count = :version_count, term_count = :term_count, live_count = :live_count, byte_count = :byte_count
 WHERE tenant_id = :tenant_id
 
 -- name: tenant_list
@@ -70,12 +71,13 @@ RETURNING version_id
 
 -- name: state_add
 INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,
-  session_key, sameness_key, subject_key, relation_key, object_key, observed_ms, valid_from_ms, declared_to_ms,
-  valid_to_ms, recorded_ms, expires_ms, exportable, term_count, address, form, at_ms, confidence, importance)
+  session_key, sameness_key, subject_key, relation_key, object_key, observed_ms, updated_ms, valid_from_ms,
+  declared_to_ms, valid_to_ms, recorded_ms, expires_ms, exportable, term_count, address, form, at_ms, confidence,
+  importance, named, live)
 VALUES (:tenant_id, :version_id, :memory_id, :space, :kind, :visibility, :status, :user_key, :agent_key,
-  :session_key, :sameness_key, :subject_key, :relation_key, :object_key, :observed_ms, :valid_from_ms, :valid_to_ms,
-  :valid_to_ms, :recorded_ms, :expires_ms, :exportable, :term_count, :address, :form, :at_ms, :confidence,
-  :importance)
+  :session_key, :sameness_key, :subject_key, :relation_key, :object_key, :observed_ms, :updated_ms, :valid_from_ms,
+  :valid_to_ms, :valid_to_ms, :recorded_ms, :expires_ms, :exportable, :term_count, :address, :form, :at_ms, :confidence,
+  :importance, :named, :status <> 'tombstoned')
 
 -- name: search_add
 INSERT INTO search (rowid, words) VALUES (:version_id, :words)
@@ -83,15 +85,13 @@ INSERT INTO search (rowid, words) VALUES (:version_id, :words)
 -- name: search_remove
 DELETE FROM search WHERE rowid = :version_id
 
--- name: facets_add
-INSERT INTO facet (tenant_id, name, value_key, version_id)
-SELECT :tenant_id, j.value ->> 0, unhex(j.value ->> 1), :version_id FROM json_each(:facets) j
-WHERE true ON CONFLICT DO NOTHING
+-- name: facet_add
+INSERT INTO facet (tenant_id, name, value_key, version_id) VALUES (:tenant_id, :name, :value_key, :version_id)
+ON CONFLICT DO NOTHING
 
--- name: measures_add
-INSERT INTO measure (tenant_id, name, number, version_id)
-SELECT :tenant_id, j.value ->> 0, j.value ->> 1, :version_id FROM json_each(:measures) j
-WHERE true ON CONFLICT DO NOTHING
+-- name: measure_add
+INSERT INTO measure (tenant_id, name, number, version_id) VALUES (:tenant_id, :name, :number, :version_id)
+ON CONFLICT DO NOTHING
 
 -- name: measure_remove
 DELETE FROM measure WHERE tenant_id = :tenant_id AND version_id = :version_id
@@ -106,16 +106,109 @@ SELECT s.version_id FROM state s INDEXED BY sheet_missing
 WHERE s.tenant_id = :tenant_id AND s.address IS NULL AND s.erased = 0
 ORDER BY s.version_id LIMIT :limit
 
+-- name: unnamed
+SELECT s.version_id FROM state s INDEXED BY state_unnamed
+WHERE s.tenant_id = :tenant_id AND s.named = 0 ORDER BY s.version_id LIMIT :limit
+
+-- name: last_version
+SELECT ifnull(max(version_id), 0) FROM state WHERE tenant_id = :tenant_id
+
+-- name: memory_updated
+SELECT max(s.updated_ms) FROM state s INDEXED BY state_memory
+WHERE s.tenant_id = :tenant_id AND s.memory_id = :memory_id
+
+-- name: state_counted
+SELECT s.live, s.erased, length(v.native), v.key_id IS NOT NULL
+FROM state s JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE s.tenant_id = :tenant_id AND s.version_id = :version_id
+
+-- name: state_named
+UPDATE state SET named = 1 WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: live_page
+SELECT {{version_columns}}
+FROM state s
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE s.tenant_id = :tenant_id AND s.version_id > :after AND s.live = 1 AND s.space = :space AND s.exportable = 1
+  AND ifnull(s.expires_ms, :forever_ms) > :now_ms
+ORDER BY s.version_id LIMIT :limit
+
+-- name: has_space
+SELECT 1 FROM state s INDEXED BY state_listed WHERE s.tenant_id = :tenant_id AND s.space = :space LIMIT 1
+
+-- name: spaces
+WITH RECURSIVE found (space) AS (
+  SELECT min(space) FROM state INDEXED BY state_listed WHERE tenant_id = :tenant_id
+  UNION ALL
+  SELECT (SELECT min(s.space) FROM state s INDEXED BY state_listed
+    WHERE s.tenant_id = :tenant_id AND s.space > found.space)
+  FROM found WHERE found.space IS NOT NULL
+)
+SELECT space FROM found WHERE space IS NOT NULL
+
+-- name: listed_page
+SELECT s.version_id, s.updated_ms FROM state s INDEXED BY state_listed
+WHERE s.tenant_id = :tenant_id AND s.space = :space AND s.live = 1
+  AND s.updated_ms <= :before_ms AND (s.updated_ms < :before_ms OR s.version_id < :before_id)
+  AND s.updated_ms >= :since_ms AND ifnull(s.expires_ms, :forever_ms) > :now_ms
+  AND (:visibilities IS NULL OR s.visibility IN (SELECT value FROM json_each(:visibilities)))
+ORDER BY s.updated_ms DESC, s.version_id DESC LIMIT :limit
+
+-- name: listed_tagged
+SELECT s.version_id, s.updated_ms
+FROM facet d CROSS JOIN state s ON s.tenant_id = d.tenant_id AND s.version_id = d.version_id
+WHERE d.tenant_id = :tenant_id AND d.name = 'label' AND d.value_key = :tag_key AND s.space = :space AND s.live = 1
+  AND s.updated_ms <= :before_ms AND (s.updated_ms < :before_ms OR s.version_id < :before_id)
+  AND s.updated_ms >= :since_ms AND ifnull(s.expires_ms, :forever_ms) > :now_ms
+  AND (:visibilities IS NULL OR s.visibility IN (SELECT value FROM json_each(:visibilities)))
+  AND NOT EXISTS (SELECT 1 FROM json_each(:other_keys) o WHERE NOT EXISTS (
+    SELECT 1 FROM facet f WHERE f.tenant_id = :tenant_id AND f.name = 'label' AND f.value_key = unhex(o.value)
+    AND f.version_id = s.version_id))
+ORDER BY s.updated_ms DESC, s.version_id DESC LIMIT :limit
+
 -- name: spent_since
 SELECT count(*) FROM spent WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms
 
 -- name: spent_forget
 DELETE FROM spent WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms <= :since_ms
 
+-- name: spent_last
+SELECT ifnull(max(seq), 0) FROM spent WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms = :at_ms
+
 -- name: spent_add
-INSERT INTO spent (tenant_id, name_key, at_ms, seq)
-SELECT :tenant_id, :name_key, :at_ms, 1 + ifnull(max(seq), 0) FROM spent
-WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms = :at_ms
+INSERT INTO spent (tenant_id, name_key, at_ms, seq) VALUES (:tenant_id, :name_key, :at_ms, :seq)
+
+-- name: run_put
+INSERT INTO run (tenant_id, run_id, started_ms, document) VALUES (:tenant_id, :run_id, :started_ms, :document)
+ON CONFLICT (tenant_id, run_id) DO UPDATE SET document = excluded.document
+
+-- name: run_get
+SELECT document FROM run WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: runs_before
+SELECT document FROM run INDEXED BY run_started
+WHERE tenant_id = :tenant_id AND started_ms < :before_ms ORDER BY started_ms DESC, run_id DESC LIMIT :limit
+
+-- name: run_event_add
+INSERT INTO run_event (tenant_id, run_id, sequence, event)
+SELECT :tenant_id, :run_id, 1 + ifnull(max(sequence), -1), :event FROM run_event
+WHERE tenant_id = :tenant_id AND run_id = :run_id
+RETURNING sequence
+
+-- name: run_event_count
+SELECT 1 + ifnull(max(sequence), -1) FROM run_event WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: run_events
+SELECT event FROM run_event
+WHERE tenant_id = :tenant_id AND run_id = :run_id AND sequence > :after ORDER BY sequence LIMIT :limit
+
+-- name: tenants_noting
+SELECT t.name FROM (
+  SELECT DISTINCT n.tenant_id FROM json_each(:kinds) k CROSS JOIN note n INDEXED BY note_kind ON n.kind = k.value
+) f CROSS JOIN tenant t ON t.tenant_id = f.tenant_id ORDER BY t.tenant_id
+
+-- name: note_remove
+DELETE FROM note WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
 
 -- name: note_put
 INSERT INTO note (tenant_id, kind, name, value) VALUES (:tenant_id, :kind, :name, :value)
@@ -204,6 +297,7 @@ UPDATE state SET verification = :verification,
   live = :verification <> 'retracted' AND erased = 0 AND retired_ms IS NULL AND status <> 'tombstoned'
     AND superseded_by IS NULL
 WHERE tenant_id = :tenant_id AND version_id = :version_id
+RETURNING live
 
 -- name: versions_of_user
 SELECT {{version_columns}}
@@ -220,6 +314,11 @@ INSERT INTO alias (tenant_id, standard, name, memory_id, version_id)
 VALUES (:tenant_id, :standard, :name, :memory_id, :version_id)
 ON CONFLICT (tenant_id, standard, name)
 DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id
+
+-- name: names_known
+SELECT j.key FROM json_each(:names) j
+WHERE EXISTS (SELECT 1 FROM alias a
+  WHERE a.tenant_id = :tenant_id AND a.standard = j.value ->> 0 AND a.name = j.value ->> 1)
 
 -- name: names_of
 SELECT standard, name FROM alias WHERE tenant_id = :tenant_id AND version_id = :version_id
@@ -318,6 +417,11 @@ ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
 
 -- name: state_close
 UPDATE state SET live = 0, superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_reopen
+UPDATE state SET superseded_by = NULL, closed_ms = NULL, valid_to_ms = declared_to_ms,
+  live = erased = 0 AND retired_ms IS NULL AND status <> 'tombstoned' AND verification <> 'retracted'
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_retire

@@ -13,7 +13,10 @@ CREATE TABLE tenant (
   audit_hash    TEXT,
   -- For ranking: statistics are per tenant, so that no score depends on what others keep.
   version_count INTEGER NOT NULL DEFAULT 0,
-  term_count    INTEGER NOT NULL DEFAULT 0
+  term_count    INTEGER NOT NULL DEFAULT 0,
+  -- For quotas: versions that are live, and the bytes of all documents that are not erased.
+  live_count    INTEGER NOT NULL DEFAULT 0,
+  byte_count    INTEGER NOT NULL DEFAULT 0
 );
 
 -- Append-only, and a heap on purpose: rows are only ever added at the right end, so SQLite never moves one
@@ -52,6 +55,8 @@ CREATE TABLE state (
   relation_key   BLOB,
   object_key     BLOB,
   observed_ms    INTEGER NOT NULL,
+  -- When its memory was last written, which no later version is before.
+  updated_ms     INTEGER NOT NULL,
   valid_from_ms  INTEGER NOT NULL,
   declared_to_ms INTEGER,
   valid_to_ms    INTEGER,
@@ -80,6 +85,8 @@ CREATE TABLE state (
   -- 1 while it is neither superseded nor retracted, forgotten, replaced or erased. Not a generated column: SQLite
   -- does not answer from an index alone what asks for one.
   live           INTEGER NOT NULL DEFAULT 1,
+  -- 0 while the views that other standards have of it were not given their names.
+  named          INTEGER NOT NULL DEFAULT 1,
   PRIMARY KEY (tenant_id, version_id)
 ) WITHOUT ROWID;
 
@@ -109,6 +116,9 @@ CREATE INDEX triple_osr ON state (tenant_id, object_key, subject_key, relation_k
 CREATE INDEX sheet_address ON state (tenant_id, live, space, form, address, expires_ms) WHERE address IS NOT NULL;
 CREATE INDEX sheet_time ON state (tenant_id, live, space, form, at_ms, address, expires_ms) WHERE address IS NOT NULL;
 CREATE INDEX sheet_recent ON state (tenant_id, live, space, at_ms, address, form, expires_ms) WHERE address IS NOT NULL;
+-- What there is now, last updated first, page by page.
+CREATE INDEX state_listed ON state (tenant_id, space, live, updated_ms, version_id, expires_ms, visibility);
+CREATE INDEX state_unnamed ON state (tenant_id, version_id) WHERE named = 0;
 CREATE INDEX sheet_missing ON state (tenant_id, version_id) WHERE address IS NULL AND erased = 0;
 -- The expiry sweep serves all tenants at once, so time comes first here.
 CREATE INDEX state_expiry ON state (expires_ms) WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL;
@@ -152,6 +162,27 @@ CREATE TABLE note (
   name      TEXT NOT NULL,
   value     BLOB NOT NULL,
   PRIMARY KEY (tenant_id, kind, name)
+) WITHOUT ROWID;
+
+-- Who has any of a kind: background work looks for that, whoever's it is.
+CREATE INDEX note_kind ON note (kind, tenant_id);
+
+-- Runs and what happened in them, in order; facts, so rows are never changed but for the state of a run.
+CREATE TABLE run (
+  tenant_id  INTEGER NOT NULL,
+  run_id     TEXT NOT NULL,
+  started_ms INTEGER NOT NULL,
+  document   BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, run_id)
+) WITHOUT ROWID;
+CREATE INDEX run_started ON run (tenant_id, started_ms, run_id);
+
+CREATE TABLE run_event (
+  tenant_id INTEGER NOT NULL,
+  run_id    TEXT NOT NULL,
+  sequence  INTEGER NOT NULL,
+  event     BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, run_id, sequence)
 ) WITHOUT ROWID;
 
 -- What may be done once, or so often in a while: names are keyed fingerprints.

@@ -1,0 +1,221 @@
+"""OAMS bundles as folders, and plain files of OAMS memories.
+
+A bundle is written beside where it belongs, under a name that nobody takes for it, and moved there when it is whole.
+Of a folder that is read, only the four files of a bundle are opened, by their own names, and no links are followed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Self
+
+from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable, TooLarge
+from memoranda.standards.oams import bundle, lines, markdown
+from memoranda.standards.oams.bundle import Manifest
+from memoranda.standards.oams.lines import Line
+from memoranda.standards.oams.memory import Memory
+
+Progress = Callable[[int], None]
+
+MARKDOWN_ENDINGS: Final = (".md", ".markdown")
+_NO_LINKS: Final = getattr(os, "O_NOFOLLOW", 0)
+
+
+class BundleWriter:
+    """Writes a bundle to a folder that must not be there yet, or must be empty.
+
+    Used in a `with` block: leaving it puts the bundle in place; leaving it by an error leaves nothing behind.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        exported_at: int,
+        inline_embeddings: bool = True,
+        progress: Progress | None = None,
+        run_bytes: int = lines.RUN_BYTES,
+    ) -> None:
+        self._folder = folder
+        self._exported_at = exported_at
+        self._inline_embeddings = inline_embeddings
+        self._run_bytes = run_bytes
+        # Told of the second pass, which puts the memories in order.
+        self._progress = progress
+        self._draft = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(6)}.tmp")
+        self._scratch: IO[bytes] | None = None
+        self._writer: bundle.Writer | None = None
+        self.manifest: Manifest | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            if self._folder.is_symlink() or (self._folder.exists() and not _is_empty(self._folder)):
+                raise InvalidInput(f"{self._folder}: there already is something; name a new or an empty folder")
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            self._draft.mkdir()
+            # Nameless, and beside what is written, so that it needs no room elsewhere.
+            self._scratch = tempfile.TemporaryFile(dir=self._draft)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._folder}: {error.strerror}") from None
+        self._writer = bundle.Writer(
+            self._scratch, inline_embeddings=self._inline_embeddings, run_bytes=self._run_bytes
+        )
+        return self
+
+    def add(self, memory: Memory, raw: bytes | None = None) -> None:
+        """Take a complete memory, and the bytes that are to be its line if they are known."""
+        assert self._writer is not None
+        try:
+            self._writer.add(memory, raw)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._folder}: {error.strerror}") from None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._finish()
+        except OSError as failure:
+            raise StoreUnavailable(f"{self._folder}: {failure.strerror}") from failure
+        finally:
+            if self._scratch is not None:
+                self._scratch.close()
+            shutil.rmtree(self._draft, ignore_errors=True)
+
+    def _finish(self) -> None:
+        writer = self._writer
+        assert writer is not None
+        assert self._scratch is not None
+        with ExitStack() as opened:
+            lines_file = opened.enter_context(_durable(self._draft / bundle.LINES_NAME))
+            vectors_file = (
+                opened.enter_context(_durable(self._draft / bundle.VECTORS_NAME)) if writer.vector_count else None
+            )
+            manifest = writer.write(lines_file, vectors_file, exported_at=self._exported_at, progress=self._progress)
+        self._scratch.close()
+        with _durable(self._draft / bundle.README_NAME) as file:
+            file.write(bundle.readme(manifest).encode("utf-8"))
+        with _durable(self._draft / bundle.MANIFEST_NAME) as file:
+            file.write(manifest.render())
+        if self._folder.exists():
+            self._folder.rmdir()
+        self._draft.rename(self._folder)
+        self.manifest = manifest
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and next(folder.iterdir(), None) is None
+
+
+@contextmanager
+def _durable(path: Path) -> Iterator[IO[bytes]]:
+    with path.open("xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class BundleReader:
+    """Reads a bundle. Entering checks manifest, checksum, count and embeddings; then the lines can be gone through.
+
+    Raises InvalidInput, Unsupported or NotFound, each of which names the file.
+    """
+
+    def __init__(self, folder: Path, *, progress: Progress | None = None) -> None:
+        self._folder = folder
+        # Told of the bytes that were checked.
+        self._progress = progress
+        self._opened = ExitStack()
+        self._reader: bundle.Reader | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened, _within(self._folder):
+            manifest_file = opened.enter_context(open_regular(self._folder / bundle.MANIFEST_NAME))
+            manifest = manifest_file.read(bundle.MAX_MANIFEST_BYTES + 1)
+            if len(manifest) > bundle.MAX_MANIFEST_BYTES:
+                raise TooLarge(f"{bundle.MANIFEST_NAME}: over the limit of {bundle.MAX_MANIFEST_BYTES} bytes")
+            lines_file = opened.enter_context(open_regular(self._folder / bundle.LINES_NAME))
+            vectors_path = self._folder / bundle.VECTORS_NAME
+            has_vectors = vectors_path.is_symlink() or vectors_path.exists()
+            vectors_file = opened.enter_context(open_regular(vectors_path)) if has_vectors else None
+            self._reader = bundle.Reader(manifest, lines_file, vectors_file)
+            self._reader.check(self._progress)
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def __iter__(self) -> Iterator[Line]:
+        assert self._reader is not None
+        for line in self._reader:
+            if line.error is not None:
+                _put_before(line.error, str(self._folder))
+            yield line
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the bundle says of itself."""
+        assert self._reader is not None
+        return self._reader.manifest
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is odd about the bundle as a whole."""
+        assert self._reader is not None
+        return self._reader.warnings
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a folder has the two files that every bundle has."""
+    return (path / bundle.MANIFEST_NAME).is_file() and (path / bundle.LINES_NAME).is_file()
+
+
+def read_file(path: Path, *, complete: bool = True) -> Iterator[Line]:
+    """The memories of a plain JSONL or Markdown file; which of them it is, its name says."""
+    with open_regular(path) as file:
+        is_markdown = path.name.lower().endswith(MARKDOWN_ENDINGS)
+        for line in (markdown.read if is_markdown else lines.read)(file, complete=complete):
+            if line.error is not None:
+                _put_before(line.error, str(path))
+            yield line
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """A regular file that is not a link, open for reading. Raises NotFound or InvalidInput."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _NO_LINKS)
+    except FileNotFoundError:
+        raise NotFound(f"{path.name}: there is no such file") from None
+    except OSError as error:
+        reason = "a symbolic link, which is not followed" if path.is_symlink() else error.strerror
+        raise InvalidInput(f"{path.name}: {reason}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InvalidInput(f"{path.name}: not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+@contextmanager
+def _within(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except MemorandaError as error:
+        _put_before(error, str(folder))
+        raise
+
+
+def _put_before(error: MemorandaError, place: str) -> None:
+    error.message = f"{place}: {error.message}"
+    error.args = (error.message,)

@@ -1,0 +1,225 @@
+"""The log of a run (openwop): as JSON, as server-sent events until the run is over, or as a poll that waits.
+
+No thread is held while a reader waits: the store's bell wakes it. Each event's id in the stream is its `sequence`, so
+that a client that comes back with `Last-Event-ID` misses nothing and sees nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import suppress
+from typing import Final
+
+from starlette.types import Receive, Scope, Send
+
+from memoranda.bindings.http import wire
+from memoranda.bindings.http.openwop_wire import Asked, whole_number
+from memoranda.bindings.http.threads import Threads
+from memoranda.encoding.json_text import dump
+from memoranda.errors import InvalidInput, MemorandaError, RateLimited
+from memoranda.service.service import Service
+from memoranda.standards.openwop.events import Event
+
+# Every open stream costs a socket and a read per write.
+STREAMS_LIMIT: Final = 200
+STREAMS_PER_CREDENTIAL_LIMIT: Final = 50
+SEND_SECONDS_LIMIT: Final = 30.0
+# Below the 20 s after which clients of openwop give a request up.
+POLL_SECONDS, POLL_SECONDS_LIMIT = 10, 15
+# A log that is rendered at once; who needs more goes on from the last.
+EVENTS_LIMIT: Final = 10_000
+RETRY_MS: Final = 1000
+JSON: Final = "application/json"
+STREAM: Final = "text/event-stream"
+
+_SEQUENCE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"), (b"vary", b"accept")]
+
+
+class RunEvents:
+    """The readers of logs that are waiting."""
+
+    def __init__(self, *, service: Service, threads: Threads, keepalive_seconds: float) -> None:
+        self._service = service
+        self._threads = threads
+        # RFC of the stream: at most 30 s of silence.
+        self._keepalive_seconds = min(keepalive_seconds, 30.0)
+        self._limit = STREAMS_LIMIT
+        self._readers: set[_Reader] = set()
+
+    async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """GET /v1/runs/{id}/events."""
+        if wire.preferred(wire.header(scope, b"accept") or "*/*", (STREAM, JSON)) == STREAM:
+            await self._stream(scope, receive, send)
+            return
+        reader = self._reader(scope, _after(scope))
+        found, is_complete = await self._threads.run(reader.all)
+        body = dump({"events": found, "isComplete": is_complete})
+        await wire.send_bytes(send, 200, body, [(b"vary", b"accept")])
+
+    async def poll(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """GET /v1/runs/{id}/events/poll."""
+        fields = wire.query(scope)
+        seconds = whole_number(fields, "timeout")
+        wait = min(POLL_SECONDS if seconds is None else seconds, POLL_SECONDS_LIMIT)
+        reader = self._admitted(scope, _after(scope))
+        try:
+            found, is_complete = await reader.wait(wait, receive)
+        finally:
+            self._readers.discard(reader)
+        await wire.send_bytes(send, 200, dump({"events": found, "isComplete": is_complete}))
+
+    def close(self) -> None:
+        """End every stream, so that the server can stop."""
+        self._limit = 0
+        for reader in tuple(self._readers):
+            reader.stop()
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reader = self._admitted(scope, _after(scope))
+        try:
+            await reader.run(receive, send, self._keepalive_seconds, is_head=scope["method"] == "HEAD")
+        except TimeoutError:
+            raise wire.ClientGone from None
+        finally:
+            self._readers.discard(reader)
+
+    def _reader(self, scope: Scope, after: int) -> _Reader:
+        run_id = Asked(scope=scope, raw=b"", max_body_bytes=0).name("run_id")
+        return _Reader(self._service, self._threads, scope["state"]["caller"].bearer, run_id, after)
+
+    def _admitted(self, scope: Scope, after: int) -> _Reader:
+        reader = self._reader(scope, after)
+        of_credential = sum(other.bearer == reader.bearer for other in self._readers)
+        if len(self._readers) >= self._limit or of_credential >= STREAMS_PER_CREDENTIAL_LIMIT:
+            raise RateLimited("too many open streams; close one or try later", retry_after_seconds=10)
+        self._readers.add(reader)
+        return reader
+
+
+class _Reader:
+    """One reader of one log."""
+
+    def __init__(self, service: Service, threads: Threads, bearer: str, run_id: str, after: int) -> None:
+        self.bearer = bearer
+        self._service = service
+        self._threads = threads
+        self._run_id = run_id
+        self._after = after
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._is_over = False
+
+    def stop(self) -> None:
+        self._is_over = True
+        self._wake.set()
+
+    # --- in a thread -------------------------------------------------------------------------------------
+
+    def page(self) -> tuple[list[Event], bool]:
+        # Authenticated anew each time, so that a credential that was revoked or has expired ends the stream.
+        access = self._service.gate.authenticate(self.bearer)
+        return self._service.openwop.events(access, self._run_id, after=self._after)
+
+    def all(self) -> tuple[list[Event], bool]:
+        found: list[Event] = []
+        while len(found) < EVENTS_LIMIT:
+            page, is_complete = self.page()
+            found += page
+            if is_complete or not page:
+                return found, is_complete
+            self._after = page[-1]["sequence"]
+        return found, False
+
+    # --- on the event loop -------------------------------------------------------------------------------
+
+    async def wait(self, seconds: float, receive: Receive) -> tuple[list[Event], bool]:
+        """What there is as soon as there is something, or nothing after a while."""
+        stop_listening = self._service.bell.listen(self._ring)
+        watcher = asyncio.create_task(self._watch(receive))
+        deadline = self._loop.time() + seconds
+        try:
+            while True:
+                self._wake.clear()
+                found, is_complete = await self._threads.run(self.page)
+                if found or is_complete or self._is_over or not await self._is_woken(deadline):
+                    return found, is_complete
+        finally:
+            stop_listening()
+            watcher.cancel()
+
+    async def run(self, receive: Receive, send: Send, keepalive_seconds: float, *, is_head: bool) -> None:
+        """Send what there is and what comes, until the run is over."""
+        # Listen first, look second: nothing that is written in between is missed.
+        stop_listening = self._service.bell.listen(self._ring)
+        watcher: asyncio.Task[None] | None = None
+        try:
+            page, is_complete = await self._threads.run(self.page)
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            if not is_head:
+                watcher = asyncio.create_task(self._watch(receive))
+                await self._send(send, b"retry: %d\n\n" % RETRY_MS)
+                await self._follow(send, page, is_complete=is_complete, keepalive_seconds=keepalive_seconds)
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            stop_listening()
+            if watcher is not None:
+                watcher.cancel()
+
+    async def _follow(self, send: Send, page: list[Event], *, is_complete: bool, keepalive_seconds: float) -> None:
+        beat_at = self._loop.time() + keepalive_seconds
+        while True:
+            if page:
+                await self._send(send, b"".join(map(_frame, page)))
+                self._after = page[-1]["sequence"]
+                beat_at = self._loop.time() + keepalive_seconds
+            if is_complete or self._is_over:
+                return
+            if not page and not await self._is_woken(beat_at):
+                await self._send(send, b": keepalive\n\n")
+                beat_at = self._loop.time() + keepalive_seconds
+            self._wake.clear()
+            try:
+                page, is_complete = await self._threads.run(self.page)
+            except MemorandaError as error:
+                # The headers are out. The client comes back and is told properly.
+                await self._send(send, f": {error.code}\n\n".encode())
+                return
+
+    async def _is_woken(self, deadline: float) -> bool:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        return self._loop.time() < deadline
+
+    def _ring(self) -> None:
+        # Called from the bell's thread; at the very end the loop may be closed already.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    async def _watch(self, receive: Receive) -> None:
+        with suppress(MemorandaError):
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        self.stop()
+
+    async def _send(self, send: Send, data: bytes) -> None:
+        async with asyncio.timeout(SEND_SECONDS_LIMIT):
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+def _frame(event: Event) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event["sequence"], event["type"].encode(), dump(event))
+
+
+def _after(scope: Scope) -> int:
+    """The last sequence that the reader has; -1 for none. The header is what a browser sends by itself."""
+    text = wire.header(scope, b"last-event-id") or wire.query(scope).get("lastSequence")
+    if text is None:
+        return -1
+    if _SEQUENCE.fullmatch(text) is None:
+        raise InvalidInput("Last-Event-ID must be the sequence of an event of this run")
+    return int(text)

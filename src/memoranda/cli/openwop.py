@@ -1,0 +1,352 @@
+"""openwop: entries of a memoryRef, the passes over them, schedules, commitments; and proposals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Group, Parameter
+
+from memoranda.cli.run import GivenRun
+from memoranda.cli.show import line, one_line, table
+from memoranda.cli.words import json_object, moment, text_or_input
+from memoranda.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from memoranda.model.instant import Instant
+
+_PARAMETERS = Parameter(negative_iterable="", negative_bool="", show_default=False)
+openwop = App(
+    name="openwop",
+    help="Agent memory of openwop: entries, distillation, consolidation, commitments.",
+    help_format="plaintext",
+    default_parameter=_PARAMETERS,
+)
+proposals = App(
+    name="proposals",
+    help="What agents propose to learn: look at it, and apply or refuse it.",
+    help_format="plaintext",
+    default_parameter=_PARAMETERS,
+)
+_ENTRIES = Group("Entries", sort_key=0)
+_PASSES = Group("Passes", sort_key=1)
+_COMMITMENTS = Group("Commitments", sort_key=2)
+
+Ref = Annotated[str, Parameter(name="REF", help="The memoryRef, such as mem://support/agent-1.")]
+CommitmentId = Annotated[str, Parameter(name="ID", help="The commitment's id.")]
+ProposalId = Annotated[str, Parameter(name="ID", help="The proposal's id.")]
+SHOWN_CHARS = 160
+
+
+@openwop.command(group=_ENTRIES)
+def put(
+    ref: Ref,
+    text: Annotated[str | None, Parameter(help="What to keep; - or nothing reads standard input.")] = None,
+    /,
+    *,
+    tag: Annotated[tuple[str, ...], Parameter(name="--tag", help="A tag; can be repeated.")] = (),
+    expires: Annotated[str | None, Parameter(help="When it ends: a date, or RFC 3339.")] = None,
+    run: GivenRun,
+) -> None:
+    """Write an entry."""
+    from memoranda.standards.openwop.entry import Draft
+
+    asked: dict[str, Any] = {"content": text_or_input(text), "tags": list(tag)}
+    if expires is not None:
+        asked["expiresAt"] = moment(expires)
+    with run.open() as memoranda:
+        made = memoranda.service.openwop.put_entry(memoranda.access, ref, Draft.parse(asked))
+    run.answer(made, lambda: line(made["id"]))
+
+
+@openwop.command(name="list", group=_ENTRIES)
+def list_entries(
+    ref: Ref,
+    /,
+    *,
+    limit: Annotated[int, Parameter(help="At most so many; 100 unless said.")] = 100,
+    tag: Annotated[str | None, Parameter(help="Only with this tag.")] = None,
+    query: Annotated[str | None, Parameter(help="The best for this, instead of the newest.")] = None,
+    run: GivenRun,
+) -> None:
+    """List the entries of a ref, the newest first."""
+    from memoranda.standards.openwop.entry import ListOptions
+
+    asked: dict[str, Any] = {"limit": limit, **({"tag": tag} if tag else {})}
+    if query is not None:
+        asked |= {"rank": "relevance", "query": query}
+    with run.open() as memoranda:
+        found = memoranda.service.openwop.list_entries(memoranda.access, ref, ListOptions.parse(asked))
+    rows = [
+        (each["id"], each["createdAt"], " ".join(each["tags"]), one_line(each["content"])[:SHOWN_CHARS])
+        for each in found
+    ]
+    run.answer(
+        {"entries": found}, lambda: table(("id", "created", "tags", "content"), rows, when_empty="no entries found")
+    )
+
+
+@openwop.command(group=_ENTRIES)
+def get(ref: Ref, entry_id: Annotated[str, Parameter(name="ID", help="The entry's id.")], /, *, run: GivenRun) -> None:
+    """Show one entry."""
+    with run.open() as memoranda:
+        found = memoranda.service.openwop.get_entry(memoranda.access, ref, entry_id)
+    if found is None:
+        raise NotFound("no such entry")
+    run.answer(found, lambda: line(found["content"]))
+
+
+@openwop.command(group=_ENTRIES)
+def delete(
+    ref: Ref, entry_id: Annotated[str, Parameter(name="ID", help="The entry's id.")], /, *, run: GivenRun
+) -> None:
+    """Take an entry out of every later answer."""
+    with run.open() as memoranda:
+        is_gone = memoranda.service.openwop.delete_entry(memoranda.access, ref, entry_id)
+    if not is_gone:
+        raise NotFound("no such entry")
+    run.answer({"deleted": True}, lambda: line("deleted"))
+
+
+@openwop.command(group=_PASSES)
+def compact(ref: Ref, /, *, run: GivenRun) -> None:
+    """Put one entry in the place of all entries of a ref."""
+    with run.open() as memoranda:
+        made = memoranda.service.openwop.compact(memoranda.access, ref)
+    run.answer({"event": made.event, "entry": made.entry}, lambda: line(made.entry["content"]))
+
+
+@openwop.command(group=_PASSES)
+def distill(
+    ref: Ref,
+    /,
+    *,
+    budget: Annotated[int | None, Parameter(help="Tokens to read and write together; as many as allowed.")] = None,
+    every: Annotated[str | None, Parameter(help="Do it by a cron expression, such as '0 3 * * *'; off stops.")] = None,
+    run: GivenRun,
+) -> None:
+    """Make an archive of a ref within a budget of tokens, now or every night."""
+    with run.open() as memoranda:
+        service, access = memoranda.service.openwop, memoranda.access
+        if every == "off":
+            is_gone = service.unschedule(access, ref)
+            run.answer({"unscheduled": is_gone}, lambda: line("not scheduled any more" if is_gone else "no schedule"))
+        elif every is not None:
+            made = service.schedule(access, ref, every, token_budget=budget)
+            run.answer(made, lambda: line(f"next at {made['nextAt']}, while a server runs"))
+        else:
+            done = service.distill(access, ref, token_budget=budget)
+            told = done.event["payload"]["distillation"]
+            answer = {"event": done.event, "entry": done.entry, "archiveChecksum": done.checksum}
+            summary = f"{told['tokensUsed']} of {told['tokenBudget']} tokens, archive {done.entry['id']}"
+            run.answer(answer, lambda: line(f"{done.entry['content']}\n{summary}"))
+
+
+@openwop.command(group=_PASSES)
+def schedules(*, run: GivenRun) -> None:
+    """What is distilled by itself, and when next."""
+    with run.open() as memoranda:
+        found = memoranda.service.openwop.schedules(memoranda.access)
+    rows = [(each["memoryRef"], each["cron"], each["nextAt"]) for each in found]
+    run.answer({"schedules": found}, lambda: table(("ref", "cron", "next"), rows, when_empty="no schedules"))
+
+
+@openwop.command(group=_PASSES)
+def consolidate(
+    ref: Annotated[str | None, Parameter(name="REF", help="The memoryRef.")] = None,
+    /,
+    *,
+    undo: Annotated[str | None, Parameter(help="Undo the pass of this run instead.")] = None,
+    run: GivenRun,
+) -> None:
+    """Take out of a ref what is said twice and what was overtaken."""
+    with run.open() as memoranda:
+        service, access = memoranda.service.openwop, memoranda.access
+        if undo is not None:
+            count = service.undo_consolidation(access, undo)
+            run.answer({"broughtBack": count}, lambda: line(f"{count} brought back"))
+            return
+        if ref is None:
+            raise InvalidInput("REF: which memoryRef?")
+        done = service.consolidate(access, ref)
+    payload = done.event["payload"]
+    answer = {"event": done.event, "taken": list(done.taken), "contradictions": [list(p) for p in done.contradictions]}
+
+    def say() -> None:
+        line(f"{payload['inputCount']} entries, {payload['outputCount']} left; run {done.run.run_id}")
+        for each in done.taken:
+            line(f"  {each['id']}: {each['why']} ({each['by']})")
+        for one, other in done.contradictions:
+            line(f"  {one} and {other} contradict each other")
+
+    run.answer(answer, say)
+
+
+@openwop.command(group=_COMMITMENTS)
+def commitments(
+    ref: Annotated[str | None, Parameter(name="REF", help="Only of this memoryRef.")] = None,
+    /,
+    *,
+    look: Annotated[bool, Parameter(help="Look for new ones in the memories of the ref first.")] = False,
+    watch: Annotated[bool, Parameter(help="Let a running server look whenever something is written there.")] = False,
+    run: GivenRun,
+) -> None:
+    """Show the standing commitments found in memory."""
+    with run.open() as memoranda:
+        service, access = memoranda.service.openwop, memoranda.access
+        if (look or watch) and ref is None:
+            raise InvalidInput("REF: which memoryRef?")
+        if watch and ref is not None:
+            service.watch_commitments(access, ref)
+        found = service.infer_commitments(access, ref) if look and ref else service.commitments(access, ref)
+    documents = [each.document() for each in found]
+    rows = [(d["commitmentId"], d["state"], d["condition"], d["dueAt"] or "", d["memoryId"]) for d in documents]
+    run.answer(
+        {"commitments": documents},
+        lambda: table(("id", "state", "waits for", "due", "memory"), rows, when_empty="no commitments"),
+    )
+
+
+@openwop.command(group=_COMMITMENTS)
+def cancel(commitment_id: CommitmentId, /, *, run: GivenRun) -> None:
+    """Let a commitment not fire any more."""
+    with run.open() as memoranda:
+        done = memoranda.service.openwop.cancel_commitment(memoranda.access, commitment_id)
+    run.answer(done.document(), lambda: line(done.state))
+
+
+@openwop.command(group=_COMMITMENTS)
+def snooze(
+    commitment_id: CommitmentId,
+    until: Annotated[str, Parameter(name="UNTIL", help="A date, or RFC 3339.")],
+    /,
+    *,
+    run: GivenRun,
+) -> None:
+    """Let a commitment fire later."""
+    with run.open() as memoranda:
+        done = memoranda.service.openwop.snooze_commitment(memoranda.access, commitment_id, _instant(until))
+    run.answer(done.document(), lambda: line(f"due {done.document()['dueAt']}"))
+
+
+def _instant(text: str) -> Instant:
+    from memoranda.model.instant import parse_instant
+
+    try:
+        return parse_instant(moment(text) or "")
+    except ValueError:
+        raise InvalidInput(f"UNTIL: {text!r} is not a time such as 2026-12-01 or 2026-12-01T09:00:00Z") from None
+
+
+# --- proposals -----------------------------------------------------------------------------------------------
+
+
+@proposals.command(name="list")
+def list_proposals(
+    *,
+    state: Annotated[str | None, Parameter(help="Only draft, revised, applied, rejected or archived ones.")] = None,
+    kind: Annotated[str | None, Parameter(help="Only of this kind.")] = None,
+    run: GivenRun,
+) -> None:
+    """List what was proposed."""
+    with run.open() as memoranda:
+        found = memoranda.service.openwop.proposals(memoranda.access, state=state, kind=kind)
+    rows = [(each["id"], each["state"], each["kind"], one_line(each.get("title", ""))[:SHOWN_CHARS]) for each in found]
+    run.answer({"proposals": found}, lambda: table(("id", "state", "kind", "title"), rows, when_empty="no proposals"))
+
+
+@proposals.command
+def show(proposal_id: ProposalId, /, *, run: GivenRun) -> None:
+    """Show one proposal, with what it would install."""
+    with run.open() as memoranda:
+        found = memoranda.service.openwop.proposal(memoranda.access, proposal_id)
+    run.answer(found, lambda: _say(found))
+
+
+@proposals.command
+def synthesise(*, run: GivenRun) -> None:
+    """Look for habits in the recorded runs, and propose what they suggest."""
+    with run.open() as memoranda:
+        made = memoranda.service.openwop.synthesise_proposals(memoranda.access)
+    run.answer({"proposals": made}, lambda: line(f"{len(made)} new proposals"))
+
+
+@proposals.command
+def revise(
+    proposal_id: ProposalId,
+    /,
+    *,
+    title: Annotated[str | None, Parameter(help="Another title.")] = None,
+    rationale: Annotated[str | None, Parameter(help="Another rationale.")] = None,
+    artifact: Annotated[Path | None, Parameter(help="A JSON file with another artifact.")] = None,
+    run: GivenRun,
+) -> None:
+    """Change a proposal; it stays inert."""
+    from memoranda.standards.openwop.proposals import Revision
+
+    asked: dict[str, Any] = {}
+    if title is not None:
+        asked["title"] = title
+    if rationale is not None:
+        asked["rationale"] = rationale
+    if artifact is not None:
+        try:
+            asked["artifact"] = json_object(artifact.read_text("utf-8"), "--artifact")
+        except OSError as error:
+            raise InvalidInput(f"--artifact: {error.strerror}") from None
+    with run.open() as memoranda:
+        done = memoranda.service.openwop.revise_proposal(memoranda.access, proposal_id, Revision.parse(asked))
+    run.answer(done, lambda: _say(done))
+
+
+@proposals.command
+def apply(
+    proposal_id: ProposalId,
+    /,
+    *,
+    approval: Annotated[str | None, Parameter(help="The approval it has, where one is needed.")] = None,
+    run: GivenRun,
+) -> None:
+    """Install what a proposal holds, byte for byte."""
+    with run.open() as memoranda:
+        done = memoranda.service.openwop.apply_proposal(memoranda.access, proposal_id, approval_id=approval)
+    run.answer(done, lambda: line(f"installed as {done['activation']['installedArtifactRef']}"))
+
+
+@proposals.command
+def approve(proposal_id: ProposalId, /, *, run: GivenRun) -> None:
+    """Approve a proposal as it is now, for someone else to apply."""
+    with run.open() as memoranda:
+        approval = memoranda.service.openwop.approve_proposal(memoranda.access, proposal_id)
+    run.answer({"approvalId": approval}, lambda: line(approval))
+
+
+@proposals.command
+def reject(
+    proposal_id: ProposalId,
+    /,
+    *,
+    reason: Annotated[str, Parameter(help="Why; it goes into the audit log.")] = "",
+    run: GivenRun,
+) -> None:
+    """Decline a proposal."""
+    with run.open() as memoranda:
+        done = memoranda.service.openwop.reject_proposal(memoranda.access, proposal_id, reason=reason)
+    run.answer(done, lambda: line(done["state"]))
+
+
+@proposals.command
+def archive(proposal_id: ProposalId, /, *, run: GivenRun) -> None:
+    """Put a proposal away."""
+    with run.open() as memoranda:
+        done = memoranda.service.openwop.archive_proposal(memoranda.access, proposal_id)
+    run.answer(done, lambda: line(done["state"]))
+
+
+def _say(found: dict[str, Any]) -> None:
+    from memoranda.encoding.json_text import dump_pretty
+
+    line(f"{found['kind']}, {found['state']}: {one_line(found.get('title', ''))[:SHOWN_CHARS]}")
+    if found.get("rationale"):
+        line(found["rationale"])
+    line(dump_pretty(found["artifact"]))

@@ -1,0 +1,180 @@
+"""Secrets of runs (openwop SR-1): resolved by the host's resolvers, known in process memory only, never stored.
+
+A run that resolves a secret has it registered, unless it is the platform's own. From then on nothing that the run
+writes holds it: content and tags go through `redacted`, the one way to the store. Beside that, a policy for every
+write of every standard: what merely looks like a secret is left, reported, or replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+
+from memoranda.errors import InvalidInput, NotFound
+from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Draft
+from memoranda.standards.openwop.redaction import Policy, Secrets, convert_markers, screen
+
+Scope = Literal["user", "tenant", "run", "platform"]
+SCOPES: Final[tuple[Scope, ...]] = ("user", "tenant", "run", "platform")
+# A resolver that hangs must not hold a run.
+COMMAND_SECONDS: Final = 10.0
+MAX_SECRET_BYTES: Final = 65_536
+_log = logging.getLogger(__name__)
+_ID_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A secret's value, and whose it is."""
+
+    value: str
+    scope: Scope
+
+    def __repr__(self) -> str:
+        return f"<Resolved secret of scope {self.scope}>"
+
+
+class Resolver(Protocol):
+    """Where secrets come from."""
+
+    def resolve(self, secret_id: str) -> Resolved | None: ...
+
+
+class EnvironmentResolver:
+    """Secrets in environment variables: PREFIX and the id in capitals."""
+
+    def __init__(self, prefix: str, *, scope: Scope = "platform", environ: Mapping[str, str] | None = None) -> None:
+        self._prefix, self._scope = prefix, scope
+        self._environ = os.environ if environ is None else environ
+
+    def resolve(self, secret_id: str) -> Resolved | None:
+        name = self._prefix + secret_id.upper().replace("-", "_").replace(".", "_")
+        value = self._environ.get(name)
+        return None if value is None else Resolved(value, self._scope)
+
+
+class FileResolver:
+    """Secrets in files of a folder, one each, named by their id."""
+
+    def __init__(self, folder: Path, *, scope: Scope = "tenant") -> None:
+        self._folder, self._scope = folder, scope
+
+    def resolve(self, secret_id: str) -> Resolved | None:
+        try:
+            with (self._folder / secret_id).open("rb") as file:
+                data = file.read(MAX_SECRET_BYTES + 1)
+        except OSError:
+            return None
+        if len(data) > MAX_SECRET_BYTES:
+            raise InvalidInput(f"the secret {secret_id} is larger than {MAX_SECRET_BYTES} bytes")
+        return Resolved(data.decode("utf-8", "replace").rstrip("\r\n"), self._scope)
+
+
+class CommandResolver:
+    """Secrets from a command, such as a password manager's: it gets the id as its last argument."""
+
+    def __init__(self, command: Sequence[str] | str, *, scope: Scope = "user") -> None:
+        self._command = shlex.split(command) if isinstance(command, str) else list(command)
+        self._scope = scope
+
+    def resolve(self, secret_id: str) -> Resolved | None:
+        try:
+            # The id was checked: it is no option and no path.
+            done = subprocess.run(  # noqa: S603
+                [*self._command, secret_id],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=COMMAND_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        if done.returncode != 0 or len(done.stdout) > MAX_SECRET_BYTES:
+            return None
+        return Resolved(done.stdout.decode("utf-8", "replace").rstrip("\r\n"), self._scope)
+
+
+# A run is known by its tenant too: hosts choose the ids of their runs, and two may choose the same.
+RunKey = tuple[str, str]
+
+
+class Vault:
+    """The secrets of all runs of this process, by tenant and run, and the policy for what looks like one."""
+
+    def __init__(self, resolvers: Sequence[Resolver] = (), *, policy: Policy = "off") -> None:
+        self._resolvers = tuple(resolvers)
+        self._runs: dict[RunKey, Secrets] = {}
+        self._lock = threading.Lock()
+        self.policy = policy
+
+    def resolve(self, run: RunKey, secret_id: str) -> str:
+        """The value of a secret for a run, registered with it unless it is the platform's. Raises NotFound."""
+        if not secret_id or len(secret_id) > 128 or not _ID_CHARS.issuperset(secret_id) or secret_id[0] in ".-":
+            raise InvalidInput("a secret's id has letters, digits, dots, hyphens and underscores")
+        for resolver in self._resolvers:
+            found = resolver.resolve(secret_id)
+            if found is not None:
+                if found.scope != "platform":
+                    self.register(run, secret_id, found.value)
+                return found.value
+        raise NotFound(f"no secret {secret_id}")
+
+    def register(self, run: RunKey, secret_id: str, value: str) -> bool:
+        """Let a value never be stored by this run. False: it is too short to be told from other text."""
+        with self._lock:
+            return self._runs.setdefault(run, Secrets()).register(secret_id, value)
+
+    def end(self, run: RunKey) -> None:
+        """The run is over: its secrets are forgotten."""
+        with self._lock:
+            if (known := self._runs.pop(run, None)) is not None:
+                known.clear()
+
+    def redacted(self, draft: Draft, run: RunKey | None) -> Draft:
+        """An entry without the run's secrets, in content and tags; markers of other hosts become ours."""
+        tags = [(tag, self.redacted_text(tag, run, "tags")) for tag in draft.tags]
+        return replace(
+            draft,
+            content=self.redacted_text(draft.content, run, "content"),
+            # One that grew too long by its marker is left out: cut, the marker would be none.
+            tags=tuple(clean for tag, clean in tags if clean == tag or len(clean) <= MAX_TAG_CHARS),
+        )
+
+    def redacted_text(self, text: str, run: RunKey | None, where: str) -> str:
+        """A text of a run as it may be stored. What was noticed is logged by its kind, never by its value."""
+        with self._lock:
+            known = None if run is None else self._runs.get(run)
+            clean = text if known is None else known.redact(text).text
+        # After redaction: a marker that held the value itself would be respelt by converting it, and then not known.
+        passed, kinds = self.screened(convert_markers(clean))
+        if kinds:
+            _log.warning("%s: looks like a secret (%s); policy %s", where, ", ".join(kinds), self.policy)
+        return passed
+
+    def holds(self, text: str, run: RunKey) -> bool:
+        """Whether a secret of the run stands in what cannot be redacted, such as a name."""
+        with self._lock:
+            known = self._runs.get(run)
+            return known is not None and known.is_in(text)
+
+    def redacted_value(self, value: Any, run: RunKey) -> Any:
+        """Something of JSON's without the run's secrets, in every string of it."""
+        if isinstance(value, str):
+            return self.redacted_text(value, run, "run")
+        if isinstance(value, Mapping):
+            return {self.redacted_value(name, run): self.redacted_value(item, run) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.redacted_value(item, run) for item in value]
+        return value
+
+    def screened(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """The text as the policy lets it pass, and what was noticed in it: kinds, never values."""
+        passed, found = screen(text, self.policy)
+        return passed, tuple(dict.fromkeys(finding.kind for finding in found))

@@ -1,0 +1,192 @@
+"""OAMS memories to and from the neutral model.
+
+Towards the model: what the store filters, ranks and links by. From the model: how a memory written through another
+standard looks as an OAMS memory. Such a memory carries the original under `metadata["memoranda:native"]`, so that
+taking it back restores the original byte for byte.
+
+OAMS has no words for kind, visibility and expiry. They stand in metadata under `memoranda:kind`,
+`memoranda:visibility` and `memoranda:expires_at`; without them a memory is semantic, private and kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from memoranda.errors import InvalidInput
+from memoranda.model import native
+from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.model.memory import KINDS, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
+from memoranda.model.native import NATIVE_KEY
+from memoranda.standards.oams.memory import (
+    MAX_REFERENCE_CHARS,
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    MAX_VALUE_BYTES,
+    Memory,
+    check_key,
+    instant,
+    metadata_of,
+    pair_of,
+    same_content,
+    tags_of,
+)
+from memoranda.standards.oams.namespace import parse_namespace
+
+STANDARD: Final = "oams"
+MEDIA_TYPE: Final = "application/vnd.oams+json"
+KIND_KEY: Final = "memoranda:kind"
+VISIBILITY_KEY: Final = "memoranda:visibility"
+EXPIRES_KEY: Final = "memoranda:expires_at"
+DERIVED_FROM: Final = "derived_from"
+# A consolidation of more than this says what it stands on in its metadata; the index needs no more to find it.
+MAX_RELATIONS: Final = 256
+# What a memory keeps through all its versions, and so may differ from the view of a single one.
+_OWN: Final = ("key", "created_at", "updated_at", "source_id")
+
+
+def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Projection:
+    """Read a complete, checked memory without OAMS's words. `user` is the owner of a claimed namespace."""
+    metadata = metadata_of(memory)
+    created = parse_instant(memory["created_at"])
+    kind = metadata.get(KIND_KEY)
+    shown_kind: Kind = next((known for known in KINDS if known == kind), "semantic")
+    return Projection(
+        kind=shown_kind,
+        # What is shown through other standards must say something.
+        text=memory["value"] or memory["key"],
+        scope=Scope(
+            tenant=tenant,
+            space=space,
+            user=user,
+            visibility=visibility_of(memory),
+        ),
+        created=created,
+        observed=parse_instant(memory["updated_at"]),
+        valid_from=created,
+        expires=_expires(metadata),
+        confidence=metadata.get("confidence"),
+        tags=tuple(tag for tag in tags_of(memory) if tag),
+        relations=tuple(Relation(type=DERIVED_FROM, target=target) for target in derived_from(memory)),
+        source=memory.get("source_id") or "",
+        subject=user or tenant,
+        relation=shown_kind,
+    )
+
+
+def visibility_of(memory: Memory) -> Visibility:
+    """Who may see a memory."""
+    said = metadata_of(memory).get(VISIBILITY_KEY)
+    return next((known for known in VISIBILITIES if known == said), "private")
+
+
+def _expires(metadata: dict[str, Any]) -> Instant | None:
+    try:
+        return instant(metadata[EXPIRES_KEY], EXPIRES_KEY) if EXPIRES_KEY in metadata else None
+    except InvalidInput:
+        # The key is ours, but anybody may have written it; what is no time ends nothing.
+        return None
+
+
+def derived_from(memory: Memory) -> list[str]:
+    """What a memory was consolidated from, strongest first, as references `namespace/key`."""
+    namespace = memory["namespace"]
+    parent = memory.get("parent_id")
+    found = [reference_text(*reference(parent, namespace))] if parent else []
+    inputs = metadata_of(memory).get("dream_inputs")
+    for item in inputs if isinstance(inputs, list) else ():
+        pair = reference(item, namespace) if isinstance(item, str) else pair_of(item)
+        if pair is not None and all(pair):
+            found.append(reference_text(*pair))
+        if len(found) > MAX_RELATIONS:
+            break
+    return list(dict.fromkeys(found))[:MAX_RELATIONS]
+
+
+def reference(text: str, namespace: str) -> tuple[str, str]:
+    """The `(namespace, key)` that a `parent_id` names: `namespace/key`, or a key in the same namespace.
+
+    Section 2 calls it a reference of both, section 5 the key of the input; a namespace has no slash, so the first
+    one ends it.
+    """
+    before, slash, after = text.partition("/")
+    if slash and after and ":" in before:
+        try:
+            return str(parse_namespace(before)), after
+        except InvalidInput:
+            pass
+    return namespace, text
+
+
+def reference_text(namespace: str, key: str) -> str:
+    """A `(namespace, key)` pair as one string."""
+    return f"{namespace}/{key}"
+
+
+def from_projection(projection: Projection, original: Document, *, namespace: str) -> Memory:
+    """A memory of another standard as an OAMS memory; its key is the name that its own standard gives it."""
+    scope = projection.scope
+    metadata: dict[str, Any] = {}
+    if projection.confidence is not None:
+        metadata["confidence"] = projection.confidence
+    if projection.kind != "semantic":
+        metadata[KIND_KEY] = projection.kind
+    if scope.visibility != "private":
+        metadata[VISIBILITY_KEY] = scope.visibility
+    if projection.expires is not None:
+        metadata[EXPIRES_KEY] = format_instant(projection.expires)
+    metadata[NATIVE_KEY] = native.wrap(original)
+    parents = [each.target for each in projection.relations if each.type == DERIVED_FROM]
+    memory: Memory = {
+        "key": key_of(original),
+        "namespace": namespace,
+        "value": _bearable(projection.text),
+        "tags": [tag[:MAX_TAG_CHARS] for tag in projection.tags[:MAX_TAGS]],
+        "metadata": metadata,
+        "created_at": format_instant(projection.created),
+        "updated_at": format_instant(max(projection.created, projection.observed)),
+        "parent_id": _reference(parents[0]) if parents else None,
+        # Section 5: a memory SHOULD point to what it came from; this one came from its original.
+        "source_id": _reference(projection.source or original.name),
+    }
+    return {name: member for name, member in memory.items() if member not in (None, [])}
+
+
+def unwrap(memory: Memory) -> Document | None:
+    """The original document that a foreign view carries, if the memory is one."""
+    return native.unwrap(memory.get("metadata"))
+
+
+def is_view(memory: Memory, projection: Projection, original: Document) -> bool:
+    """Whether a memory says just what the view of this original says; a key, times and a source are its own."""
+    view = from_projection(projection, original, namespace=memory["namespace"])
+    return same_content(*({name: each[name] for name in each if name not in _OWN} for each in (memory, view)))
+
+
+def without_original(memory: Memory) -> Memory:
+    """A memory without the document it was the view of: what says something else is not that document any more."""
+    metadata = metadata_of(memory)
+    if NATIVE_KEY not in metadata:
+        return memory
+    kept = {name: member for name, member in metadata.items() if name != NATIVE_KEY}
+    bare = {name: member for name, member in memory.items() if name != "metadata"}
+    return {**bare, "metadata": kept} if kept else bare
+
+
+def key_of(original: Document) -> str:
+    """The key of a memory of another standard."""
+    try:
+        return check_key(original.name)
+    except InvalidInput:
+        return "sha256:" + hashlib.sha256(original.name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _reference(text: str) -> str:
+    return text[:MAX_REFERENCE_CHARS]
+
+
+def _bearable(text: str) -> str:
+    """As much of a text as a memory may say; the original is inside."""
+    if len(text) * 4 <= MAX_VALUE_BYTES:
+        return text
+    return text.encode("utf-8")[:MAX_VALUE_BYTES].decode("utf-8", "ignore")

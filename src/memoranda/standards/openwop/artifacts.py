@@ -1,0 +1,260 @@
+"""What a proposal would install: an agent pack, a workflow-chain pack, a prompt template, or an automation.
+
+A check tells whether an artifact is well-formed for its kind, as the RFC that defines the kind has it. An artifact that
+is not may be kept and revised, but never applied (422).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from memoranda.errors import InvalidInput
+from memoranda.model.cron import parse_cron
+from memoranda.standards.openwop.fields import (
+    SEMVER,
+    an_object,
+    check_boolean,
+    check_integer,
+    check_pattern,
+    check_text,
+    check_texts,
+    check_word,
+    closed_object,
+    require,
+)
+from memoranda.standards.openwop.inventory import check_shape
+
+Artifact = dict[str, Any]
+
+PROMPT_KINDS: Final = ("system", "user", "few-shot", "schema-hint")
+VARIABLE_TYPES: Final = ("string", "number", "boolean", "array", "object")
+VARIABLE_SOURCES: Final = ("input", "variable", "secret", "context")
+
+# prompt-template.schema.json.
+MAX_TEMPLATE_CHARS: Final = 65_536
+MAX_NAME_CHARS: Final = 200
+MAX_DESCRIPTION_CHARS: Final = 2000
+# agent-manifest.schema.json leaves prompts open; as long as a template's.
+MAX_PROMPT_CHARS: Final = 65_536
+# A pack that one person can review.
+MAX_PARTS: Final = 1000
+
+_PACK: Final = re.compile(
+    r"(?:core|vendor|community|private|local)\.[a-z][a-z0-9_-]*(?:\.[a-z][a-zA-Z0-9_-]*)+", re.ASCII
+)
+_TYPE_ID: Final = re.compile(r"[a-z][a-zA-Z0-9._-]*", re.ASCII)
+_TEMPLATE_ID: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.ASCII)
+_VARIABLE: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", re.ASCII)
+_TIMEZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,32}){0,2}", re.ASCII)
+_MANIFEST_FIELDS: Final = (
+    "agentId",
+    "persona",
+    "modelClass",
+    "systemPrompt",
+    "systemPromptRef",
+    "toolAllowlist",
+    "memoryShape",
+    "confidence",
+    "handoff",
+    "label",
+    "description",
+)
+_CHAIN_FIELDS: Final = ("chainId", "version", "label", "description", "parameters", "dag")
+_TEMPLATE_FIELDS: Final = (
+    "templateId",
+    "version",
+    "kind",
+    "text",
+    "name",
+    "description",
+    "variables",
+    "modelHints",
+    "tags",
+    "meta",
+)
+_VARIABLE_FIELDS: Final = ("name", "type", "required", "source", "extractPath", "defaultValue", "description")
+_JOB_FIELDS: Final = ("workflowId", "schedule", "inputs", "name", "description")
+
+
+def check_artifact(kind: str, value: object) -> Artifact:
+    """An artifact that is well-formed for its kind. Raises InvalidInput that names the field."""
+    check = _CHECKS.get(kind)
+    if check is None:
+        raise InvalidInput(f"kind must be one of {', '.join(_CHECKS)}")
+    artifact = an_object(value, "artifact")
+    check(artifact)
+    return artifact
+
+
+# --- agent packs (RFC 0003) --------------------------------------------------------------------------
+
+
+def _agent_pack(pack: Artifact) -> None:
+    require(pack, ("name", "version", "agents"), "artifact")
+    name = check_pattern(pack["name"], _PACK, "artifact.name", "vendor.acme.research-agents")
+    check_pattern(pack["version"], SEMVER, "artifact.version", "1.0.0")
+    for index, agent in enumerate(_parts(pack["agents"], "artifact.agents")):
+        where = f"artifact.agents[{index}]"
+        check_manifest(agent, where)
+        if not str(agent["agentId"]).startswith(f"{name}."):
+            # RFC 0003 §B: agents share the pack's namespace.
+            raise InvalidInput(f"{where}.agentId must begin with the pack's name")
+    _check_unique([agent["agentId"] for agent in pack["agents"]], "artifact.agents", "agentId")
+
+
+def check_manifest(value: object, where: str) -> dict[str, Any]:
+    """An AgentManifest."""
+    manifest = closed_object(value, _MANIFEST_FIELDS, where)
+    require(manifest, ("agentId", "persona", "modelClass"), where)
+    check_pattern(manifest["agentId"], _PACK, f"{where}.agentId", "vendor.acme.research-agents.summarizer")
+    check_text(manifest["persona"], f"{where}.persona", MAX_NAME_CHARS)
+    check_text(manifest["modelClass"], f"{where}.modelClass", MAX_NAME_CHARS)
+    prompts = [name for name in ("systemPrompt", "systemPromptRef") if name in manifest]
+    if len(prompts) != 1:
+        raise InvalidInput(f"{where} must have exactly one of systemPrompt and systemPromptRef")
+    check_text(manifest[prompts[0]], f"{where}.{prompts[0]}", MAX_PROMPT_CHARS)
+    references = {"systemPromptRef": manifest.get("systemPromptRef"), **an_object(manifest.get("handoff", {}), where)}
+    for name, reference in references.items():
+        if reference is not None:
+            _check_inside(reference, f"{where}.{name}")
+    if "toolAllowlist" in manifest:
+        check_texts(manifest["toolAllowlist"], f"{where}.toolAllowlist", max_items=MAX_PARTS, max_chars=MAX_NAME_CHARS)
+    check_shape(manifest.get("memoryShape", {}), f"{where}.memoryShape")
+    return manifest
+
+
+def _check_inside(value: object, where: str) -> None:
+    """A path within the pack (RFC 0003 §C)."""
+    path = check_text(value, where, MAX_NAME_CHARS)
+    if path.startswith(("/", "\\")) or "\\" in path or ":" in path or ".." in path.split("/"):
+        raise InvalidInput(f"{where} must stay inside the pack")
+
+
+# --- workflow-chain packs (RFC 0013) -----------------------------------------------------------------
+
+
+def _chain_pack(pack: Artifact) -> None:
+    require(pack, ("name", "version", "kind", "engines", "chains"), "artifact")
+    check_pattern(pack["name"], _PACK, "artifact.name", "vendor.acme.editor-presets")
+    check_pattern(pack["version"], SEMVER, "artifact.version", "1.0.0")
+    check_word(pack["kind"], ("workflow-chain",), "artifact.kind")
+    engines = an_object(pack["engines"], "artifact.engines")
+    check_text(engines.get("openwop"), "artifact.engines.openwop", MAX_NAME_CHARS)
+    for index, chain in enumerate(_parts(pack["chains"], "artifact.chains")):
+        _check_chain(chain, f"artifact.chains[{index}]")
+    _check_unique([chain["chainId"] for chain in pack["chains"]], "artifact.chains", "chainId")
+
+
+def _check_chain(value: object, where: str) -> None:
+    chain = an_object(value, where)
+    require(chain, _CHAIN_FIELDS, where)
+    check_pattern(chain["chainId"], _TYPE_ID, f"{where}.chainId", "vendor.acme.generateReport")
+    check_pattern(chain["version"], SEMVER, f"{where}.version", "1.0.0")
+    check_text(chain["label"], f"{where}.label", MAX_NAME_CHARS)
+    if not isinstance(chain["description"], str) or len(chain["description"]) > MAX_DESCRIPTION_CHARS:
+        raise InvalidInput(f"{where}.description must be a string of at most {MAX_DESCRIPTION_CHARS} characters")
+    an_object(chain["parameters"], f"{where}.parameters")
+    dag = closed_object(chain["dag"], ("nodes", "edges"), f"{where}.dag")
+    nodes = _parts(dag.get("nodes"), f"{where}.dag.nodes")
+    names = [_node_name(node, f"{where}.dag.nodes[{index}]") for index, node in enumerate(nodes)]
+    _check_unique(names, f"{where}.dag.nodes", "id")
+    if len(names) > 1 and "edges" not in dag:
+        raise InvalidInput(f"{where}.dag.edges is required when there are several nodes")
+    if "edges" in dag:
+        _check_edges(dag["edges"], frozenset(names), f"{where}.dag.edges")
+
+
+def _node_name(value: object, where: str) -> str:
+    node = an_object(value, where)
+    require(node, ("id", "typeId"), where)
+    check_pattern(node["typeId"], _TYPE_ID, f"{where}.typeId", "core.llm.chat")
+    if "workflowId" in an_object(node.get("config", {}), f"{where}.config"):
+        # RFC 0133 §1.2: a fragment must not pin a concrete workflow.
+        raise InvalidInput(f"{where}.config must not pin a workflowId")
+    return check_text(node["id"], f"{where}.id", MAX_NAME_CHARS)
+
+
+def _check_edges(value: object, names: frozenset[str], where: str) -> None:
+    if not isinstance(value, list) or len(value) > MAX_PARTS:
+        raise InvalidInput(f"{where} must be an array of at most {MAX_PARTS} edges")
+    for index, edge in enumerate(value):
+        for side in ("from", "to"):
+            end = check_text(an_object(edge, f"{where}[{index}]").get(side), f"{where}[{index}].{side}", MAX_NAME_CHARS)
+            # An end may name a port of its node: `node.port`.
+            if end not in names and end.rpartition(".")[0] not in names:
+                raise InvalidInput(f"{where}[{index}].{side} must be one of the nodes")
+
+
+# --- prompt templates (RFC 0027) ---------------------------------------------------------------------
+
+
+def _prompt_template(template: Artifact) -> None:
+    closed_object(template, _TEMPLATE_FIELDS, "artifact")
+    require(template, ("templateId", "version", "kind", "text"), "artifact")
+    check_pattern(template["templateId"], _TEMPLATE_ID, "artifact.templateId", "writer.v2")
+    check_pattern(template["version"], SEMVER, "artifact.version", "1.0.0")
+    check_word(template["kind"], PROMPT_KINDS, "artifact.kind")
+    check_text(template["text"], "artifact.text", MAX_TEMPLATE_CHARS)
+    for name, limit in (("name", MAX_NAME_CHARS), ("description", MAX_DESCRIPTION_CHARS)):
+        if name in template:
+            check_text(template[name], f"artifact.{name}", limit)
+    if "tags" in template:
+        check_texts(template["tags"], "artifact.tags", max_items=32, max_chars=64)
+    variables = template.get("variables", [])
+    if not isinstance(variables, list) or len(variables) > MAX_PARTS:
+        raise InvalidInput(f"artifact.variables must be an array of at most {MAX_PARTS} variables")
+    for index, variable in enumerate(variables):
+        _check_variable(variable, f"artifact.variables[{index}]")
+    _check_unique([variable["name"] for variable in variables], "artifact.variables", "name")
+
+
+def _check_variable(value: object, where: str) -> None:
+    variable = closed_object(value, _VARIABLE_FIELDS, where)
+    require(variable, ("name", "type", "required"), where)
+    check_pattern(variable["name"], _VARIABLE, f"{where}.name", "customer_name")
+    check_word(variable["type"], VARIABLE_TYPES, f"{where}.type")
+    check_boolean(variable["required"], f"{where}.required")
+    check_word(variable.get("source", "input"), VARIABLE_SOURCES, f"{where}.source")
+
+
+# --- automations (RFC 0052) --------------------------------------------------------------------------
+
+
+def _automation(job: Artifact) -> None:
+    closed_object(job, _JOB_FIELDS, "artifact")
+    require(job, ("workflowId", "schedule"), "artifact")
+    check_text(job["workflowId"], "artifact.workflowId", MAX_NAME_CHARS)
+    an_object(job.get("inputs", {}), "artifact.inputs")
+    for name in ("name", "description"):
+        if name in job:
+            check_text(job[name], f"artifact.{name}", MAX_DESCRIPTION_CHARS)
+    schedule = closed_object(job["schedule"], ("cron", "delayMs", "timezone"), "artifact.schedule")
+    if ("cron" in schedule) == ("delayMs" in schedule):
+        raise InvalidInput("artifact.schedule must have exactly one of cron and delayMs")
+    if "delayMs" in schedule:
+        check_integer(schedule["delayMs"], "artifact.schedule.delayMs", least=0)
+    else:
+        parse_cron(check_text(schedule["cron"], "artifact.schedule.cron", MAX_NAME_CHARS))
+    if "timezone" in schedule:
+        check_pattern(schedule["timezone"], _TIMEZONE, "artifact.schedule.timezone", "Europe/Berlin")
+
+
+_CHECKS: Final[Mapping[str, Callable[[Artifact], None]]] = {
+    "agent-pack": _agent_pack,
+    "workflow-chain-pack": _chain_pack,
+    "prompt-template": _prompt_template,
+    "automation": _automation,
+}
+
+
+def _parts(value: object, where: str) -> list[Any]:
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_PARTS:
+        raise InvalidInput(f"{where} must be an array of 1 to {MAX_PARTS} objects")
+    return value
+
+
+def _check_unique(names: list[Any], where: str, field: str) -> None:
+    if len(set(names)) != len(names):
+        raise InvalidInput(f"{where} must have each {field} once")

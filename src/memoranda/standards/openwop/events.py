@@ -1,0 +1,332 @@
+"""RunEventDoc: the documents of a run's append-only log, and what each memory-related type may say.
+
+An event says that something happened and to which ids, never what was remembered. So payloads are built from the
+table below and from nothing else: where the schema would let further keys pass, the builder still refuses them, and
+what it makes is content-free by construction. Documents written elsewhere are read with `check_event`, which tolerates
+what the schema tolerates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput
+from memoranda.model.instant import Instant, format_instant
+from memoranda.standards.openwop.entry import MAX_ID_CHARS, MAX_TAG_CHARS
+from memoranda.standards.openwop.fields import (
+    check_boolean,
+    check_integer,
+    check_text,
+    check_texts,
+    check_time,
+    check_word,
+    shown,
+)
+from memoranda.standards.openwop.refs import MAX_REF_CHARS
+
+Event = dict[str, Any]
+Payload = dict[str, Any]
+
+MEMORY_WRITTEN: Final = "memory.written"
+MEMORY_COMPACTED: Final = "memory.compacted"
+MEMORY_CONSOLIDATED: Final = "agent.memory.consolidated"
+COMMITMENT_FIRED: Final = "commitment.fired"
+PROPOSAL_CREATED: Final = "proposal.created"
+PROPOSAL_ACTIVATED: Final = "proposal.activated"
+WORKSPACE_UPDATED: Final = "workspace.updated"
+# A replay re-reads these from the log and never makes new ones (replay.md, "Recorded-fact events").
+RECORDED_FACTS: Final = frozenset({MEMORY_WRITTEN, MEMORY_CONSOLIDATED, COMMITMENT_FIRED})
+
+TRIGGERS: Final = ("host-managed", "client-requested", "both")
+SCHEDULES: Final = ("host-managed", "scheduled", "on-demand")
+CONDITIONS: Final = ("time", "predicate")
+PROPOSAL_KINDS: Final = ("agent-pack", "workflow-chain-pack", "prompt-template", "automation")
+# A type whose first segment is one of these is not a vendor's to invent.
+RESERVED_SEGMENTS: Final = frozenset({"openwop", "core", "community", "vendor", "private", "local"})
+# Types of the standard that are not about memory; their payloads say how a run went.
+RUN_TYPES: Final = frozenset(
+    "run.started run.completed run.failed run.cancelled run.paused run.resumed run.resuming run.dead_lettered "
+    "run.restored-from-snapshot node.started node.completed node.failed node.skipped node.cancelled node.retried "
+    "node.suspended node.suspend-failed node.resumed node.dispatched approval.requested approval.received "
+    "approval.granted approval.rejected approval.overridden artifact.created variable.changed log.appended "
+    "version.pinned cap.breached replay.diverged replay.divergedAtRefusal agent.toolCalled agent.toolReturned "
+    "agent.handoff agent.decided agent.reasoned agent.invocation.started agent.invocation.completed "
+    "authorization.decided".split()
+)
+# Keys under which payloads elsewhere carry what was said; ours have none of them, at any depth.
+CONTENT_KEYS: Final = frozenset({"content", "text", "intention", "rationale", "artifact", "plaintext", "secret"})
+
+# run-event.schema.json.
+MAX_EVENT_ID_CHARS: Final = 128
+# The list of sources is exhaustive if it is there; from here on it may be left out.
+MAX_LISTED_SOURCES: Final = 100
+# A list of ids in an event: more are counted, not named.
+MAX_IDS: Final = 10_000
+# Payloads that say how a run went: a few fields, not a document.
+MAX_PAYLOAD_BYTES: Final = 65_536
+
+_TYPE: Final = re.compile(r"[a-z][A-Za-z0-9_-]*(?:\.[A-Za-z][A-Za-z0-9_-]*)+", re.ASCII)
+_MAX_TYPE_CHARS: Final = 128
+_FIELDS: Final = (
+    "eventId",
+    "runId",
+    "type",
+    "payload",
+    "timestamp",
+    "sequence",
+    "nodeId",
+    "schemaVersion",
+    "engineVersion",
+    "causationId",
+)
+
+Check = Callable[[object, str], object]
+
+
+# --- what a field may be -----------------------------------------------------------------------------
+
+
+def _text(max_chars: int) -> Check:
+    return lambda value, where: check_text(value, where, max_chars)
+
+
+def _text_or_null(value: object, where: str) -> None:
+    if value is not None:
+        check_text(value, where, MAX_ID_CHARS)
+
+
+def _integer(least: int) -> Check:
+    return lambda value, where: check_integer(value, where, least=least)
+
+
+def _one_of(words: tuple[str, ...]) -> Check:
+    return lambda value, where: check_word(value, words, where)
+
+
+def _texts(max_chars: int) -> Check:
+    return lambda value, where: check_texts(value, where, max_items=MAX_IDS, max_chars=max_chars)
+
+
+def _distillation(value: object, where: str) -> None:
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{where} must be an object")
+    _check_fields(value, _DISTILLATION, where, closed=True)
+    if value["tokensUsed"] > value["tokenBudget"]:
+        raise InvalidInput(f"{where}.tokensUsed must not be more than tokenBudget")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """What a payload holds. `closed`: the schema lets nothing else pass."""
+
+    required: Mapping[str, Check]
+    optional: Mapping[str, Check]
+    closed: bool = False
+
+
+_ID: Final = _text(MAX_ID_CHARS)
+_IDS: Final = _texts(MAX_ID_CHARS)
+_REF: Final = _text(MAX_REF_CHARS)
+_DISTILLATION: Final = _Rule(
+    required={"tokenBudget": _integer(1), "tokensUsed": _integer(0)},
+    optional={"indexUpdated": check_boolean},
+    closed=True,
+)
+_RULES: Final[Mapping[str, _Rule]] = {
+    MEMORY_WRITTEN: _Rule(
+        required={"memoryRef": _REF, "memoryId": _ID},
+        optional={"nodeId": _ID, "agentId": _ID, "tags": _texts(MAX_TAG_CHARS)},
+    ),
+    MEMORY_COMPACTED: _Rule(
+        required={
+            "memoryRef": _REF,
+            "outputId": _ID,
+            "sourceCount": _integer(1),
+            "trigger": _one_of(TRIGGERS),
+            "byteSize": _integer(0),
+        },
+        optional={"sourceIds": _IDS, "distillation": _distillation},
+    ),
+    MEMORY_CONSOLIDATED: _Rule(
+        required={"memoryRef": _REF, "inputCount": _integer(0), "outputCount": _integer(0)},
+        optional={"mergedIds": _IDS, "trigger": _one_of(SCHEDULES)},
+    ),
+    COMMITMENT_FIRED: _Rule(
+        required={"commitmentId": _ID, "memoryRef": _REF, "condition": _one_of(CONDITIONS)},
+        optional={"memoryId": _ID, "enqueuedRunId": _ID},
+    ),
+    PROPOSAL_CREATED: _Rule(
+        required={"proposalId": _ID, "kind": _one_of(PROPOSAL_KINDS)},
+        optional={"sourceRunIds": _IDS, "duplicateOf": _text_or_null},
+        closed=True,
+    ),
+    PROPOSAL_ACTIVATED: _Rule(
+        required={"proposalId": _ID, "kind": _one_of(PROPOSAL_KINDS), "installedArtifactRef": _ID},
+        optional={"approvalId": _text_or_null},
+        closed=True,
+    ),
+    WORKSPACE_UPDATED: _Rule(required={"path": _REF, "version": _integer(1)}, optional={}, closed=True),
+}
+MEMORY_TYPES: Final = frozenset(_RULES)
+_STANDARD_SEGMENTS: Final = frozenset(name.partition(".")[0] for name in RUN_TYPES | MEMORY_TYPES)
+
+
+# --- building ----------------------------------------------------------------------------------------
+
+
+def event(
+    type: str,  # noqa: A002
+    payload: Payload,
+    run_id: str,
+    sequence: int,
+    at: Instant,
+    *,
+    event_id: str | None = None,
+    node_id: str | None = None,
+    causation_id: str | None = None,
+    engine_version: str | None = None,
+) -> Event:
+    """A document for the log of a run. Raises InvalidInput for a payload that breaks the table.
+
+    Without an `event_id` the event is called after its run and its place in it, which is as unique as the run is.
+    """
+    check_payload(check_type(type), payload, closed=True)
+    made: Event = {
+        "eventId": event_id if event_id is not None else default_event_id(run_id, sequence),
+        "runId": run_id,
+        "type": type,
+        "payload": payload,
+        "timestamp": format_instant(at),
+        "sequence": sequence,
+    }
+    optional = {"nodeId": node_id, "engineVersion": engine_version, "causationId": causation_id}
+    made.update((name, value) for name, value in optional.items() if value is not None)
+    return check_event(made)
+
+
+def default_event_id(run_id: str, sequence: int) -> str:
+    """`<runId>:<sequence>`, or a digest of it where that is too long."""
+    name = f"{run_id}:{sequence}"
+    if len(name) <= MAX_EVENT_ID_CHARS:
+        return name
+    return "sha256:" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def replayed(source: Event, run_id: str, sequence: int) -> Event:
+    """A recorded fact as a replay fork re-emits it: the same type, ids and time, in the fork's own log.
+
+    Event ids are globally unique, so the copy has its own; `causationId` says which event it repeats.
+    """
+    copy = {**source, "eventId": default_event_id(run_id, sequence), "runId": run_id, "sequence": sequence}
+    copy["causationId"] = source["eventId"]
+    return check_event(copy)
+
+
+def encode(document: Event) -> bytes:
+    """The document as bytes, always the same for the same document (RFC 8785)."""
+    return json_text.canonical(document)
+
+
+# --- checking ----------------------------------------------------------------------------------------
+
+
+def check_event(value: object) -> Event:
+    """A RunEventDoc from untrusted JSON, as it was given. Raises InvalidInput that names the field."""
+    if not isinstance(value, dict):
+        raise InvalidInput("an event must be an object")
+    for name in _FIELDS[:6]:
+        if name not in value:
+            raise InvalidInput(f"event.{name} is required")
+    for name in ("eventId", "runId", "nodeId", "engineVersion", "causationId"):
+        if name in value:
+            check_text(value[name], f"event.{name}", MAX_EVENT_ID_CHARS)
+    check_integer(value["sequence"], "event.sequence", least=0)
+    if "schemaVersion" in value:
+        check_integer(value["schemaVersion"], "event.schemaVersion", least=0)
+    check_time(value["timestamp"], "event.timestamp")
+    type_name = value["type"]
+    if not isinstance(type_name, str) or len(type_name) > _MAX_TYPE_CHARS or not _TYPE.fullmatch(type_name):
+        raise InvalidInput("event.type must be dotted words such as memory.written")
+    # Readers must not fall over types that they do not know: only the known ones have rules.
+    if type_name in _RULES:
+        check_payload(type_name, value["payload"])
+    return value
+
+
+def check_type(value: str) -> str:
+    """A type that we may emit: one of the standard's, or a vendor's own."""
+    segment = value.partition(".")[0]
+    if value not in _RULES and value not in RUN_TYPES and segment in RESERVED_SEGMENTS | _STANDARD_SEGMENTS:
+        raise InvalidInput(f"event.type {shown(value)} is none of the standard's, and {segment} is not a vendor's word")
+    return value
+
+
+def check_payload(type: str, payload: object, *, closed: bool = False) -> Payload:  # noqa: A002
+    """A payload as its type asks for it. With `closed`, keys that are not in the table are refused for every type."""
+    if not isinstance(payload, dict):
+        raise InvalidInput("event.payload must be an object")
+    rule = _RULES.get(type)
+    if rule is None:
+        if closed and len(json_text.dump(payload)) > MAX_PAYLOAD_BYTES:
+            raise InvalidInput(f"event.payload must have at most {MAX_PAYLOAD_BYTES} bytes")
+    else:
+        _refuse_content(payload)
+        _check_fields(payload, rule, "event.payload", closed=closed)
+        _check_sums(payload)
+    return payload
+
+
+def check_log(events: Iterable[Event]) -> None:
+    """One run's log: all of one run, `sequence` 0, 1, 2 and on, no event twice. Raises InvalidInput."""
+    run_id: str | None = None
+    seen: set[str] = set()
+    for expected, each in enumerate(events):
+        check_event(each)
+        run_id = each["runId"] if run_id is None else run_id
+        if each["runId"] != run_id:
+            raise InvalidInput(f"event {expected} belongs to another run")
+        if each["sequence"] != expected:
+            raise InvalidInput(f"event {expected} has sequence {each['sequence']}")
+        if each["eventId"] in seen:
+            raise InvalidInput(f"event {expected} has an eventId that was there before")
+        seen.add(each["eventId"])
+
+
+def _check_fields(payload: Payload, rule: _Rule, where: str, *, closed: bool) -> None:
+    for name in rule.required:
+        if name not in payload:
+            raise InvalidInput(f"{where}.{name} is required")
+    for name, value in payload.items():
+        check = rule.required.get(name) or rule.optional.get(name)
+        if check is not None:
+            check(value, f"{where}.{name}")
+        elif closed or rule.closed:
+            raise InvalidInput(f"{where} must not have the field {shown(name)}")
+
+
+def _check_sums(payload: Payload) -> None:
+    if "sourceIds" in payload and "sourceCount" in payload and len(payload["sourceIds"]) != payload["sourceCount"]:
+        # memoryCompacted: sourceIds, if present, is exhaustive.
+        raise InvalidInput("event.payload.sourceIds must name all sources")
+    if "inputCount" in payload and payload["outputCount"] > payload["inputCount"]:
+        # RFC 0068: a pass merges and supersedes; it never adds.
+        raise InvalidInput("event.payload.outputCount must not be more than inputCount")
+
+
+def _refuse_content(payload: Payload) -> None:
+    pending: list[object] = [payload]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            for name in item:
+                if name in CONTENT_KEYS:
+                    # RFC 0057: identifiers only, never entry content.
+                    raise InvalidInput(f"event.payload must not have the field {shown(name)}: events carry no content")
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)

@@ -1,0 +1,264 @@
+"""Runs: what their snapshots show, and what a request to start or to fork one may say.
+
+The order of the checks of a fork is normative: first its form (400), then whether the log reaches so far (422
+`invalid_from_seq`), then whether memory as of there can still be served (422 `replay_memory_snapshot_unavailable`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Self
+
+from memoranda.errors import InvalidInput, WorkflowError
+from memoranda.model.instant import Instant, format_instant
+from memoranda.standards.openwop.fields import (
+    an_object,
+    check_integer,
+    check_text,
+    check_texts,
+    check_time,
+    check_word,
+    closed_object,
+    require,
+)
+from memoranda.standards.openwop.problem import INVALID_FROM_SEQ, SNAPSHOT_UNAVAILABLE
+from memoranda.standards.openwop.refs import MAX_REF_CHARS
+
+Snapshot = dict[str, Any]
+Status = Literal[
+    "pending",
+    "running",
+    "paused",
+    "waiting-approval",
+    "waiting-input",
+    "waiting-external",
+    "completed",
+    "failed",
+    "cancelling",
+    "cancelled",
+]
+Mode = Literal["replay", "branch"]
+
+STATUSES: Final[tuple[Status, ...]] = (
+    "pending",
+    "running",
+    "paused",
+    "waiting-approval",
+    "waiting-input",
+    "waiting-external",
+    "completed",
+    "failed",
+    "cancelling",
+    "cancelled",
+)
+TERMINAL: Final[frozenset[Status]] = frozenset({"completed", "failed", "cancelled"})
+MODES: Final[tuple[Mode, ...]] = ("replay", "branch")
+REASONS: Final = ("retention_expired", "event_log_unavailable")
+# run-options.md: the reserved key of a distillation's budget.
+TOKEN_BUDGET_KEY: Final = "distillation.tokenBudget"  # noqa: S105 (a name, not a secret)
+
+# run-snapshot.schema.json.
+MAX_RUN_ID_CHARS: Final = 128
+MAX_TAGS: Final = 100
+MAX_TAG_CHARS: Final = 256
+# agent-ref.schema.json.
+MIN_AGENT_ID_CHARS: Final = 3
+MAX_AGENT_ID_CHARS: Final = 256
+# Names of workflows are dotted words; the longest published ones have some eighty characters.
+MAX_WORKFLOW_ID_CHARS: Final = 256
+MAX_MESSAGE_CHARS: Final = 2000
+
+
+# --- snapshots ---------------------------------------------------------------------------------------
+
+
+def snapshot(
+    *,
+    run_id: str,
+    workflow_id: str,
+    status: Status,
+    tenant: str,
+    started: Instant | None = None,
+    completed: Instant | None = None,
+    variables: Mapping[str, Any] | None = None,
+    agent: Mapping[str, Any] | None = None,
+    error: Mapping[str, Any] | None = None,
+    tags: tuple[str, ...] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> Snapshot:
+    """A checked RunSnapshot."""
+    made: Snapshot = {
+        "runId": run_id,
+        "workflowId": workflow_id,
+        "status": status,
+        "owner": {"tenant": tenant},
+        "variables": dict(variables or {}),
+    }
+    optional: dict[str, Any] = {
+        "agent": agent and dict(agent),
+        "error": error and dict(error),
+        "startedAt": None if started is None else format_instant(started),
+        "completedAt": None if completed is None else format_instant(completed),
+        "tags": list(tags),
+        "metadata": dict(metadata or {}),
+    }
+    made.update((name, value) for name, value in optional.items() if value)
+    return check_snapshot(made)
+
+
+def check_snapshot(value: object) -> Snapshot:
+    """A RunSnapshot from untrusted JSON, as it was given; fields that we do not know are left alone."""
+    found = an_object(value, "run")
+    require(found, ("runId", "workflowId", "status"), "run")
+    check_text(found["runId"], "run.runId", MAX_RUN_ID_CHARS)
+    check_text(found["workflowId"], "run.workflowId", MAX_WORKFLOW_ID_CHARS)
+    check_word(found["status"], STATUSES, "run.status")
+    for name in ("variables", "metadata", "configurable"):
+        if name in found:
+            an_object(found[name], f"run.{name}")
+    for name in ("startedAt", "completedAt"):
+        if name in found:
+            check_time(found[name], f"run.{name}")
+    if "agent" in found:
+        check_agent(found["agent"], "run.agent")
+    if "owner" in found:
+        check_owner(found["owner"], "run.owner")
+    if "tags" in found:
+        check_texts(found["tags"], "run.tags", max_items=MAX_TAGS, max_chars=MAX_TAG_CHARS)
+    if "error" in found:
+        _check_error(found["error"])
+        if found["status"] != "failed":
+            # run-snapshot.schema.json: set on terminal `failed`.
+            raise InvalidInput("run.error must only be there when the run failed")
+    return found
+
+
+def check_agent(value: object, where: str) -> dict[str, Any]:
+    """An AgentRef: who acts, and where its memory is. Fields that we do not know are left alone."""
+    found = an_object(value, where)
+    require(found, ("agentId",), where)
+    if len(check_text(found["agentId"], f"{where}.agentId", MAX_AGENT_ID_CHARS)) < MIN_AGENT_ID_CHARS:
+        raise InvalidInput(f"{where}.agentId must have at least {MIN_AGENT_ID_CHARS} characters")
+    if "memoryRef" in found:
+        check_text(found["memoryRef"], f"{where}.memoryRef", MAX_REF_CHARS)
+    return found
+
+
+def check_owner(value: object, where: str, *, names: tuple[str, ...] = ("workspace", "principal")) -> dict[str, Any]:
+    """The identity triple of RFC 0048: tenant, and perhaps workspace and principal."""
+    found = closed_object(value, ("tenant", *names, "principalKind"), where)
+    require(found, ("tenant",), where)
+    for name, part in found.items():
+        check_text(part, f"{where}.{name}", MAX_AGENT_ID_CHARS)
+    return found
+
+
+def _check_error(value: object) -> None:
+    found = closed_object(value, ("code", "message", "details"), "run.error")
+    require(found, ("code", "message"), "run.error")
+    check_text(found["code"], "run.error.code", MAX_RUN_ID_CHARS)
+    check_text(found["message"], "run.error.message", MAX_MESSAGE_CHARS)
+    if "details" in found:
+        an_object(found["details"], "run.error.details")
+
+
+# --- starting ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """`POST /v1/runs`. The tenant comes from the credential; `tenant_id` may only repeat it.
+
+    Options that we do not know are left alone: a host has many, and most are not about memory.
+    """
+
+    workflow_id: str
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    tenant_id: str | None = None
+    configurable: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Read it from untrusted JSON."""
+        found = an_object(value, "the request")
+        require(found, ("workflowId",), "the request")
+        tenant = found.get("tenantId")
+        tags = check_texts(found.get("tags", []), "tags", max_items=MAX_TAGS, max_chars=MAX_TAG_CHARS)
+        request = cls(
+            workflow_id=check_text(found["workflowId"], "workflowId", MAX_WORKFLOW_ID_CHARS),
+            inputs=an_object(found.get("inputs", {}), "inputs"),
+            tenant_id=None if tenant is None else check_text(tenant, "tenantId", MAX_WORKFLOW_ID_CHARS),
+            configurable=an_object(found.get("configurable", {}), "configurable"),
+            tags=tuple(tags),
+            metadata=an_object(found.get("metadata", {}), "metadata"),
+        )
+        if TOKEN_BUDGET_KEY in request.configurable:
+            check_integer(request.configurable[TOKEN_BUDGET_KEY], f"configurable[{TOKEN_BUDGET_KEY!r}]", least=1)
+        return request
+
+    @property
+    def token_budget(self) -> int | None:
+        """The budget that a distillation is to keep, if the request names one."""
+        budget = self.configurable.get(TOKEN_BUDGET_KEY)
+        return None if budget is None else int(budget)
+
+
+def effective_budget(requested: int | None, max_token_budget: int) -> int:
+    """RFC 0062: clamped to `maxTokenBudget`; absent means all of it."""
+    return max_token_budget if requested is None else min(requested, max_token_budget)
+
+
+# --- forking -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkRequest:
+    """`POST /v1/runs/{id}:fork`: repeat a run from a place in its log, or leave it there and go on differently."""
+
+    mode: Mode
+    from_seq: int
+    overlay: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Read it from untrusted JSON. A mode or a place that cannot be is a validation error (400)."""
+        found = an_object(value, "the request")
+        mode: Mode = "branch" if check_word(found.get("mode"), MODES, "mode") == "branch" else "replay"
+        if "fromSeq" not in found and mode == "branch":
+            raise InvalidInput("fromSeq is required for a branch")
+        if "runOptionsOverlay" in found and mode == "replay":
+            # A replay repeats what is on record; there is nothing to overlay.
+            raise InvalidInput("runOptionsOverlay is only for a branch")
+        return cls(
+            mode=mode,
+            from_seq=check_integer(found.get("fromSeq", 0), "fromSeq", least=0),
+            overlay=an_object(found.get("runOptionsOverlay", {}), "runOptionsOverlay"),
+        )
+
+    def check_bounds(self, event_count: int) -> None:
+        """The log must reach so far: its very end is the last place to fork from. Raises WorkflowError (422)."""
+        if self.from_seq > event_count:
+            raise WorkflowError(
+                f"fromSeq {self.from_seq} is past the end of the run, which has {event_count} events",
+                wop_code=INVALID_FROM_SEQ,
+                details={"fromSeq": self.from_seq, "eventCount": event_count},
+            )
+
+
+def snapshot_unavailable(
+    source_run_id: str, from_seq: int, reason: Literal["retention_expired", "event_log_unavailable"]
+) -> WorkflowError:
+    """MAE-3: memory as of there cannot be served, and current memory is never put in its place."""
+    return WorkflowError(
+        "memory as it was at that point of the run is no longer there",
+        wop_code=SNAPSHOT_UNAVAILABLE,
+        details={"fromSeq": from_seq, "sourceRunId": source_run_id, "reason": reason},
+    )
+
+
+def is_visible(created: Instant, *, run_started: Instant, is_own: bool) -> bool:
+    """RFC 0004 §A: a run sees the store as of its start, and its own writes."""
+    return is_own or created <= run_started

@@ -1,0 +1,476 @@
+"""Compaction, distillation and consolidation: byte-stable, within their budget, on record, and to be undone."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput, NotFound, WorkflowError
+from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
+from memoranda.service import wop_schedule
+from memoranda.service.wop_distill import ARCHIVE_RETENTION_DAYS, INDEX_PATH, MAX_TOKEN_BUDGET
+from memoranda.standards.openwop import mapping
+from tests.service.wop import REF, Wop
+from tests.service.world import START
+
+NIGHTLY = "0 3 * * *"
+NOTES = (
+    "The staging database runs on port 5432.",
+    "Billing uses PostgreSQL and Redis.",
+    "Deployments go out on Tuesdays after the review.",
+    "Ann prefers short answers with examples.",
+    "The release train leaves every second Thursday.",
+    "Search latency must stay below 200 milliseconds.",
+)
+
+
+@pytest.fixture
+def wop() -> Iterator[Wop]:
+    wop = Wop()
+    yield wop
+    wop.close()
+
+
+def fill(wop: Wop, *texts: str, ref: str = REF) -> list[str]:
+    made = []
+    for text in texts or NOTES:
+        wop.advance(1_000)
+        made.append(wop.write(text, ref=ref)["id"])
+    return made
+
+
+def everything(wop: Wop) -> tuple[Any, ...]:
+    """All that a write could have changed; reads are put on record too, so not the audit log."""
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        counters = (snapshot.usage(), snapshot.change_seq(), snapshot.last_version())
+    return (*counters, wop.entries(limit=1000), wop.wop.runs(wop.owner), wop.wop.files(wop.owner))
+
+
+def refused_minimum(wop: Wop, budget: int) -> int:
+    """What a refusal says is needed; the budget itself when it is enough."""
+    try:
+        wop.wop.distill(wop.owner, REF, token_budget=budget)
+    except WorkflowError as error:
+        return int(str(error.details["minimumRequired"]))
+    return budget
+
+
+# --- distillation --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("WOP-3-distillation-archive")
+def test_the_same_sources_and_budget_give_the_same_bytes_whenever_and_wherever(wop: Wop) -> None:
+    fill(wop)
+    first = wop.wop.distill(wop.owner, REF, token_budget=400)
+    content = first.entry["content"]
+    assert first.checksum == hashlib.sha256(content.encode()).hexdigest()
+    assert first.event["payload"]["byteSize"] == len(content.encode())
+    wop.advance(12_345_678)
+    record = wop.recall("staging database")[0].record
+    wop.feedback(record["id"], "followed")
+    again = wop.wop.distill(wop.owner, REF, token_budget=400)
+    assert (again.entry, again.checksum) == (first.entry, first.checksum)
+    assert again.run.run_id != first.run.run_id
+    assert wop.wop.distill(wop.owner, REF, token_budget=300).checksum != first.checksum
+    wop.write("One thing more.")
+    assert wop.wop.distill(wop.owner, REF, token_budget=400).checksum != first.checksum
+    given = [wop.wop.distill(wop.owner, REF, given=NOTES, token_budget=400).checksum for _ in range(2)]
+    other = Wop()
+    assert {*given, other.wop.distill(other.owner, REF, given=NOTES, token_budget=400).checksum} == {given[0]}
+    other.close()
+
+
+@pytest.mark.requirement("WOP-3-distillation-archive")
+@pytest.mark.requirement("WOP-3-distillation-retention")
+def test_an_archive_is_an_entry_that_is_kept_as_long_as_is_advertised(wop: Wop) -> None:
+    fill(wop)
+    made = wop.wop.distill(wop.owner, REF).entry
+    assert wop.read(made["id"]) == made
+    assert made in wop.entries()
+    assert wop.wop.discovery(is_attended=True)["memory"]["distillation"]["archiveRetention"] == (
+        f"P{ARCHIVE_RETENTION_DAYS}D"
+    )
+    end = parse_instant(made["createdAt"]) + ARCHIVE_RETENTION_DAYS * DAY_MS
+    assert made["expiresAt"] == format_instant(end)
+    wop.now = Instant(end - 1)
+    wop.service.sweep()
+    assert wop.read(made["id"]) == made
+    wop.advance(1)
+    assert wop.read(made["id"]) is None
+
+
+@pytest.mark.requirement("WOP-3-distillation-archive")
+def test_sources_stay_and_no_other_pass_touches_an_archive(wop: Wop) -> None:
+    ids = fill(wop)
+    made = wop.wop.distill(wop.owner, REF).entry
+    assert {entry["id"] for entry in wop.entries()} == {*ids, made["id"]}
+    assert [tag for tag in made["tags"] if tag.startswith("compacted-from:")] == [
+        f"compacted-from:{id_}" for id_ in ids
+    ]
+    wop.wop.consolidate(wop.owner, REF)
+    wop.wop.compact(wop.owner, REF)
+    assert wop.read(made["id"]) == made
+    later = wop.wop.distill(wop.owner, REF)
+    assert later.entry["id"] != made["id"]
+    assert wop.read(made["id"]) == made
+
+
+def test_the_budget_is_the_advertised_one_by_default_and_at_most(wop: Wop) -> None:
+    fill(wop)
+    advertised = wop.wop.discovery(is_attended=True)["memory"]["distillation"]["maxTokenBudget"]
+    budgets = [
+        wop.wop.distill(wop.owner, REF, token_budget=asked).event["payload"]["distillation"]["tokenBudget"]
+        for asked in (None, 10**9, MAX_TOKEN_BUDGET, 500)
+    ]
+    assert budgets == [advertised, advertised, advertised, 500]
+    for bad in (0, -1):
+        with pytest.raises(InvalidInput, match="tokenBudget"):
+            wop.wop.distill(wop.owner, REF, token_budget=bad)
+        with pytest.raises(InvalidInput, match="tokenBudget"):
+            wop.wop.schedule(wop.owner, REF, NIGHTLY, token_budget=bad)
+
+
+@pytest.mark.requirement("WOP-3-distillation-tokens")
+@pytest.mark.parametrize("budget", [120, 200, 500, 2_000, 16_000])
+@pytest.mark.parametrize("sources", [0, 1, 6, 300])
+def test_what_is_said_to_be_used_is_what_was_read_and_written(wop: Wop, budget: int, sources: int) -> None:
+    count = wop.context.cal.counter.count
+    texts = [f"Customer {n} asked about order {n * 7} on day {n}." for n in range(sources)]
+    made = wop.wop.distill(wop.owner, REF, given=texts, token_budget=budget)
+    told = made.event["payload"]["distillation"]
+    read = sum(count(text) for text in texts)
+    if made.event["payload"]["sourceCount"] < sources:
+        read = sum(count(text) for text in texts[: made.event["payload"]["sourceCount"]])
+    real = read + count(made.entry["content"])
+    assert told["tokensUsed"] <= told["tokenBudget"]
+    assert abs(told["tokensUsed"] - real) <= 0.1 * real
+
+
+@pytest.mark.requirement("WOP-3-distillation-atomic")
+def test_a_budget_that_cannot_be_met_writes_nothing(wop: Wop) -> None:
+    fill(wop, "A single statement that is far too long for such a small budget of tokens. " * 3)
+    before = everything(wop)
+    asked: list[dict[str, Any]] = [{"token_budget": 1}, {"token_budget": 30}, {"token_budget": 1, "given": []}]
+    for how in (*asked, {"given": ["x" * 70_000]}):
+        with pytest.raises(WorkflowError) as refused:
+            wop.wop.distill(wop.owner, REF, **how)
+        assert refused.value.wop_code == "token_budget_exceeded"
+        budget, needed = (int(str(refused.value.details[name])) for name in ("budget", "minimumRequired"))
+        assert needed > budget
+    assert everything(wop) == before
+    needed = refused_minimum(wop, 30)
+    while needed < (more := refused_minimum(wop, needed)):
+        needed = more
+    assert needed < 200
+
+
+@pytest.mark.requirement("WOP-3-distillation-index")
+def test_the_index_is_a_workspace_file_that_leads_to_every_archive(wop: Wop) -> None:
+    fill(wop)
+    fill(wop, ref="other")
+    first = wop.wop.distill(wop.owner, REF)
+    assert [event["type"] for event in wop.log(first.run)] == [
+        "run.started",
+        "workspace.updated",
+        "memory.compacted",
+        "run.completed",
+    ]
+    wop.write("more")
+    second, other = wop.wop.distill(wop.owner, REF), wop.wop.distill(wop.owner, "other")
+    file = wop.wop.file(wop.owner, INDEX_PATH)
+    assert (file["version"], file["contentType"]) == (3, "application/json")
+    index = json_text.parse(file["content"].encode())["refs"]
+    assert {each["id"] for each in index[REF]} == {first.entry["id"], second.entry["id"]}
+    assert index["other"] == [
+        {
+            "id": other.entry["id"],
+            "checksum": f"sha256:{other.checksum}",
+            "createdAt": other.entry["createdAt"],
+            "expiresAt": other.entry["expiresAt"],
+        }
+    ]
+    for each in index[REF]:
+        found = wop.read(each["id"])
+        assert found is not None
+        assert each["checksum"] == f"sha256:{hashlib.sha256(found['content'].encode()).hexdigest()}"
+    assert {fact["version"] for fact in wop.facts("workspace.updated")} == {1, 2, 3}
+    bare = wop.wop.distill(wop.owner, REF, is_indexed=False)
+    assert bare.index is None
+    assert bare.event["payload"]["distillation"]["indexUpdated"] is False
+    assert wop.wop.file(wop.owner, INDEX_PATH) == file
+
+
+@pytest.mark.parametrize("content", ["no JSON", "[]", '{"refs": []}', '{"refs": {"mem://support/agent-1": 3}}', "{}"])
+def test_an_index_that_somebody_spoilt_is_made_anew(wop: Wop, content: str) -> None:
+    fill(wop)
+    wop.wop.write_file(wop.owner, INDEX_PATH, content)
+    made = wop.wop.distill(wop.owner, REF)
+    index = json_text.parse(wop.wop.file(wop.owner, INDEX_PATH)["content"].encode())["refs"]
+    assert [each["id"] for each in index[REF]] == [made.entry["id"]]
+
+
+def test_a_ref_of_another_shape_is_refused_by_every_pass(wop: Wop) -> None:
+    for ref in ("../x", "a\x00b", "x" * 257, "memoranda://t-aaaaaaaaaaaaaaaaaaaa/x"):
+        for act in (wop.wop.compact, wop.wop.distill, wop.wop.consolidate, wop.wop.infer_commitments):
+            with pytest.raises(InvalidInput, match="memoryRef"):
+                act(wop.owner, ref)
+        with pytest.raises(InvalidInput, match="memoryRef"):
+            wop.wop.schedule(wop.owner, ref, NIGHTLY)
+
+
+# --- on a schedule -------------------------------------------------------------------------------------------
+
+
+def distilled(wop: Wop) -> int:
+    return len(wop.facts("memory.compacted"))
+
+
+def test_a_schedule_distils_at_its_instants_and_makes_up_for_missed_ones_once(wop: Wop) -> None:
+    fill(wop)
+    told = wop.wop.schedule(wop.owner, REF, NIGHTLY, token_budget=500)
+    assert told == {
+        "memoryRef": REF,
+        "cron": NIGHTLY,
+        "tokenBudget": 500,
+        "nextAt": "2026-06-05T03:00:00.000Z",
+    }
+    assert wop.wop.schedules(wop.owner) == [told]
+    wop.now = Instant(parse_instant("2026-06-05T03:00:00.000Z") - 1)
+    assert wop.wop.tick() == 0
+    wop.advance(1)
+    assert (wop.wop.tick(), wop.wop.tick(), distilled(wop)) == (1, 0, 1)
+    assert wop.facts("memory.compacted")[0]["distillation"]["tokenBudget"] == 500
+    wop.advance(5 * DAY_MS + 60_000)
+    assert (wop.wop.tick(), wop.wop.tick(), distilled(wop)) == (1, 0, 2)
+    assert wop.wop.schedules(wop.owner)[0]["nextAt"] == "2026-06-11T03:00:00.000Z"
+    assert wop.wop.unschedule(wop.owner, REF) is True
+    assert wop.wop.unschedule(wop.owner, REF) is False
+    wop.advance(10 * DAY_MS)
+    assert (wop.wop.tick(), distilled(wop)) == (0, 2)
+    for cron in ("", "x", "* * * *", "61 * * * *", "0 3 * * * *"):
+        with pytest.raises(InvalidInput):
+            wop.wop.schedule(wop.owner, REF, cron)
+
+
+def test_of_two_engines_on_one_file_one_distils(tmp_path: Path) -> None:
+    one, two = Wop(path=tmp_path / "m.db"), Wop(path=tmp_path / "m.db")
+    fill(one)
+    one.wop.schedule(one.owner, REF, NIGHTLY)
+    for day in range(1, 4):
+        for wop in (one, two):
+            wop.now = Instant(parse_instant(START) + day * DAY_MS)
+        assert sorted((one.wop.tick(), two.wop.tick(), one.wop.tick(), two.wop.tick())) == [0, 0, 0, 1]
+        assert distilled(one) == distilled(two) == day
+    one.close()
+    two.close()
+
+
+def test_a_claim_that_another_process_made_in_between_is_respected(tmp_path: Path) -> None:
+    """Both saw that it is due; then one after the other tries."""
+    one, two = Wop(path=tmp_path / "m.db"), Wop(path=tmp_path / "m.db")
+    fill(one)
+    one.wop.schedule(one.owner, REF, NIGHTLY)
+    tenant, now = one.owner.default_tenant, Instant(parse_instant(START) + DAY_MS)
+    one.now = two.now = now
+    with one.engine.read(tenant) as snapshot:
+        each = json_text.parse(snapshot.notes(wop_schedule.KIND)[REF])
+    due = parse_instant("2026-06-05T03:00:00.000Z")
+    done = [wop_schedule._distil(wop.context, tenant, each, due, now) for wop in (one, two, one)]
+    assert (done, distilled(one)) == ([True, False, False], 1)
+    one.close()
+    two.close()
+
+
+def test_a_schedule_that_fails_waits_for_its_next_instant_and_keeps_nobody_waiting(
+    wop: Wop, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(wop)
+    fill(wop, ref="other")
+    wop.wop.schedule(wop.owner, REF, NIGHTLY, token_budget=3)
+    wop.wop.schedule(wop.owner, "other", NIGHTLY)
+    wop.advance(DAY_MS)
+    with caplog.at_level(logging.WARNING):
+        assert [wop.wop.tick() for _ in range(3)] == [1, 0, 0]
+    assert caplog.text.count("too small") == 1
+    assert [fact["memoryRef"] for fact in wop.facts("memory.compacted")] == ["other"]
+    assert wop.wop.schedules(wop.owner)[0]["nextAt"] > format_instant(wop.now)
+
+
+# --- compaction ----------------------------------------------------------------------------------------------
+
+
+def test_a_compaction_puts_one_entry_in_the_place_of_its_sources_and_names_them(wop: Wop) -> None:
+    ids = fill(wop)
+    wop.write("held", ref="other")
+    done = wop.wop.compact(wop.owner, REF)
+    assert wop.entries() == [done.entry]
+    assert wop.read(done.entry["id"]) == done.entry
+    assert [wop.read(name) for name in ids] == [None] * len(ids)
+    assert [tag for tag in done.entry["tags"] if tag.startswith(mapping.DERIVED_PREFIX)] == [
+        f"compacted-from:{name}" for name in ids
+    ]
+    payload = done.event["payload"]
+    assert payload == {
+        "memoryRef": REF,
+        "outputId": done.entry["id"],
+        "sourceCount": len(ids),
+        "sourceIds": ids,
+        "trigger": "host-managed",
+        "byteSize": len(done.entry["content"].encode()),
+    }
+    assert done.event in wop.log(done.run)
+    assert wop.contents(ref="other") == ["held"]
+    assert [event for event, _ in wop.events()].count("revised") == len(ids)
+    again = wop.wop.compact(wop.owner, REF)
+    assert again.event["payload"]["sourceIds"] == [done.entry["id"]]
+    with pytest.raises(InvalidInput, match="nothing to compact"):
+        wop.wop.compact(wop.owner, "nothing there")
+
+
+def test_many_sources_are_counted_and_no_longer_listed(wop: Wop) -> None:
+    fill(wop, *(f"Fact number {n} is about topic {n}." for n in range(120)))
+    done = wop.wop.compact(wop.owner, REF)
+    assert done.event["payload"]["sourceCount"] == 120
+    assert "sourceIds" not in done.event["payload"]
+    assert wop.entries(limit=1000) == [done.entry]
+
+
+def test_what_is_on_legal_hold_is_replaced_by_no_pass(wop: Wop) -> None:
+    kept = fill(wop, *NOTES, NOTES[0])
+    address = wop.named("openwop", kept[0])
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        names = snapshot.names_of(address.version_id)
+    wop.engine.write(wop.owner.default_tenant, lambda unit: unit.hold(address, held=True))
+    assert names
+    wop.wop.consolidate(wop.owner, REF)
+    wop.wop.compact(wop.owner, REF)
+    assert wop.read(kept[0]) is not None
+    assert len(wop.entries()) == 2
+
+
+# --- consolidation -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("WOP-3-consolidation")
+def test_a_second_pass_over_an_unchanged_corpus_changes_nothing(wop: Wop) -> None:
+    fill(wop, *NOTES, *NOTES, "The staging database runs on port 5433.", "Ann prefers short answers with examples!")
+    first = wop.wop.consolidate(wop.owner, REF)
+    counts = first.event["payload"]
+    assert counts["inputCount"] == 14
+    assert counts["outputCount"] == len(wop.entries()) < 14
+    assert len(counts["mergedIds"]) == len(first.taken) == counts["inputCount"] - counts["outputCount"]
+    before = everything(wop)
+    second = wop.wop.consolidate(wop.owner, REF, trigger="scheduled")
+    assert second.event["payload"] == {
+        "memoryRef": REF,
+        "inputCount": counts["outputCount"],
+        "outputCount": counts["outputCount"],
+        "trigger": "scheduled",
+    }
+    after = everything(wop)
+    assert after[:4] == before[:4]
+    assert second.taken == ()
+    assert second.strengthened == {}
+    assert [event["type"] for event in wop.log(second.run)] == [
+        "run.started",
+        "agent.memory.consolidated",
+        "run.completed",
+    ]
+
+
+def test_what_was_taken_out_is_explained_and_stands_under_something_that_stays(wop: Wop) -> None:
+    fill(wop, "Ada lives in Paris.", "Ada lives in Paris.", "Ada lives in Berlin.", "Ada lives in Rome.")
+    done = wop.wop.consolidate(wop.owner, REF)
+    assert wop.contents() == ["Ada lives in Rome."]
+    left = {entry["id"] for entry in wop.entries()}
+    assert {each["by"] for each in done.taken} == left
+    assert {each["why"] for each in done.taken} == {"says the same", "overtaken by a later statement"}
+    assert all(each["id"] not in left for each in done.taken)
+
+
+def test_what_was_said_again_last_is_what_stays(wop: Wop) -> None:
+    fill(wop, "Ada lives in Berlin.", "Ada lives in Paris.", "Ada lives in Berlin.")
+    wop.wop.consolidate(wop.owner, REF)
+    assert wop.contents() == ["Ada lives in Berlin."]
+
+
+def test_corroboration_counts_and_a_contradiction_is_shown_to_somebody(wop: Wop) -> None:
+    fill(wop, "Ann prefers tea.", "Ann prefers tea.", "Ann prefers tea.")
+    done = wop.wop.consolidate(wop.owner, REF)
+    (kept,) = wop.entries()
+    assert done.strengthened == {kept["id"]: 2}
+    assert wop.named("openwop", kept["id"]).state.followed == 2
+    fill(wop, "The port is 5432. It is open.", ref="other")
+    fill(wop, "The port is 5433. It was changed.", ref="other")
+    disputed = wop.wop.consolidate(wop.owner, "other")
+    if disputed.contradictions:
+        for name in disputed.contradictions[0]:
+            assert wop.named("openwop", name).state.needs_review
+    assert len(wop.entries(ref="other")) == 2
+
+
+def test_undoing_a_pass_brings_back_exactly_what_it_took_out(wop: Wop) -> None:
+    fill(wop, *NOTES, *NOTES)
+    before = wop.entries()
+    done = wop.wop.consolidate(wop.owner, REF)
+    assert wop.wop.undo_consolidation(wop.owner, done.run.run_id) == len(done.taken) == 6
+    assert wop.entries() == before
+    assert wop.texts("staging database")[:2] == [NOTES[0], NOTES[0]]
+    with pytest.raises(NotFound):
+        wop.wop.undo_consolidation(wop.owner, done.run.run_id)
+    again = wop.wop.consolidate(wop.owner, REF)
+    forgotten = wop.named("openwop", again.taken[0]["id"])
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        name = snapshot.names_of(forgotten.version_id)["ump"]
+    wop.forget(name, hard=True)
+    # What was erased meanwhile does not come back.
+    assert wop.wop.undo_consolidation(wop.owner, again.run.run_id) == 5
+    assert [entry["id"] for entry in before if entry not in wop.entries()] == [again.taken[0]["id"]]
+
+
+def test_a_pass_stays_within_its_ref(wop: Wop) -> None:
+    fill(wop, NOTES[0])
+    fill(wop, NOTES[0], ref="other")
+    done = wop.wop.consolidate(wop.owner, REF)
+    assert done.taken == ()
+    assert wop.contents() == wop.contents(ref="other") == [NOTES[0]]
+
+
+@pytest.mark.requirement("WOP-3-consolidation")
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_there_a_second_pass_counts_the_same_and_undoing_restores_it(wop: Wop, seed: int) -> None:
+    chance = random.Random(seed)
+    people, cities, tools = ("Ann", "Bob", "Ada"), ("Paris", "Berlin", "Rome"), ("Redis", "Kafka", "Postgres")
+    for _ in range(60):
+        sentences = [
+            chance.choice(
+                (
+                    f"{chance.choice(people)} lives in {chance.choice(cities)}.",
+                    f"{chance.choice(people)} does not like {chance.choice(tools)}.",
+                    f"{chance.choice(people)} likes {chance.choice(tools)}.",
+                    f"The queue uses {chance.choice(tools)} in {chance.choice(cities)} for the team today.",
+                    f"The queue uses {chance.choice(tools)} in {chance.choice(cities)} for the team.",
+                    f"The {chance.choice(tools)} port is {chance.randrange(5)}.",
+                )
+            )
+            for _ in range(chance.choice((1, 1, 1, 2)))
+        ]
+        wop.advance(chance.choice((0, 1_000)))
+        wop.write(" ".join(sentences))
+    before = wop.entries(limit=1000)
+    first = wop.wop.consolidate(wop.owner, REF)
+    left = wop.entries(limit=1000)
+    second = wop.wop.consolidate(wop.owner, REF)
+    assert first.event["payload"]["inputCount"] == 60
+    assert first.event["payload"]["outputCount"] == len(left)
+    assert second.event["payload"]["inputCount"] == second.event["payload"]["outputCount"] == len(left)
+    assert wop.entries(limit=1000) == left
+    assert wop.wop.undo_consolidation(wop.owner, first.run.run_id) == len(first.taken)
+    assert wop.entries(limit=1000) == before

@@ -1,0 +1,351 @@
+"""What every store must do with lists, spaces, late names and counters; part of the contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memoranda.model.instant import Instant
+from memoranda.model.memory import VISIBILITIES, Version
+from memoranda.model.query import Listing
+from memoranda.storage.engine import Engine, Snapshot, Unit
+from tests.storage.contract import LATER, NOW, document, projection
+
+FATES = ("live", "live", "live", "closed", "retired", "tombstoned", "erased", "retracted", "restored", "expired")
+TAGS = ("Red", "green", "BLUE")
+# One engine for all examples, and one suite for all engines: both on purpose.
+EACH = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors, HealthCheck.too_slow],
+)
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "age": st.integers(0, 4),
+            "space": st.sampled_from(["", "p"]),
+            "visibility": st.sampled_from(VISIBILITIES),
+            "tags": st.sets(st.sampled_from(TAGS)).map(lambda tags: tuple(sorted(tags))),
+            "fate": st.sampled_from(FATES),
+            "exportable": st.booleans(),
+        }
+    ),
+    max_size=12,
+)
+ASKED = st.fixed_dictionaries(
+    {"space": st.sampled_from(["", "p", "q"])},
+    optional={
+        "visibilities": st.sets(st.sampled_from(VISIBILITIES)).map(lambda found: tuple(sorted(found))),
+        "tags": st.sets(st.sampled_from([*(tag.lower() for tag in TAGS), "none"])).map(tuple),
+        "since": st.integers(0, 5).map(lambda age: Instant(NOW - 2 + age)),
+    },
+)
+
+
+def suffer(unit: Unit, version: Version, fate: str) -> None:
+    """Let something happen to a version."""
+    if fate == "closed":
+        shown = projection("next", tenant=unit.tenant, space="elsewhere")
+        successor = unit.append(document(f"next {version.version_id}"), shown, now=NOW, memory_id=version.memory_id)
+        unit.close(version, successor=successor, valid_to=NOW, now=NOW)
+    elif fate == "retired":
+        unit.retire(version, now=NOW)
+    elif fate == "tombstoned":
+        unit.tombstone(version, valid_to=NOW, now=NOW)
+    elif fate == "erased":
+        unit.erase(version, skeleton=b"bones", now=NOW)
+    elif fate in ("retracted", "restored"):
+        unit.set_verification(version, "retracted")
+    if fate == "restored":
+        unit.set_verification(version, "verified")
+
+
+def fresh_tenant(engine: Engine) -> str:
+    """Each example in a tenant of its own: the store is one."""
+    return f"t{engine.change_token()}"
+
+
+def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Version]:
+    def work(unit: Unit) -> list[Version]:
+        written = []
+        for number, row in enumerate(rows):
+            shown = projection(
+                f"row {number}",
+                tenant=tenant,
+                space=row["space"],
+                visibility=row["visibility"],
+                tags=row["tags"],
+                exportable=row["exportable"],
+                observed=Instant(NOW + row["age"]),
+                created=Instant(NOW - 9),
+                expires=LATER if row["fate"] == "expired" else None,
+            )
+            version = unit.append(document(str(number)), shown, now=NOW)
+            suffer(unit, version, row["fate"])
+            written.append(version)
+        return written
+
+    return engine.write(tenant, work)
+
+
+def pages(snapshot: Snapshot, listing: Listing, limit: int, now: Instant = LATER) -> list[str]:
+    """All of a list, a page at a time."""
+    found: list[str] = []
+    before = listing.before
+    while True:
+        asked = Listing(
+            space=listing.space,
+            visibilities=listing.visibilities,
+            tags=listing.tags,
+            since=listing.since,
+            before=before,
+        )
+        page = snapshot.listed(asked, limit=limit, now=now)
+        found += [version.document.name for version, _ in page]
+        if len(page) < limit:
+            return found
+        before = page[-1][1]
+
+
+class ListsContract:
+    """Subclasses provide the `engine` fixture."""
+
+    @given(rows=ROWS, asked=ASKED, limit=st.integers(1, 5))
+    @EACH
+    def test_a_list_is_what_a_look_at_everything_gives(
+        self, engine: Engine, rows: list[dict[str, Any]], asked: dict[str, Any], limit: int
+    ) -> None:
+        tenant = fresh_tenant(engine)
+        fill(engine, tenant, rows)
+        listing = Listing(**asked)
+        fit = [
+            (row["age"], number)
+            for number, row in enumerate(rows)
+            if row["fate"] in ("live", "restored")
+            and row["space"] == listing.space
+            and (listing.visibilities is None or row["visibility"] in listing.visibilities)
+            and set(listing.tags) <= {tag.lower() for tag in row["tags"]}
+            and (listing.since is None or NOW + row["age"] >= listing.since)
+        ]
+        expected = [str(number) for _, number in sorted(fit, reverse=True)]
+        with engine.read(tenant) as snapshot:
+            assert pages(snapshot, listing, limit) == expected
+            assert pages(snapshot, listing, 50) == expected
+
+    @given(rows=ROWS)
+    @EACH
+    def test_what_may_leave_is_listed_in_the_order_written(self, engine: Engine, rows: list[dict[str, Any]]) -> None:
+        tenant = fresh_tenant(engine)
+        fill(engine, tenant, rows)
+        for space in ("", "p", "q"):
+            expected = [
+                str(number)
+                for number, row in enumerate(rows)
+                if row["fate"] in ("live", "restored") and row["space"] == space and row["exportable"]
+            ]
+            found: list[str] = []
+            after = 0
+            with engine.read(tenant) as snapshot:
+                while page := snapshot.live(space, after=after, limit=2, now=LATER):
+                    found += [version.document.name for version in page]
+                    after = page[-1].version_id
+            assert found == expected
+
+    def test_what_expires_is_listed_until_then(self, engine: Engine) -> None:
+        row = {"age": 0, "space": "", "visibility": "private", "tags": ("red",), "fate": "expired", "exportable": True}
+        fill(engine, "ada", [row])
+        for now, expected in ((Instant(LATER - 1), ["0"]), (LATER, [])):
+            with engine.read("ada") as snapshot:
+                assert pages(snapshot, Listing(space=""), 9, now) == expected
+                assert pages(snapshot, Listing(space="", tags=("red",)), 9, now) == expected
+                assert [v.document.name for v in snapshot.live("", after=0, limit=9, now=now)] == expected
+
+    @given(ages=st.lists(st.integers(0, 3), min_size=1, max_size=9), news=st.lists(st.integers(0, 3), max_size=9))
+    @EACH
+    def test_paging_while_others_write_repeats_nothing_and_misses_nothing(
+        self, engine: Engine, ages: list[int], news: list[int]
+    ) -> None:
+        tenant = fresh_tenant(engine)
+        row = {"space": "", "visibility": "private", "tags": (), "fate": "live", "exportable": True}
+        old = fill(engine, tenant, [{**row, "age": age} for age in ages])
+        later = list(news)
+        found: list[int] = []
+        before: tuple[Instant, int] | None = None
+        while True:
+            with engine.read(tenant) as snapshot:
+                page = snapshot.listed(Listing(space="", before=before), limit=2, now=NOW)
+            found += [version.version_id for version, _ in page]
+            if len(page) < 2:
+                break
+            before = page[-1][1]
+            if later:
+                fill(engine, tenant, [{**row, "age": later.pop()}])
+        assert len(found) == len(set(found))
+        assert {version.version_id for version in old} <= set(found)
+
+    @given(observed=st.lists(st.integers(0, 3), min_size=1, max_size=6))
+    @EACH
+    def test_a_later_version_is_never_updated_earlier(self, engine: Engine, observed: list[int]) -> None:
+        tenant = fresh_tenant(engine)
+
+        def work(unit: Unit) -> None:
+            prior: Version | None = None
+            for number, offset in enumerate(observed):
+                shown = projection("x", tenant=tenant, observed=Instant(NOW + offset), created=Instant(NOW - offset))
+                memory_id = None if prior is None else prior.memory_id
+                version = unit.append(document(str(number)), shown, now=NOW, memory_id=memory_id)
+                if prior is not None:
+                    unit.close(prior, successor=version, valid_to=NOW, now=NOW)
+                prior = version
+
+        engine.write(tenant, work)
+        with engine.read(tenant) as snapshot:
+            ((head, (at, _)),) = snapshot.listed(Listing(space=""), limit=9, now=NOW)
+            history = [version.state.updated for version in snapshot.history(head.memory_id)]
+        assert head.state.updated == at
+        assert history == sorted(set(history))
+        assert history[0] == NOW + observed[0]
+        assert all(updated >= NOW + offset for updated, offset in zip(history, observed, strict=True))
+
+    def test_what_was_created_after_it_was_observed_was_updated_when_it_was_created(self, engine: Engine) -> None:
+        shown = projection("x", observed=Instant(NOW - 5), created=NOW)
+        version = engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW))
+        with engine.read("ada") as snapshot:
+            (kept,) = snapshot.versions([version.version_id])
+        assert version.state.updated == kept.state.updated == NOW
+
+    def test_spaces_are_where_anything_was_ever_written(self, engine: Engine) -> None:
+        with engine.read("ada") as snapshot:
+            assert snapshot.spaces() == []
+        row = {"age": 0, "visibility": "private", "tags": (), "fate": "live", "exportable": True}
+        names = ["b", "", "a", "user:x", "ä", "b"]
+        written = fill(engine, "ada", [{**row, "space": name} for name in names])
+        fill(engine, "bob", [{**row, "space": "of bob"}])
+
+        def work(unit: Unit) -> None:
+            for version in written[:3]:
+                unit.erase(version, skeleton=b"bones", now=NOW)
+
+        engine.write("ada", work)
+        with engine.read("ada") as snapshot:
+            assert sorted(snapshot.spaces()) == sorted(set(names))
+            assert [snapshot.has_space(name) for name in (*names, "c", "of bob")] == [True] * 6 + [False] * 2
+
+    def test_names_that_come_later_are_waited_for_until_they_are_given(self, engine: Engine) -> None:
+        def work(unit: Unit) -> list[Version]:
+            return [
+                unit.append(document(f"n{number}"), projection("x"), now=NOW, is_named=number % 2 == 0)
+                for number in range(7)
+            ]
+
+        written = engine.write("ada", work)
+        with engine.read("ada") as snapshot:
+            assert [version.document.name for version in snapshot.unnamed(9)] == ["n1", "n3", "n5"]
+            assert [version.document.name for version in snapshot.unnamed(2)] == ["n1", "n3"]
+        engine.write("ada", lambda unit: unit.set_named(written[3]))
+        with engine.read("ada") as snapshot:
+            assert [version.document.name for version in snapshot.unnamed(9)] == ["n1", "n5"]
+
+    def test_a_document_may_be_named_after_whatever_is_the_head(self, engine: Engine) -> None:
+        def work(unit: Unit) -> None:
+            first = unit.append(document("k", b"1"), projection("x"), now=NOW, follow_head=True)
+            second = unit.append(
+                document("k", b"2"), projection("x"), now=NOW, memory_id=first.memory_id, follow_head=True
+            )
+            unit.close(first, successor=second, valid_to=NOW, now=NOW)
+            third = unit.append(document("other", b"3"), projection("x"), now=NOW, memory_id=first.memory_id)
+            unit.close(second, successor=third, valid_to=NOW, now=NOW)
+
+        engine.write("ada", work)
+        with engine.read("ada") as snapshot:
+            head = snapshot.named("note", "k")
+            assert head is not None
+            assert head.document.native == b"3"
+            # A name that follows belongs to no single version.
+            assert snapshot.names_of(head.version_id) == {"note": "other"}
+            assert snapshot.history(head.memory_id)[0].state.superseded_by == "k"
+
+    def test_lists_and_counters_are_of_one_tenant(self, engine: Engine) -> None:
+        row = {"age": 0, "space": "p", "visibility": "public", "tags": ("red",), "fate": "live", "exportable": True}
+        fill(engine, "ada", [row])
+        with engine.read("bob") as snapshot:
+            for tags in ((), ("red",)):
+                assert snapshot.listed(Listing(space="p", tags=tags), limit=9, now=NOW) == []
+            assert snapshot.live("p", after=0, limit=9, now=NOW) == []
+            assert (snapshot.spaces(), snapshot.has_space("p"), snapshot.unnamed(9)) == ([], False, [])
+            assert snapshot.usage() == (0, 0)
+
+    @given(moves=st.lists(st.tuples(st.sampled_from([*FATES, "append", "succeed"]), st.integers(0, 9)), max_size=20))
+    @EACH
+    def test_usage_is_what_a_recount_gives(self, engine: Engine, moves: list[tuple[str, int]]) -> None:
+        tenant = fresh_tenant(engine)
+        kept = _Ledger()
+        for move, which in moves:
+            engine.write(tenant, lambda unit, move=move, which=which: kept.apply(unit, move, which))  # type: ignore[misc]
+            with engine.read(tenant) as snapshot:
+                assert snapshot.usage() == kept.recount(snapshot)
+
+    def test_a_failing_unit_counts_nothing(self, engine: Engine) -> None:
+        version = engine.write("ada", lambda unit: unit.append(document("x", b"12345"), projection("x"), now=NOW))
+
+        def work(unit: Unit) -> None:
+            unit.append(document("y"), projection("y"), now=NOW)
+            unit.erase(version, skeleton=b"bones", now=NOW)
+            assert unit.usage() == (1, 2)
+            raise ArithmeticError
+
+        try:
+            engine.write("ada", work)
+        except ArithmeticError:
+            with engine.read("ada") as snapshot:
+                assert snapshot.usage() == (1, 5)
+        else:
+            raise AssertionError("the unit was to fail")
+
+    def test_what_comes_in_forgotten_is_not_there(self, engine: Engine) -> None:
+        shown = projection("x", status="tombstoned")
+        engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW))
+        with engine.read("ada") as snapshot:
+            assert pages(snapshot, Listing(space=""), 9) == []
+            assert snapshot.live("", after=0, limit=9, now=NOW) == []
+            assert snapshot.usage() == (0, 2)
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """Versions as they were when they were written: whoever changes one twice need not read it in between."""
+
+    written: list[Version] = field(default_factory=list)
+
+    def apply(self, unit: Unit, move: str, which: int) -> None:
+        prior = self.written[which % len(self.written)] if self.written else None
+        if move == "append" or prior is None:
+            size = b"x" * (which * 7)
+            self.written.append(unit.append(document(f"n{len(self.written)}", size), self._shown(unit), now=NOW))
+        elif move == "succeed":
+            made = document(f"n{len(self.written)}", b"y" * which)
+            version = unit.append(made, self._shown(unit), now=NOW, memory_id=prior.memory_id)
+            unit.close(prior, successor=version, valid_to=NOW, now=NOW)
+            self.written.append(version)
+        elif move not in ("live", "expired", "closed"):
+            suffer(unit, prior, move)
+
+    @staticmethod
+    def _shown(unit: Unit) -> Any:
+        return projection("x", tenant=unit.tenant, tags=("t",))
+
+    def recount(self, snapshot: Snapshot) -> tuple[int, int]:
+        versions = snapshot.versions([version.version_id for version in self.written])
+        live = len(snapshot.listed(Listing(space=""), limit=99, now=NOW))
+        for version in versions:
+            state = version.state
+            live -= int(
+                state.is_head and state.tombstoned is None and not state.erased and state.verification != "retracted"
+            )
+        assert live == 0
+        bytes_ = sum(len(version.document.native) for version in versions if not version.state.erased)
+        return len(snapshot.listed(Listing(space=""), limit=99, now=NOW)), bytes_
