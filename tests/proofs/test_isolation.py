@@ -302,6 +302,7 @@ def test_no_credential_of_one_owner_reaches_the_memories_of_another(world: World
     assert plain(world.store.service.changes(world.store.access(OTHER.did), {}, 0)) == before
 
 
+@pytest.mark.requirement("OAMS-OURS-isolation")
 @pytest.mark.parametrize("credential", ["local", "key", "token", "narrow token", "operator's token"])
 def test_the_namespace_of_another_is_only_a_name(world: World, credential: str) -> None:
     service, theirs = world.store.service, world.store.access(OTHER.did)

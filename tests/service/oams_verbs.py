@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from memoranda.model.instant import format_instant
@@ -16,6 +17,16 @@ from memoranda.standards.oms.grains import Grain
 from tests.service.world import World
 
 Memory = dict[str, Any]
+
+
+@contextmanager
+def opened(**options: Any) -> Iterator[World]:
+    """A world of one's own, closed in the end."""
+    world = World(**options)
+    try:
+        yield world
+    finally:
+        world.service.close()
 
 
 def namespace(tenant: str, space: str = "") -> str:

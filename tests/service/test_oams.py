@@ -61,6 +61,7 @@ def test_what_is_stored_comes_back_with_both_times(oams: Oams) -> None:
     assert oams.get("k") == stored.memory
 
 
+@pytest.mark.requirement("OAMS-OURS-versions")
 def test_the_same_content_again_changes_nothing(oams: Oams) -> None:
     first = oams.store("k", "tea", tags=["a", "B"], metadata={"n": 1})
     events = oams.world.events()
@@ -72,6 +73,7 @@ def test_the_same_content_again_changes_nothing(oams: Oams) -> None:
     assert len(history(oams, "k")) == 1
 
 
+@pytest.mark.requirement("OAMS-OURS-versions")
 def test_other_content_is_a_new_version_and_both_times_tell(oams: Oams) -> None:
     first = oams.store("k", "tea")
     oams.world.advance(MINUTE)
@@ -240,6 +242,7 @@ def test_of_equal_matches_the_newer_comes_first(oams: Oams) -> None:
     assert oams.keys("tea") == ["k3", "k2", "k1", "k0"]
 
 
+@pytest.mark.requirement("OAMS-2-cross-namespace-lookup")
 def test_several_namespaces_of_one_owner_are_asked_together(world: World) -> None:
     tenant = world.owner.default_tenant
     home, work = Oams(world, namespace(tenant, "home")), Oams(world, namespace(tenant, "work"))
@@ -258,8 +261,11 @@ def test_several_namespaces_of_one_owner_are_asked_together(world: World) -> Non
         home.recall("tea", namespaces=[*names, namespace(tenant, "nowhere")])
 
 
+@pytest.mark.requirement("OAMS-4-recall-single")
 def test_without_a_namespace_the_callers_own_is_meant(world: World) -> None:
     Oams(world).store("k", "tea")
+    for name in (namespace(world.owner.default_tenant, "other"), "user-x123ab:personal"):
+        Oams(world, name).store("elsewhere", "tea")
     assert [m["key"] for m in world.service.oams.recall(world.owner, RecallRequest.parse({"query": "tea"}))] == ["k"]
 
 
@@ -302,6 +308,7 @@ def test_a_list_can_be_narrowed_by_time_and_tags(oams: Oams) -> None:
     assert oams.listed_keys(tags=["", "t0"]) == oams.listed_keys(tags=["no such"]) == []
 
 
+@pytest.mark.requirement("OAMS-OURS-cursors")
 def test_a_cursor_is_of_one_namespace_of_one_owner_and_cannot_be_made_up(world: World) -> None:
     mine, other = Oams(world), Oams(world, namespace(world.owner.default_tenant, "other"))
     stranger = Oams(world, access=world.key("did:example:stranger"))
@@ -345,6 +352,7 @@ ACTS = st.lists(
 )
 
 
+@pytest.mark.requirement("OAMS-OURS-cursors")
 @settings(max_examples=40, deadline=None)
 @given(acts=ACTS, limit=st.integers(1, 4), tagged=st.booleans())
 def test_paging_while_others_write_repeats_nothing_and_misses_nothing_untouched(
@@ -386,6 +394,7 @@ def test_paging_while_others_write_repeats_nothing_and_misses_nothing_untouched(
 # --- FORGET ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("OAMS-3-forget-soft")
 def test_a_forgotten_memory_is_gone_from_every_answer_and_stays_so(oams: Oams) -> None:
     world = oams.world
     oams.store("kept", "tea kept")
@@ -471,6 +480,7 @@ def test_ten_thousand_memories_are_one_batch_and_one_more_is_too_many(oams: Oams
             oams.batch([oams.memory("k")] * count)
 
 
+@pytest.mark.requirement("OAMS-3-batch-atomic")
 @pytest.mark.parametrize(
     "bad", [{"value": 3}, {"key": ""}, {"namespace": "x"}, {"metadata": {"confidence": "high"}}], ids=str
 )
@@ -502,6 +512,7 @@ def slow() -> Iterator[Oams]:
     yield from limited(writes_per_minute=3)
 
 
+@pytest.mark.requirement("OAMS-OURS-quotas")
 def test_more_memories_than_allowed_are_refused_and_forgetting_makes_room(few: Oams) -> None:
     for number in range(3):
         few.store(f"k{number}")
@@ -521,6 +532,7 @@ def test_more_memories_than_allowed_are_refused_and_forgetting_makes_room(few: O
     Oams(few.world, access=few.world.key("did:example:other")).store("k")
 
 
+@pytest.mark.requirement("OAMS-3-batch-atomic")
 def test_a_batch_over_the_quota_leaves_nothing(few: Oams) -> None:
     few.store("k0")
     with pytest.raises(QuotaExceeded):
@@ -529,6 +541,7 @@ def test_a_batch_over_the_quota_leaves_nothing(few: Oams) -> None:
     assert few.batch([few.memory(f"n{number}") for number in range(2)])[1].result == "created"
 
 
+@pytest.mark.requirement("OAMS-OURS-quotas")
 def test_more_bytes_than_allowed_are_refused_and_erasing_makes_room(small: Oams) -> None:
     small.store("k0", "x" * 1_500)
     with pytest.raises(QuotaExceeded, match="2000"):
@@ -540,6 +553,7 @@ def test_more_bytes_than_allowed_are_refused_and_erasing_makes_room(small: Oams)
     small.store("k1", "x" * 800)
 
 
+@pytest.mark.requirement("OAMS-OURS-quotas")
 def test_more_writes_a_minute_than_allowed_are_refused_until_the_window_has_moved(slow: Oams) -> None:
     world = slow.world
     slow.store("k0")
@@ -576,6 +590,7 @@ def test_a_large_batch_under_a_quota_of_writes_is_one_question() -> None:
 # --- namespaces ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("OAMS-2-cross-namespace-lookup")
 @pytest.mark.parametrize(
     "scope", ["default", "home", "ünïcode 日本", "%41", "%2F", "a%b", "x" * 900, "-._~!$&'()*+,;=@"]
 )
@@ -590,6 +605,7 @@ def test_every_legal_namespace_is_a_place_of_its_own(world: World, scope: str) -
     assert sorted(names) == world.service.oams.namespaces(world.owner)
 
 
+@pytest.mark.requirement("OAMS-2-key-unique")
 @pytest.mark.parametrize(
     "key", ["a/b", "a:b", "..", " ", "%2F", "日本語", "e\u0301", "x" * 1024, "urn:ump:none", "ab" * 32]
 )

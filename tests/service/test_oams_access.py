@@ -51,6 +51,7 @@ def test_a_token_of_the_owner_opens_all_of_its_namespaces(world: World) -> None:
         held.forget("mine")
 
 
+@pytest.mark.requirement("OAMS-OURS-narrowed")
 @pytest.mark.parametrize("other", ["", "q", "user-x123ab:p"])
 def test_a_token_for_one_project_opens_that_namespace_alone(world: World, other: str) -> None:
     told(world, ADA, "p")
@@ -79,6 +80,7 @@ def test_a_token_for_one_project_opens_that_namespace_alone(world: World, other:
     assert "mine" not in values(elsewhere.listed())
 
 
+@pytest.mark.requirement("OAMS-OURS-narrowed")
 def test_a_token_for_one_visibility_sees_and_writes_that_alone(world: World) -> None:
     told(world, ADA)
     narrow = Oams(world, namespace(ADA), access=token(world, {"owner": ADA, "visibility": "public"}))
@@ -97,6 +99,7 @@ def test_a_token_for_one_visibility_sees_and_writes_that_alone(world: World) -> 
     assert Oams(world, access=world.key(ADA)).get("private")["value"].startswith("tea private")
 
 
+@pytest.mark.requirement("OAMS-OURS-narrowed")
 def test_someone_else_with_a_token_sees_only_what_is_shared_and_writes_over_nothing_else(world: World) -> None:
     mine = told(world, ADA)
     mine.store("best", "tea tea tea and the very best match", metadata={VISIBILITY_KEY: "private"})
@@ -141,6 +144,7 @@ def both(world: World) -> list[str]:
     return [told(world, tenant).namespace for tenant in (ADA, BOB)]
 
 
+@pytest.mark.requirement("OAMS-OURS-consents")
 def test_spanning_owners_without_consent_is_refused(world: World, both: list[str]) -> None:
     ada, cyd = Oams(world, access=world.key(ADA)), Oams(world, access=world.key(CYD))
     of_ada, of_bob = token(world, {"owner": ADA}), token(world, {"owner": BOB})
@@ -161,6 +165,7 @@ def test_spanning_owners_without_consent_is_refused(world: World, both: list[str
             caller.recall("tea", namespaces=both, consents=consents)
 
 
+@pytest.mark.requirement("OAMS-OURS-consents")
 def test_spanning_owners_with_the_consent_of_both_is_answered_and_on_record_with_all(
     world: World, both: list[str]
 ) -> None:
@@ -190,6 +195,7 @@ def test_consents_to_peers_open_what_is_shared(world: World, both: list[str]) ->
     assert values(found) == {"shared", "public"}
 
 
+@pytest.mark.requirement("OAMS-OURS-consents")
 def test_a_consent_opens_no_namespace_of_another_though_its_owner_claims_it(world: World, both: list[str]) -> None:
     ada = world.key(ADA)
     planted = Oams(world, both[1], access=ada)

@@ -14,6 +14,8 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memoranda.app import Memoranda
 from memoranda.errors import MemoryNotFound, VersionMismatch
 from memoranda.model.memory import Version
@@ -69,6 +71,7 @@ def check_history(service: Service, tenant: str, count: int) -> list[str]:
     return [memory["value"] for memory in told]
 
 
+@pytest.mark.requirement("OAMS-2-key-unique")
 def test_of_many_threads_every_version_is_kept_and_none_twice(world: World) -> None:
     oams = Oams(world)
     results = at_once(THREADS, lambda number: [oams.store("k", f"{number} {n}").result for n in range(ROUNDS)])
@@ -81,6 +84,7 @@ def test_of_many_threads_every_version_is_kept_and_none_twice(world: World) -> N
     assert [memory["value"] for memory in oams.listed()] == said[-1:]
 
 
+@pytest.mark.requirement("OAMS-OURS-concurrent")
 def test_with_if_match_no_update_of_any_thread_is_lost(world: World) -> None:
     oams = Oams(world)
     oams.store("k", "0")
@@ -109,6 +113,7 @@ def add(service: Service, access: Any, namespace: str, times: int) -> int:
     return lost
 
 
+@pytest.mark.requirement("OAMS-OURS-concurrent")
 def test_of_many_who_want_to_be_first_one_is(world: World) -> None:
     oams = Oams(world)
 
@@ -153,6 +158,7 @@ def add_at_once(home: Path, start: Barrier, results: Queue[int]) -> None:
         results.put(add(memory.service, memory.access, NAMESPACE, ROUNDS))
 
 
+@pytest.mark.requirement("OAMS-OURS-concurrent")
 def test_with_if_match_no_update_of_any_process_is_lost(tmp_path: Path) -> None:
     context = processes()
     with Memoranda.open(tmp_path, owner=OWNER) as memory:
@@ -190,6 +196,7 @@ def store_batches_for_ever(home: Path, notes: Path, seed: int) -> None:
             os.write(descriptor, f"{value}\n".encode())
 
 
+@pytest.mark.requirement("OAMS-3-batch-atomic")
 def test_a_batch_is_all_there_or_not_at_all_when_the_process_dies(tmp_path: Path) -> None:
     home, chance = tmp_path / "home", random.Random(7)
     home.mkdir(mode=0o700)

@@ -56,6 +56,7 @@ WIDE = (
 )
 
 
+@pytest.mark.requirement("OAMS-OURS-round-trip")
 @FRESH
 @example(given=[parse(WIDE + '"x":[-37882019469533905000]}')], writers=[dump])
 @given(given=MEMORIES, writers=st.lists(WRITERS, min_size=6, max_size=6))
@@ -84,6 +85,7 @@ def test_an_export_of_an_import_is_the_original_byte_for_byte(given: list[Memory
             again.service.close()
 
 
+@pytest.mark.requirement("OAMS-OURS-round-trip")
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(memory=memories(complete=False))
 def test_what_is_stored_leaves_and_comes_back_the_same(memory: Memory) -> None:
@@ -103,6 +105,7 @@ def test_what_is_stored_leaves_and_comes_back_the_same(memory: Memory) -> None:
         there.service.close()
 
 
+@pytest.mark.requirement("OAMS-OURS-round-trip")
 @pytest.mark.parametrize(
     "value", ["", "x" * MAX_VALUE_BYTES, "\x00" * 60_000, "👩‍👩‍👧" * 50_000, "é" * (MAX_VALUE_BYTES // 2)]
 )
@@ -130,6 +133,7 @@ def oams(world: World) -> Oams:
     return Oams(world)
 
 
+@pytest.mark.requirement("OAMS-OURS-import-report")
 def test_an_import_says_what_became_of_each_line(oams: Oams) -> None:
     oams.store("same", "one")
     oams.store("changed", "one")
@@ -154,6 +158,7 @@ def test_an_import_says_what_became_of_each_line(oams: Oams) -> None:
     assert oams.get("changed")["value"] == "two"
 
 
+@pytest.mark.requirement("OAMS-OURS-import-report")
 def test_an_older_line_does_not_undo_a_newer_version(oams: Oams) -> None:
     world = oams.world
     oams.store("k", "old")

@@ -21,7 +21,7 @@ from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature as oms_signature
 from memoranda.standards.ump import signature
-from tests.service.oams_verbs import Memory, Oams, namespace, said_by
+from tests.service.oams_verbs import Memory, Oams, namespace, opened, said_by
 from tests.service.test_one_memory import FORMS, RECORDS, delivered, remembered
 from tests.service.world import World
 from tests.standards.oms.strategies import grain_fields
@@ -29,15 +29,6 @@ from tests.standards.oms.strategies import grain_fields
 MINUTE = 60_000
 SPACES = ("", "p")
 KINDS = ("semantic", "episodic", "procedural", "working", "identity")
-
-
-@contextmanager
-def opened(**options: Any) -> Iterator[World]:
-    world = World(**options)
-    try:
-        yield world
-    finally:
-        world.service.close()
 
 
 # --- random histories ----------------------------------------------------------------------------------------
@@ -206,6 +197,7 @@ STEPS = st.tuples(
 OPENING = [("STORE", 0, "", 1), ("remember", 0, "p", 1), ("put", 0, "", 0), ("STORE", 0, "p", 0)]
 
 
+@pytest.mark.requirement("OAMS-1-more-capabilities")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(STEPS, min_size=4, max_size=14))
 @example(
@@ -236,6 +228,7 @@ def test_every_standard_tells_the_same_after_every_step(steps: list[tuple[str, i
 # --- one thing at a time -------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("OAMS-OURS-one-memory")
 def test_a_memory_revised_through_ump_keeps_its_key_its_creation_and_its_source(world: World) -> None:
     oams = Oams(world)
     stored = oams.store(
@@ -275,6 +268,7 @@ def test_a_memory_revised_through_ump_keeps_its_key_its_creation_and_its_source(
         assert world.texts("tea coffee milk", filter={"known_at": at}) == [text]
 
 
+@pytest.mark.requirement("OAMS-OURS-one-memory")
 def test_what_is_closed_through_oams_is_closed_for_ump_at_once(world: World) -> None:
     oams, name = Oams(world), world.remember("tea")
     oams.store(name, "coffee")
@@ -287,6 +281,7 @@ def test_what_is_closed_through_oams_is_closed_for_ump_at_once(world: World) -> 
     assert sorted(bool(event.record["superseded_by"]) for event in events) == [False, False, True, True]
 
 
+@pytest.mark.requirement("OAMS-OURS-one-memory")
 def test_a_record_that_is_told_again_keeps_its_key(world: World) -> None:
     oams, name = Oams(world), world.remember("tea")
     world.advance(MINUTE)
@@ -309,6 +304,7 @@ def test_what_is_left_when_the_beginning_was_erased_has_a_key(world: World) -> N
     assert oams.listed() == []
 
 
+@pytest.mark.requirement("OAMS-OURS-one-memory")
 def test_a_memory_that_a_grain_takes_to_another_namespace_is_there_and_not_here(world: World) -> None:
     tenant = world.owner.default_tenant
     here, there = Oams(world), Oams(world, namespace(tenant, "p"))
@@ -340,6 +336,7 @@ def test_forgetting_an_old_version_through_ump_leaves_the_new_one(world: World) 
         assert world.texts("one two") == ["two"]
 
 
+@pytest.mark.requirement("OAMS-OURS-one-memory")
 def test_forgetting_through_oams_takes_all_that_the_memory_ever_said(world: World) -> None:
     oams = Oams(world)
     oams.store("k", "tea one")
@@ -392,6 +389,7 @@ def carried(world: World) -> Iterator[World]:
 EACH = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.requirement("OAMS-OURS-restored")
 @EACH
 @given(draft=RECORDS, is_revised=st.booleans())
 def test_a_record_that_travels_as_a_line_is_that_record_again(draft: dict[str, Any], is_revised: bool) -> None:
@@ -415,6 +413,7 @@ def test_a_record_that_travels_as_a_line_is_that_record_again(draft: dict[str, A
             assert there.service.verify(there.owner).ok
 
 
+@pytest.mark.requirement("OAMS-OURS-restored")
 @EACH
 @given(fields=grain_fields(), form=FORMS)
 def test_a_grain_that_travels_as_a_line_is_that_grain_again(fields: dict[str, Any], form: str) -> None:
@@ -480,6 +479,7 @@ def shown_of(world: World, text: str) -> Memory:
     return found
 
 
+@pytest.mark.requirement("OAMS-OURS-restored")
 def test_a_view_that_says_something_else_is_not_its_original_any_more(world: World) -> None:
     world.remember("tea")
     memory = shown_of(world, "tea")

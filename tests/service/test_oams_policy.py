@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,14 @@ from memoranda.model.instant import format_instant
 from memoranda.standards.oams.mapping import EXPIRES_KEY, VISIBILITY_KEY
 from memoranda.standards.ump.requests import ForgetRequest
 from memoranda.storage.cipher import RingCipher
-from tests.proofs.store import opened
+from tests.proofs.store import opened as opened_store
 from tests.proofs.test_erasure import found_in_files
-from tests.service.oams_verbs import Oams
+from tests.service.oams_verbs import Oams, opened
 from tests.service.test_grains_damage import HURT
 from tests.service.world import World
 
 MINUTE = 60_000
 CLAIMED = "user-x123ab:personal"
-
-
-@contextmanager
-def opened_world(**options: Any) -> Iterator[World]:
-    world = World(**options)
-    try:
-        yield world
-    finally:
-        world.service.close()
 
 
 @pytest.fixture
@@ -48,6 +38,7 @@ def address_of(world: World, text: str) -> str:
 # --- holds and policies ------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("OAMS-OURS-protected")
 def test_a_held_memory_is_neither_changed_nor_forgotten_until_it_is_released(oams: Oams) -> None:
     world = oams.world
     oams.store("k", "tea")
@@ -83,6 +74,7 @@ def test_a_hold_on_what_a_memory_said_before_keeps_it_from_being_forgotten(oams:
     assert oams.get("k")["value"] == "coffee"
 
 
+@pytest.mark.requirement("OAMS-OURS-protected")
 def test_the_policy_of_a_grain_binds_who_writes_over_its_key(oams: Oams) -> None:
     world = oams.world
     locked = world.put(object="tea", invalidation_policy={"mode": "locked", "authorized": ["did:key:z6Mk"]})
@@ -99,16 +91,13 @@ def test_the_policy_of_a_grain_binds_who_writes_over_its_key(oams: Oams) -> None
 def test_the_policy_of_a_grain_travels_in_a_bundle(oams: Oams) -> None:
     oams.world.put(object="tea", invalidation_policy={"mode": "locked", "authorized": ["did:key:z6Mk"]})
     (line,) = oams.exported()
-    there = World()
-    try:
+    with opened() as there:
         elsewhere = Oams(there)
         (memory,) = [loaded for _, loaded in oams.verbs.export(oams.access)]
         elsewhere.take_in([(line, memory)])
         for act in (lambda: elsewhere.store(memory["key"], "changed"), lambda: elsewhere.forget(memory["key"])):
             with pytest.raises(GrainError):
                 act()
-    finally:
-        there.service.close()
 
 
 def test_what_was_retracted_is_not_there_until_it_is_stored_again(oams: Oams) -> None:
@@ -130,6 +119,7 @@ def test_what_was_retracted_is_not_there_until_it_is_stored_again(oams: Oams) ->
 # --- presets -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("OAMS-OURS-protected")
 @pytest.mark.parametrize(
     ("namespace", "fields"),
     [
@@ -141,8 +131,7 @@ def test_what_was_retracted_is_not_there_until_it_is_stored_again(oams: Oams) ->
     ids=["a tag", "a tag in capitals", "metadata", "a claimed namespace"],
 )
 def test_gdpr_wants_a_basis_for_what_is_personal(namespace: str | None, fields: dict[str, Any]) -> None:
-    world = World(presets=["gdpr"])
-    try:
+    with opened(presets=["gdpr"]) as world:
         oams = Oams(world, namespace)
         with pytest.raises(ConsentViolation, match="gdpr"):
             oams.store("k", **fields)
@@ -151,14 +140,13 @@ def test_gdpr_wants_a_basis_for_what_is_personal(namespace: str | None, fields: 
         metadata = {**fields.get("metadata", {}), "processing_basis": "contract"}
         oams.store("k", **{**fields, "metadata": metadata})
         assert len(oams.exported()) == 1
-    finally:
-        world.service.close()
 
 
+@pytest.mark.requirement("OAMS-OURS-protected")
 @pytest.mark.parametrize("is_record", [True, False])
 def test_presets_look_at_what_came_inside_a_line(is_record: bool) -> None:
     opted_out: dict[str, Any] = {"con:ccpa_opted_out": True}
-    with opened_world() as source, opened_world(presets=["gdpr"]) as strict, opened_world(presets=["ccpa"]) as other:
+    with opened() as source, opened(presets=["gdpr"]) as strict, opened(presets=["ccpa"]) as other:
         if is_record:
             source.service.remember(
                 source.owner,
@@ -173,8 +161,7 @@ def test_presets_look_at_what_came_inside_a_line(is_record: bool) -> None:
 
 
 def test_whoever_opted_out_does_not_leave() -> None:
-    world = World(presets=["ccpa"])
-    try:
+    with opened(presets=["ccpa"]) as world:
         oams = Oams(world)
         oams.store("in")
         oams.store("out", metadata={"con:ccpa_opted_out": True})
@@ -182,8 +169,6 @@ def test_whoever_opted_out_does_not_leave() -> None:
         world.put(object="out", **opted_out)
         assert [memory["key"] for _, memory in oams.verbs.export(oams.access)] == ["in"]
         assert len(list(world.service.grains.export(world.owner))) == 1
-    finally:
-        world.service.close()
 
 
 def test_what_says_that_it_may_not_leave_does_not(oams: Oams) -> None:
@@ -196,6 +181,7 @@ def test_what_says_that_it_may_not_leave_does_not(oams: Oams) -> None:
 # --- retention ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("OAMS-OURS-erasure")
 def test_a_memory_is_gone_on_time_with_and_without_upkeep(oams: Oams) -> None:
     world = oams.world
     oams.store("kept", "tea", metadata={EXPIRES_KEY: "no time at all"})
@@ -228,9 +214,9 @@ def test_a_later_version_may_live_longer(oams: Oams) -> None:
 # --- erasure and encryption --------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("OAMS-OURS-erasure")
 def test_erasing_a_user_erases_what_the_user_claimed() -> None:
-    world = World(coverage="users")
-    try:
+    with opened(coverage="users") as world:
         claimed, mine = Oams(world, CLAIMED), Oams(world)
         claimed.store("k", "absinthe")
         claimed.store("k", "absinthe and water")
@@ -247,8 +233,6 @@ def test_erasing_a_user_erases_what_the_user_claimed() -> None:
         assert len(mine.exported()) == 1
         assert world.service.verify(world.owner).ok
         assert claimed.store("k", "absinthe again").result == "created"
-    finally:
-        world.service.close()
 
 
 @pytest.mark.parametrize("is_record", [True, False])
@@ -285,8 +269,9 @@ def _tell(oams: Oams, word: str) -> None:
     oams.recall(word)
 
 
+@pytest.mark.requirement("OAMS-OURS-erasure")
 def test_nothing_of_an_erased_memory_is_left_in_any_file(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
+    with opened_store(tmp_path) as store:
         access = store.access("did:example:ada")
         world: Any = type("W", (), {"service": store.service, "owner": access})
         for word in SECRETS:
@@ -304,18 +289,16 @@ def test_nothing_of_an_erased_memory_is_left_in_any_file(tmp_path: Path) -> None
         assert len(Oams(world).listed()) == 2
 
 
+@pytest.mark.requirement("OAMS-OURS-erasure")
 def test_what_is_encrypted_is_nowhere_in_the_clear(tmp_path: Path) -> None:
     cipher = RingCipher(tmp_path / "ring", MasterKeyFile(tmp_path / "master"), "users")
-    world = World(path=tmp_path / "store.db", cipher=cipher)
-    try:
+    with opened(path=tmp_path / "store.db", cipher=cipher) as world:
         _tell(Oams(world, CLAIMED), "quizzicality")
         _tell(Oams(world), "bamboozlement")
         assert Oams(world, CLAIMED).get("keyquizzicality")["value"] == "value quizzicality again"
         world.engine.flush()
         # What names no user is not covered by this setting: the control of the search.
         assert found_in_files(tmp_path, ["quizzicality", "bamboozlement"]) == {"bamboozlement"}
-    finally:
-        world.service.close()
         cipher.close()
 
 
@@ -331,6 +314,7 @@ def breakable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]
     cipher.close()
 
 
+@pytest.mark.requirement("OAMS-OURS-damage")
 @pytest.mark.parametrize("how", HURT)
 @pytest.mark.parametrize("is_old", [True, False])
 def test_a_damaged_memory_keeps_nobody_from_the_others(breakable: World, how: str, is_old: bool) -> None:

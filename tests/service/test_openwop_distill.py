@@ -73,8 +73,6 @@ def test_the_same_sources_and_budget_give_the_same_bytes_whenever_and_wherever(w
     assert first.checksum == hashlib.sha256(content.encode()).hexdigest()
     assert first.event["payload"]["byteSize"] == len(content.encode())
     wop.advance(12_345_678)
-    record = wop.recall("staging database")[0].record
-    wop.feedback(record["id"], "followed")
     again = wop.wop.distill(wop.owner, REF, token_budget=400)
     assert (again.entry, again.checksum) == (first.entry, first.checksum)
     assert again.run.run_id != first.run.run_id
@@ -85,6 +83,24 @@ def test_the_same_sources_and_budget_give_the_same_bytes_whenever_and_wherever(w
     other = Wop()
     assert {*given, other.wop.distill(other.owner, REF, given=NOTES, token_budget=400).checksum} == {given[0]}
     other.close()
+
+
+@pytest.mark.requirement("WOP-3-distillation-archive")
+def test_how_often_a_source_was_of_use_does_not_change_the_archive(wop: Wop) -> None:
+    ids = fill(wop)
+    count = wop.context.cal.counter.count
+    # So little room that one statement more or less decides.
+    budget = 2 * sum(count(text) for text in NOTES)
+    first = wop.wop.distill(wop.owner, REF, token_budget=budget)
+    assert sum(text in first.entry["content"] for text in NOTES) < len(NOTES)
+    for name in ids:
+        version = wop.named("openwop", name)
+        for session in range(20):
+            wop.engine.write(
+                wop.owner.default_tenant,
+                lambda unit, v=version, s=session: unit.feedback(v, "followed", f"s{s}", now=wop.now),  # type: ignore[misc]
+            )
+        assert wop.wop.distill(wop.owner, REF, token_budget=budget).checksum == first.checksum
 
 
 @pytest.mark.requirement("WOP-3-distillation-archive")
@@ -407,12 +423,11 @@ def test_corroboration_counts_and_a_contradiction_is_shown_to_somebody(wop: Wop)
     (kept,) = wop.entries()
     assert done.strengthened == {kept["id"]: 2}
     assert wop.named("openwop", kept["id"]).state.followed == 2
-    fill(wop, "The port is 5432. It is open.", ref="other")
-    fill(wop, "The port is 5433. It was changed.", ref="other")
+    # Of one instant, neither is later.
+    one, two = (wop.write(f"Ada lives in {city}.", ref="other")["id"] for city in ("Paris", "Rome"))
     disputed = wop.wop.consolidate(wop.owner, "other")
-    if disputed.contradictions:
-        for name in disputed.contradictions[0]:
-            assert wop.named("openwop", name).state.needs_review
+    assert {frozenset(pair) for pair in disputed.contradictions} == {frozenset((one, two))}
+    assert all(wop.named("openwop", name).state.needs_review for name in (one, two))
     assert len(wop.entries(ref="other")) == 2
 
 

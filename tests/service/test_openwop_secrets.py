@@ -203,6 +203,12 @@ def test_what_is_made_of_entries_goes_through_the_same_redaction(wop: Wop) -> No
     given = wop.wop.distill(wop.owner, REF, given=["It is hunter2hunter2 now.", "See <REDACTED:x>."], run_id=run.run_id)
     assert "[REDACTED:plain]" in given.entry["content"]
     assert "[REDACTED:x]" in given.entry["content"]
+    # An archive that was made before the secret was known, distilled again.
+    old = wop.wop.distill(wop.owner, "other", given=["The vault key is hunter2hunter2 since May."]).entry["content"]
+    assert "hunter2hunter2" in old
+    again = wop.wop.distill(wop.owner, "other", given=[old], run_id=run.run_id).entry["content"]
+    assert "[REDACTED:plain]" in again
+    assert "hunter2hunter2" not in again
     compacted = wop.wop.compact(wop.owner, REF)
     assert "[REDACTED:hk_live]" in compacted.entry["content"]
     assert "[BYOK:" not in str(wop.entries())
