@@ -44,6 +44,8 @@ class _Driver:
 
     source: str
     clause: str
+    # The test that it answers by itself.
+    own: str = ""
 
 
 class SelectionSql:
@@ -106,7 +108,7 @@ class SelectionSql:
         return f"SELECT {columns} FROM {joined} WHERE {' AND '.join(clauses)} {tail}"
 
     def _where(self, driver: _Driver) -> str:
-        return " AND ".join(filter(None, [driver.clause, *self.clauses]))
+        return " AND ".join([driver.clause, *(each for each in self.clauses if each != driver.own)])
 
     def _driver(self, chosen: int, order: Order) -> _Driver:
         if self._drivers:
@@ -160,7 +162,7 @@ class SelectionSql:
         clause = f"s.tenant_id = :tenant_id AND {equals}"
         if test.name == "session":
             clause += f" AND {_NOT_FORGOTTEN}"
-        self._drivers.append(_Driver(f"state s INDEXED BY {index}", clause))
+        self._drivers.append(_Driver(f"state s INDEXED BY {index}", clause, equals))
         return equals
 
     def _plain(self, test: IsOneOf | IsNoneOf) -> str:
@@ -184,7 +186,7 @@ class SelectionSql:
         if len(test.texts) == 1:
             joined = "facet d CROSS JOIN state s ON s.tenant_id = d.tenant_id AND s.version_id = d.version_id"
             clause = f"d.tenant_id = :tenant_id AND d.name = {name} AND d.value_key IN {listed}"
-            self._drivers.append(_Driver(joined, clause))
+            self._drivers.append(_Driver(joined, clause, equals))
         return equals
 
     def _compares(self, test: Compares) -> str:

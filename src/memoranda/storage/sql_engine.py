@@ -402,7 +402,8 @@ class SqlSnapshot:
             # Once in a snapshot: what is destroyed while it is read was there when it began.
             self._opener = self._cipher.opener()
         opener = self._opener
-        return [self._kept(row, opener) for row in self._rows("documents_by_id", version_ids=_json(list(version_ids)))]
+        rows = {row[0]: row for row in self._rows("documents_by_id", version_ids=_json(list(version_ids)))}
+        return [self._kept(rows[version_id], opener) for version_id in version_ids if version_id in rows]
 
     def _kept(self, row: Row, opener: Opener) -> Kept:
         version_id, standard, name, native, key_id, recorded, seal, address, verification, gone, closed = row

@@ -229,7 +229,6 @@ SELECT s.version_id, v.standard, v.name, v.native, v.key_id, v.recorded_ms, v.se
 FROM json_each(:version_ids) j
 CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value AND s.erased = 0
 CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
-ORDER BY j.key
 
 -- fragment: listed
 s.erased = 0 AND s.retired_ms IS NULL
