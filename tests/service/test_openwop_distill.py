@@ -17,6 +17,7 @@ from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_insta
 from memoranda.service import wop_schedule
 from memoranda.service.wop_distill import ARCHIVE_RETENTION_DAYS, INDEX_PATH, MAX_TOKEN_BUDGET
 from memoranda.standards.openwop import mapping
+from memoranda.standards.openwop.entry import Draft
 from tests.service.wop import REF, Wop
 from tests.service.world import START
 
@@ -489,3 +490,19 @@ def test_whatever_is_there_a_second_pass_counts_the_same_and_undoing_restores_it
     assert wop.entries(limit=1000) == left
     assert wop.wop.undo_consolidation(wop.owner, first.run.run_id) == len(first.taken)
     assert wop.entries(limit=1000) == before
+
+
+def test_archives_can_be_distilled_again_and_the_result_ends_with_the_first_of_them(wop: Wop) -> None:
+    fill(wop)
+    first = wop.wop.distill(wop.owner, REF).entry
+    wop.advance(DAY_MS)
+    wop.wop.put_entry(wop.owner, REF, Draft(content="The office moves to Lyon in May."))
+    second = wop.wop.distill(wop.owner, REF).entry
+    again = wop.wop.distill(wop.owner, REF, of_archives=True).entry
+    assert {tag for tag in again["tags"] if tag.startswith("compacted-from:")} == {
+        f"compacted-from:{each['id']}" for each in (first, second)
+    }
+    assert "Lyon" in again["content"]
+    assert "port 5432" in again["content"]
+    assert again["content"].count("# Distilled from") == 1
+    assert again["expiresAt"] == first["expiresAt"]

@@ -237,10 +237,18 @@ class Openwop:
         is_indexed: bool = True,
         given: Sequence[str] | None = None,
         run_id: str | None = None,
+        of_archives: bool = False,
     ) -> wop_distill.Distilled:
-        """Make an archive of a ref within a budget of tokens."""
+        """Make an archive of a ref, or of its archives, within a budget of tokens."""
         return wop_distill.distill(
-            self._context, access, ref, token_budget=token_budget, is_indexed=is_indexed, given=given, run_id=run_id
+            self._context,
+            access,
+            ref,
+            token_budget=token_budget,
+            is_indexed=is_indexed,
+            given=given,
+            run_id=run_id,
+            of_archives=of_archives,
         )
 
     def consolidate(self, access: Access, ref: str, *, trigger: str = "on-demand") -> wop_distill.Consolidated:

@@ -200,15 +200,25 @@ def distill(
     is_indexed: bool = True,
     given: Sequence[str] | None = None,
     run_id: str | None = None,
+    of_archives: bool = False,
 ) -> Distilled:
     """Make an archive of a ref within a budget of tokens; atomic: a budget that cannot be met writes nothing.
 
     `given` are texts to distil instead of what the ref has. `run_id` names the run whose secrets are redacted.
+    `of_archives` distils the archives of the ref again, into one.
     """
     access.require("write")
     space, now = _space(access, ref), context.clock()
     budget = _budget(token_budget)
-    asked = _Asked(ref=ref, space=space, budget=budget, given=given, run_id=run_id, is_indexed=is_indexed)
+    asked = _Asked(
+        ref=ref,
+        space=space,
+        budget=budget,
+        given=given,
+        run_id=run_id,
+        is_indexed=is_indexed,
+        of_archives=of_archives,
+    )
     return context.engine.write(access.default_tenant, lambda unit: distill_in(context, access, unit, asked, now))
 
 
@@ -228,6 +238,7 @@ class _Asked:
     given: Sequence[str] | None = None
     run_id: str | None = None
     is_indexed: bool = True
+    of_archives: bool = False
 
 
 def distill_scheduled(
@@ -241,9 +252,9 @@ def distill_scheduled(
 
 def distill_in(context: Context, access: Access, unit: Unit, asked: _Asked, now: Instant) -> Distilled:
     """Distil in a unit of work. Raises TokenBudgetExceededError before anything is written."""
-    expires = Instant(now + ARCHIVE_RETENTION_DAYS * DAY_MS)
+    notes, expires = _sources(unit, asked, now)
     key = None if asked.run_id is None else (unit.tenant, asked.run_id)
-    chosen, content, used = _within(context, _sources(unit, asked, now, expires), asked, key)
+    chosen, content, used = _within(context, notes, asked, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
     names = _provenance([note.name for note in chosen]) if asked.given is None else []
     draft = Draft(content=content, tags=(f"{ARCHIVE_TAG}sha256:{checksum}", *names), expires=expires)
@@ -264,14 +275,26 @@ def distill_in(context: Context, access: Access, unit: Unit, asked: _Asked, now:
     return Distilled(run=run, event=event, entry=made, checksum=checksum, index=index)
 
 
-def _sources(unit: Unit, asked: _Asked, now: Instant, expires: Instant) -> list[Note]:
+def _sources(unit: Unit, asked: _Asked, now: Instant) -> tuple[list[Note], Instant]:
+    """What is distilled, and when the archive ends."""
+    expires = Instant(now + ARCHIVE_RETENTION_DAYS * DAY_MS)
     if asked.given is not None:
-        return [Note(name=f"source-{place:06d}", text=text, at=0) for place, text in enumerate(asked.given)]
-    found = [pair for pair in entries(unit, asked.space, now) if not _is_archive(pair[1])]
+        return [Note(name=f"source-{place:06d}", text=text, at=0) for place, text in enumerate(asked.given)], expires
+    found = [pair for pair in entries(unit, asked.space, now) if _is_archive(pair[1]) == asked.of_archives]
+    if asked.of_archives:
+        # What is made of archives ends with the first of them.
+        ends = [version.state.expires for version, _ in found if version.state.expires is not None]
+        told = [(version, {**entry, "content": _body(entry["content"])}) for version, entry in found]
+        return [replace(note, weight=1.0) for note in _notes(told)], min([expires, *ends])
     # What ends before the archive does would live on in it.
     lasting = [(version, entry) for version, entry in found if (version.state.expires or expires) >= expires]
     # How often one was of use is not in the sources, and the same sources give the same archive.
-    return [replace(note, weight=1.0) for note in _notes(lasting)]
+    return [replace(note, weight=1.0) for note in _notes(lasting)], expires
+
+
+def _body(archive: str) -> str:
+    """What an archive says, without its head."""
+    return archive.split("\n\n", 2)[-1]
 
 
 def _within(context: Context, notes: Sequence[Note], asked: _Asked, key: RunKey | None) -> tuple[list[Note], str, int]:
