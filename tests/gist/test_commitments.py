@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.processor import at_most
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
@@ -276,6 +277,7 @@ def shown(instant: int | None) -> str | None:
 
 
 @pytest.mark.parametrize(("text", "intention", "due"), TIMED)
+@pytest.mark.requirement("WOP-OURS-commitment-todo")
 def test_a_commitment_with_a_time_is_found(text: str, intention: str, due: str) -> None:
     one = only(text)
     assert (one.intention, shown(one.due)) == (intention, due)
@@ -298,6 +300,7 @@ def test_a_commitment_that_comes_again_is_found_with_its_rule(text: str, intenti
 
 
 @pytest.mark.parametrize(("text", "intention", "met", "unmet"), WAITING)
+@pytest.mark.requirement("WOP-OURS-commitment-todo")
 def test_a_commitment_with_a_condition_is_found(text: str, intention: str, met: str, unmet: str) -> None:
     one = only(text)
     assert (one.intention, one.condition, one.due) == (intention, "predicate", None)
@@ -481,10 +484,12 @@ def test_any_text_is_read_and_always_in_the_same_way(text: str, at: int) -> None
     st.lists(st.sampled_from([row[0] for row in (*TIMED, *RECURRING, *WAITING)] + NOT_COMMITMENTS[:25]), max_size=6),
 )
 def test_the_order_of_paragraphs_does_not_matter(paragraphs: list[str]) -> None:
-    # Two wordings of the same are one commitment, in the words that come first: what it means counts here.
-    together = {meaning(one) for one in found("\n\n".join(paragraphs))}
-    assert together == {meaning(one) for one in found("\n\n".join(reversed(paragraphs)))}
-    assert together == {meaning(one) for paragraph in paragraphs for one in found(paragraph)}
+    together = {one.key for one in found("\n\n".join(paragraphs))}
+    assert together == {one.key for one in found("\n\n".join(reversed(paragraphs)))}
+    alone = [one for paragraph in paragraphs for one in found(paragraph)]
+    assert together <= {one.key for one in alone}
+    # Two wordings of the same are one commitment; nothing else is lost.
+    assert {meaning(one) for one in found("\n\n".join(paragraphs))} == {meaning(one) for one in alone}
     assert len(together) == len(found("\n\n".join(paragraphs)))
 
 
@@ -508,5 +513,6 @@ HOSTILE = ["remind me, ", "if a, ", "at 5, ", "when the a is b then ", "every mo
 def test_a_hostile_text_takes_no_more_than_its_length_allows(unit: str) -> None:
     sentence = (unit * 400)[:398]
     # Rules that are more than linear would take minutes for these, not a moment.
-    find_commitments(f"{sentence}.\n\n" * 100, at=AT)
-    assert isinstance(find_commitments(unit * (200_000 // len(unit)), at=AT), list)
+    with at_most(10):
+        find_commitments(f"{sentence}.\n\n" * 100, at=AT)
+        find_commitments(unit * (200_000 // len(unit)), at=AT)

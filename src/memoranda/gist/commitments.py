@@ -132,7 +132,10 @@ def find_commitments(text: str, *, at: int, now: int | None = None, zone: tzinfo
             if current is not None:
                 start, end = current.source_span
                 current = replace(current, source_span=(places[start], places[end - 1] + 1))
-                found.setdefault(_meaning(current), current)
+                # Of two wordings of the same, one and the same is kept in whichever order they come.
+                known = found.setdefault(_meaning(current), current)
+                if current.key < known.key:
+                    found[_meaning(current)] = current
         if len(found) >= COMMITMENTS_LIMIT:
             break
     return list(found.values())[:COMMITMENTS_LIMIT]

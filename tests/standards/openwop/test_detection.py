@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.processor import at_most
 
 from memoranda.standards.openwop.detection import Finding, detect, hide, screen
 from memoranda.standards.openwop.redaction import convert_markers
@@ -239,4 +240,5 @@ HOSTILE = [
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     # A pattern that is quadratic would take minutes for this, not a moment.
     text = unit * (400_000 // len(unit))
-    assert isinstance(convert_markers(hide(text, detect(text))), str)
+    with at_most(10):
+        convert_markers(hide(text, detect(text)))

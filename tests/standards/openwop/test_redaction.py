@@ -10,6 +10,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.processor import at_most
 
 from memoranda.errors import InvalidInput
 from memoranda.standards.openwop.redaction import (
@@ -153,7 +154,8 @@ def test_a_registry_has_limits() -> None:
 
 def test_many_secrets_in_a_long_text_take_no_time_to_speak_of() -> None:
     secrets = secrets_of(**{f"s{number}": "a" * (8 + number) for number in range(50)})
-    assert secrets.redact("a" * 500_000 + "b").text.endswith("]b")
+    with at_most(10):
+        assert secrets.redact("a" * 500_000 + "b").text.endswith("]b")
 
 
 # --- markers of other hosts --------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -51,6 +52,8 @@ class BundleWriter:
         # Told of the second pass, which puts the memories in order.
         self._progress = progress
         self._draft = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(6)}.tmp")
+        # Before the draft is made, and at the latest when the process ends: an interrupt may come at any instruction.
+        self._tidy = weakref.finalize(self, shutil.rmtree, self._draft, ignore_errors=True)
         self._scratch: IO[bytes] | None = None
         self._writer: bundle.Writer | None = None
         self.manifest: Manifest | None = None
@@ -89,7 +92,7 @@ class BundleWriter:
         finally:
             if self._scratch is not None:
                 self._scratch.close()
-            shutil.rmtree(self._draft, ignore_errors=True)
+            self._tidy()
 
     def _finish(self) -> None:
         writer = self._writer
