@@ -15,8 +15,9 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import oams_wire, wire
+from memoranda.bindings.http.request import Answer, Request
 from memoranda.bindings.http.threads import Threads
-from memoranda.encoding.json_text import MAX_DEPTH, dump, parse
+from memoranda.encoding.json_text import MAX_DEPTH, dump
 from memoranda.errors import CrossNamespace, InvalidInput, Unauthorized
 from memoranda.service.access import Access
 from memoranda.service.oams import Shown, Stored
@@ -39,15 +40,6 @@ WARNINGS_LIMIT, WARNING_CHARS_LIMIT = 8, 200
 LARGE_BODIES_LIMIT: Final = 4
 # What stands around a memory in a batch: the request and its array.
 BATCH_DEPTH: Final = MAX_DEPTH + 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What an operation gives, and what HTTP says beside it."""
-
-    result: object = None
-    status: int = 200
-    headers: tuple[wire.Header, ...] = ()
 
 
 class Bodies:
@@ -156,33 +148,13 @@ def _printable(text: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Request):
     """A request for an operation, as REST says it."""
-
-    scope: Scope
-    raw: bytes
-    max_body_bytes: int
-
-    @property
-    def access(self) -> Access:
-        access: Access = self.scope["state"]["access"]
-        return access
-
-    def header(self, name: bytes) -> str | None:
-        return wire.header(self.scope, name)
-
-    def name(self, name: str) -> str:
-        return oams_wire.name_in_path(self.scope, name)
 
     def target(self) -> ForgetRequest:
         """The memory that the path names, and which version of it is meant."""
         fields = {"namespace": self.name("namespace"), "key": self.name("key")}
         return ForgetRequest.parse({**fields, "if_match": self.header(b"if-match")})
-
-    def json(self, *, max_depth: int = MAX_DEPTH) -> Any:
-        """The body; an empty one is {}."""
-        wire.check_media_type(self.scope)
-        return parse(self.raw, max_bytes=self.max_body_bytes, max_depth=max_depth) if self.raw else {}
 
     def only_path(self) -> None:
         if self.scope["query_string"]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import oams, oams_wire, wire
-from memoranda.bindings.http.oams import Answer
+from memoranda.bindings.http.request import Answer
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError

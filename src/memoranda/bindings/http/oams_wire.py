@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes
 
 from starlette.routing import Match, Route
 from starlette.types import Scope, Send
 
 from memoranda.bindings.http import wire
 from memoranda.encoding.json_text import dump
-from memoranda.errors import InvalidInput, MemorandaError, TooLarge, VersionMismatch
+from memoranda.errors import MemorandaError, TooLarge, VersionMismatch
 from memoranda.standards.oams import codes, rpc
 
 PREFIX: Final = "/v1/oams/"
@@ -19,8 +17,6 @@ RPC_PATH: Final = "/v1/oams/rpc"
 MEMORIES: Final = "/v1/oams/memories/"
 # BATCH_STORE takes ten thousand memories: so many times as much as one request of the other standards.
 BULK_FACTOR: Final = 8
-
-_STRAY_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 def is_oams(scope: Scope) -> bool:
@@ -78,14 +74,3 @@ class MemoryRoute(Route):
         path_params = {"namespace": namespace, "key": key} if slash else {"namespace": namespace}
         is_whole = self.methods is None or scope["method"] in self.methods
         return Match.FULL if is_whole else Match.PARTIAL, {"endpoint": self.endpoint, "path_params": path_params}
-
-
-def name_in_path(scope: Scope, name: str) -> str:
-    """A namespace or a key out of the path. Raises InvalidInput for bad percent-encoding."""
-    raw: bytes = scope["path_params"][name]
-    if _STRAY_PERCENT.search(raw) is None:
-        try:
-            return unquote_to_bytes(raw).decode("utf-8")
-        except UnicodeDecodeError:
-            pass
-    raise InvalidInput(f"the {name} in the path is not percent-encoded UTF-8")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from memoranda.bindings.http.openwop_wire import Answer, Asked, Paths, memory_ref, whole_number
+from memoranda.bindings.http.openwop_wire import Asked, Paths, memory_ref, whole_number
+from memoranda.bindings.http.request import Answer
 from memoranda.errors import NotFound
 from memoranda.service.service import Service
 from memoranda.standards.openwop.entry import MAX_ID_CHARS, Draft, ListOptions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from memoranda.bindings.http.openwop_wire import Answer, Asked, Paths
+from memoranda.bindings.http.openwop_wire import Asked, Paths
+from memoranda.bindings.http.request import Answer
 from memoranda.service.service import Service
 from memoranda.standards.openwop.entry import MAX_ID_CHARS
 from memoranda.standards.openwop.events import PROPOSAL_KINDS

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from memoranda.bindings.http.openwop import OPTIONS
-from memoranda.bindings.http.openwop_wire import Answer, Asked, Paths, Verb, memory_ref, whole_number
+from memoranda.bindings.http.openwop_wire import Asked, Paths, Verb, memory_ref, whole_number
+from memoranda.bindings.http.request import Answer
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
 from memoranda.service.access import Access
 from memoranda.service.service import Service

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from memoranda.bindings.http.openwop_runs import WORKFLOWS, Workflow
-from memoranda.bindings.http.openwop_wire import Answer, Asked, Paths, memory_ref
+from memoranda.bindings.http.openwop_wire import Asked, Paths, memory_ref
+from memoranda.bindings.http.request import Answer
 from memoranda.errors import InvalidInput
 from memoranda.service.access import Access
 from memoranda.service.openwop import Probes

@@ -10,16 +10,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes
 
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import oams_wire, wire
+from memoranda.bindings.http.request import Answer, Request
 from memoranda.bindings.http.threads import Threads
-from memoranda.encoding.json_text import dump, parse
+from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError
-from memoranda.service.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.openwop.fields import an_object, check_text, closed_object
 from memoranda.standards.openwop.problem import NOT_FOUND, problem, problem_of
@@ -32,7 +31,6 @@ METHOD_NOT_ALLOWED: Final = "method_not_allowed"
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 # These take the slashes that are left: an id of another standard, and a path.
 _REST: Final = frozenset({"id", "path"})
-_STRAY_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _MAX_DIGITS: Final = 9
 
 
@@ -84,40 +82,12 @@ class NamedRoute(Route):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Request):
     """A request for a verb of openwop."""
-
-    scope: Scope
-    raw: bytes
-    max_body_bytes: int
-
-    @property
-    def access(self) -> Access:
-        access: Access = self.scope["state"]["access"]
-        return access
-
-    def header(self, name: bytes) -> str | None:
-        return wire.header(self.scope, name)
-
-    def name(self, name: str) -> str:
-        """A name in the path. Raises InvalidInput for bad percent-encoding."""
-        found = self._decoded(name)
-        if found is None:
-            raise InvalidInput(f"the {name} in the path is not percent-encoded UTF-8")
-        return found
 
     def ref(self) -> str:
         """The memoryRef in the path; one that cannot be read is as malformed as any other, which is no error."""
-        return self._decoded("ref") or ""
-
-    def _decoded(self, name: str) -> str | None:
-        raw: bytes = self.scope["path_params"][name]
-        if _STRAY_PERCENT.search(raw) is None:
-            try:
-                return unquote_to_bytes(raw).decode("utf-8")
-            except UnicodeDecodeError:
-                pass
-        return None
+        return self.readable_name("ref") or ""
 
     def query(self, *known: str) -> dict[str, str]:
         """The query's fields, all of them known."""
@@ -127,11 +97,6 @@ class Asked:
                 there = f"there are {', '.join(known)}" if known else "there are none"
                 raise InvalidInput(f"unknown field {name[:40]!a} in the query; {there}")
         return fields
-
-    def json(self) -> Any:
-        """The body; an empty one is {}."""
-        wire.check_media_type(self.scope)
-        return parse(self.raw, max_bytes=self.max_body_bytes) if self.raw else {}
 
     def only(self, *known: str) -> dict[str, Any]:
         """The body as an object with no other fields than these."""
@@ -157,16 +122,7 @@ def whole_number(fields: Mapping[str, str], name: str, *, least: int = 0) -> int
     return int(text)
 
 
-# --- answers ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a verb gives, and what HTTP says beside it."""
-
-    result: object = None
-    status: int = 200
-    headers: tuple[wire.Header, ...] = ()
+# --- endpoints -------------------------------------------------------------------------------------------
 
 
 Verb = Callable[[Service, Asked], Answer]
