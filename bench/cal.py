@@ -15,7 +15,7 @@ from bench.figures import Figures, percentile, say
 from memoranda import Memoranda
 from memoranda.app import system_clock
 from memoranda.model.instant import DAY_MS
-from memoranda.standards.cal.parser import parse
+from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.oms.grains import encode
 from memoranda.standards.oms.manifest import DEFAULT
 

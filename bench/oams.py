@@ -15,7 +15,7 @@ from bench.figures import Figures, percentile, say
 from memoranda import Memoranda
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import format_instant
-from memoranda.service.oams_exchange import Line
+from memoranda.service.oams.exchange import Line
 from memoranda.standards.oams.requests import ListRequest
 
 _CREATED_MS = 1_777_291_200_000

@@ -15,7 +15,7 @@ LAYERS = (
     "model",
     "standards",
     "storage",
-    "gist",
+    "consolidation",
     "service",
     "bindings",
     "settings",
@@ -79,7 +79,7 @@ def test_the_pure_layers_do_no_input_or_output() -> None:
     wrong = [
         f"{'.'.join(parts)} imports {name}"
         for parts, path in modules()
-        if parts[0] in ("errors", "encoding", "model", "standards", "gist")
+        if parts[0] in ("errors", "encoding", "model", "standards", "consolidation")
         for name in imports_of(path)
         if name.split(".")[0] in forbidden
     ]

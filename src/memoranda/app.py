@@ -9,30 +9,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from memoranda.consolidation.strategies.dream import Options
 from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
-from memoranda.gist.dream import Options
 from memoranda.keys import MasterKeyFile, refuse_readable_by_others, write_private_once
 from memoranda.model.instant import Instant
 from memoranda.model.query import Structure
-from memoranda.service.access import ALL_VERBS, Access
-from memoranda.service.audit import sealer
-from memoranda.service.cal_session import Host, Switches
-from memoranda.service.context import AuditReads, Context
-from memoranda.service.dream_runs import Undone
-from memoranda.service.dreams import DreamRun
+from memoranda.service.cal.session import Host, Switches
+from memoranda.service.consolidation.dreams import DreamRun
+from memoranda.service.consolidation.runs import Undone
+from memoranda.service.core.access import ALL_VERBS, Access
+from memoranda.service.core.audit import sealer
+from memoranda.service.core.context import AuditReads, Context
+from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.ranking import Ranked
 from memoranda.service.exchange import ImportReport, VerifyReport
-from memoranda.service.grains import Given, Stored, StoredGrain, UserErasure
-from memoranda.service.oams import Page, Shown
-from memoranda.service.oams import Stored as StoredMemory
-from memoranda.service.quotas import Quotas
-from memoranda.service.ranking import Ranked
-from memoranda.service.remember import Remembered
-from memoranda.service.revise import Forgotten, Revised
+from memoranda.service.oams.memories import Page, Shown
+from memoranda.service.oams.memories import Stored as StoredMemory
+from memoranda.service.oms.grains import Given, Stored, StoredGrain, UserErasure
+from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolver, Vault
 from memoranda.service.service import Service
-from memoranda.service.wop_secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolver, Vault
+from memoranda.service.ump.remember import Remembered
+from memoranda.service.ump.revise import Forgotten, Revised
 from memoranda.settings import Settings, load_settings, sqlite_path
 from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace
 from memoranda.standards.oams.requests import ListRequest
@@ -293,7 +293,7 @@ class Memoranda:
     def consolidate(
         self, strategy: str, *, namespace: str | None = None, dry_run: bool = True, **options: Any
     ) -> DreamRun:
-        """What a strategy makes of a namespace: shown, or written too. `options`: those of `gist.dream.Options`."""
+        """What a strategy makes of a namespace: shown, or written too. `options`: those of `Options`."""
         place, told = self.oams.namespace(namespace), Options(**options)
         return self.service.oams.consolidate(self.access, place, strategy, is_dry=dry_run, options=told)
 

@@ -13,14 +13,14 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
 
-from memoranda.cli.cal_prompt import HISTORY_FILE
-from memoranda.cli.cal_reader import HISTORY_LIMIT, KeptHistory
-from memoranda.cli.cal_words import completions, is_unfinished
+from memoranda.cli.cal.prompt import HISTORY_FILE
+from memoranda.cli.cal.reader import HISTORY_LIMIT, KeptHistory
+from memoranda.cli.cal.words import completions, is_unfinished
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import QueryError
-from memoranda.standards.cal import lexer
 from memoranda.standards.cal.grammar import EXAMPLES
-from memoranda.standards.cal.parser import parse as parse_query
+from memoranda.standards.cal.language import lexer
+from memoranda.standards.cal.language.parser import parse as parse_query
 
 TEA = 'ADD belief SET subject = "alice" SET relation = "prefers" SET object = "tea" REASON "she said so"'
 

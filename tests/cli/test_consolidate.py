@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command, Ran
 from tests.cli.terminal import Terminal
-from tests.gist.test_model import Endpoint
+from tests.consolidation.test_model import Endpoint
 
 from memoranda.standards.oams.memory import STRATEGIES
 

@@ -20,9 +20,9 @@ import ormsgpack
 
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
 from memoranda.model.memory import Document
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.wire import to_json
-from memoranda.standards.cal.wire_reader import from_json
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.wire.reader import from_json
+from memoranda.standards.cal.wire.writer import to_json
 from memoranda.standards.oms import canonical, cbor, cose, disclosure, framing, grains, mapping, policy, signature
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.container_reader import Reader, recover

@@ -19,7 +19,8 @@ from pathlib import Path
 from memoranda.app import operator_key, system_clock
 from memoranda.encoding import json_text
 from memoranda.model.instant import DAY_MS, Instant
-from memoranda.service import wop_commitments, wop_runs
+from memoranda.service.openwop import commitments as wop_commitments
+from memoranda.service.openwop import runs as wop_runs
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.openwop.events import COMMITMENT_FIRED, check_event
 from memoranda.storage.sqlite import SqliteDatabase

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import orjson
 
-from memoranda.service.audit import verify_tenant
+from memoranda.service.core.audit import verify_tenant
 from memoranda.standards.ump import signature
 from tests.proofs.store import Store
 

@@ -15,9 +15,9 @@ from memoranda.app import KEY_RING_FILE, MASTER_KEY_FILE, operator_key, system_c
 from memoranda.encoding.didkey import SigningKey
 from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import Instant
-from memoranda.service.access import Access
-from memoranda.service.audit import sealer
-from memoranda.service.context import Context
+from memoranda.service.core.access import Access
+from memoranda.service.core.audit import sealer
+from memoranda.service.core.context import Context
 from memoranda.service.service import Service
 from memoranda.storage.cipher import Cipher, RingCipher
 from memoranda.storage.engine import Engine

@@ -17,7 +17,7 @@ from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import NotFound, Unauthorized
 from memoranda.model.instant import Instant, format_instant
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.ump.requests import (
     FeedbackRequest,

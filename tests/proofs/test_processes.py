@@ -123,7 +123,7 @@ def test_the_bell_rings_within_a_second_of_a_write_in_another_process(tmp_path: 
         for number in range(5):
             rung = threading.Event()
             # Registered, and at once written: nothing after `listen` may be missed.
-            stop = memory.service.bell.listen(rung.set)
+            stop = memory.service.notifier.listen(rung.set)
             end = memory.service.feed_end(memory.access, {})
             (name,) = peer.ask("remember", f"news {number}")
             started = time.monotonic()

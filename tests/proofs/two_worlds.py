@@ -15,8 +15,8 @@ from typing import Any
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, format_instant
-from memoranda.service.access import KEY_PREFIX, Access
-from memoranda.service.oams_exchange import Line
+from memoranda.service.core.access import KEY_PREFIX, Access
+from memoranda.service.oams.exchange import Line
 from memoranda.service.service import Service
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest

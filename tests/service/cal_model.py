@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from memoranda.standards.cal import times
-from memoranda.standards.cal.syntax import (
+from memoranda.standards.cal.language import times
+from memoranda.standards.cal.language.syntax import (
     Between,
     Coalesce,
     Condition,

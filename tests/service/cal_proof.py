@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from memoranda.errors import QueryError
-from memoranda.service.access import Access
-from memoranda.standards.cal.binding import bind
-from memoranda.standards.cal.canonical import canonical
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import Coalesce, Limit, Query, Recall
+from memoranda.service.core.access import Access
+from memoranda.standards.cal.language.binding import bind
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Coalesce, Limit, Query, Recall
 from tests.service.cal_model import Answer, Kept, Model, ModelError, contradictions, evaluate
 from tests.service.world import World
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from memoranda.model.query import Structure
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.fields import Field, Kind
-from memoranda.standards.cal.syntax import (
+from memoranda.standards.cal.language.syntax import (
     Between,
     Coalesce,
     Condition,

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from memoranda.consolidation.strategies.catalogue import DEFAULT_OPTIONS
+from memoranda.consolidation.strategies.dream import Options, Writer
 from memoranda.encoding.json_text import dump
-from memoranda.gist.dream import Options, Writer
-from memoranda.gist.strategies import DEFAULT_OPTIONS
-from memoranda.service.access import Access
-from memoranda.service.dream_runs import Undone
-from memoranda.service.dreams import DreamRun
+from memoranda.service.consolidation.dreams import DreamRun
+from memoranda.service.consolidation.runs import Undone
+from memoranda.service.core.access import Access
 from memoranda.standards.oams.memory import STRATEGIES
 from memoranda.standards.oams.namespace import parse_namespace
 from tests.service.oams_verbs import Memory, Oams

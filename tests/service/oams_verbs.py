@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from memoranda.model.instant import format_instant
-from memoranda.service.access import Access
-from memoranda.service.oams import Page, Shown, Stored
-from memoranda.service.oams_exchange import ImportReport, Line
+from memoranda.service.core.access import Access
+from memoranda.service.oams.exchange import ImportReport, Line
+from memoranda.service.oams.memories import Page, Shown, Stored
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 from memoranda.standards.oms import mapping as oms

@@ -8,7 +8,7 @@ import pytest
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.standards.ump import signature, token
 from tests.service.world import OPERATOR, PEER, World
 

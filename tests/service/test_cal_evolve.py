@@ -14,14 +14,14 @@ import pytest
 from memoranda.encoding.bases import base64url_decode
 from memoranda.errors import ConsentViolation, ForbiddenScope, QueryError
 from memoranda.model.instant import parse_instant
-from memoranda.service import cal_evolve, cal_prepare
-from memoranda.service.access import Access
-from memoranda.service.cal_audit import actor_id, entry_for
-from memoranda.service.cal_session import Quotas, Session, Switches, check_op, narrowed, require_enabled
-from memoranda.standards.cal.binding import bind
-from memoranda.standards.cal.canonical import canonical, query_hash
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import Query
+from memoranda.service.cal import evolve, prepare
+from memoranda.service.cal.audit import actor_id, entry_for
+from memoranda.service.cal.session import Quotas, Session, Switches, check_op, narrowed, require_enabled
+from memoranda.service.core.access import Access
+from memoranda.standards.cal.language.binding import bind
+from memoranda.standards.cal.language.canonical import canonical, query_hash
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Query
 from memoranda.standards.cal.token import READ_OPS, WRITE_OPS, CapabilityToken
 from tests.service.world import PEER, World
 
@@ -50,7 +50,7 @@ def bound(text: str, params: dict[str, object] | None = None) -> Query:
 
 def run(world: World, text: str, params: dict[str, object] | None = None, **members: Any) -> dict[str, Any]:
     query = bound(text, params)
-    return cal_evolve.run(world.context, session(world, **members), query, query_hash(query))
+    return evolve.run(world.context, session(world, **members), query, query_hash(query))
 
 
 def add(world: World, **members: Any) -> str:
@@ -414,7 +414,7 @@ def test_nothing_is_written_while_tier_1_is_off(world: World) -> None:
         assert code(world, text, tier1=False) == "CAL-E044"
         # What it would do can still be asked, and is not done.
     before = state(world)
-    assert cal_evolve.side_effects(world.context, session(world, tier1=False), bound(ADD))
+    assert evolve.side_effects(world.context, session(world, tier1=False), bound(ADD))
     assert state(world) == before
 
 
@@ -451,13 +451,13 @@ def test_a_capability_token_sets_namespace_user_quota_and_uses(world: World) -> 
     limited = narrowed(session(world), token)
     query = bound(ADD)
     for _ in range(2):
-        done = cal_evolve.run(world.context, limited, query, query_hash(query))
+        done = evolve.run(world.context, limited, query, query_hash(query))
         assert (fields(world, done["new_hash"])["namespace"], fields(world, done["new_hash"])["user_id"]) == (
             "work",
             "bob",
         )
     with pytest.raises(QueryError) as caught:
-        cal_evolve.run(world.context, limited, query, query_hash(query))
+        evolve.run(world.context, limited, query, query_hash(query))
     assert (caught.value.cal_code, caught.value.reason) == ("CAL-E044", "replayed")
     assert not narrowed(session(world), replace(token, tier=0, allowed_ops=READ_OPS)).tier1
 
@@ -563,7 +563,7 @@ def test_presets_hold_for_what_a_query_writes(gdpr: World) -> None:
     with pytest.raises(ConsentViolation):
         run(gdpr, ADD)
     with pytest.raises(ConsentViolation):
-        cal_evolve.side_effects(gdpr.context, session(gdpr), bound(ADD))
+        evolve.side_effects(gdpr.context, session(gdpr), bound(ADD))
     assert state(gdpr) == before
     based = gdpr.put(user_id="ada", processing_basis="contract")
     assert fields(gdpr, supersede(gdpr, f"sha256:{based}"))["processing_basis"] == "contract"
@@ -582,14 +582,14 @@ def test_what_is_marked_sensitive_stays_marked_under_a_preset(gdpr: World) -> No
 def prepared(world: World, text: str, params: dict[str, object] | None = None, **members: Any) -> dict[str, Any]:
     query = bound(text, params)
     who = session(world, auto_approve=False, **members)
-    return cal_prepare.prepare(world.context, who, query, query_hash(query), canonical(query), params or {})
+    return prepare.prepare(world.context, who, query, query_hash(query), canonical(query), params or {})
 
 
 def execute(world: World, token: str, **members: Any) -> dict[str, Any]:
-    opened = cal_prepare.open_prepared(world.context, session(world, auto_approve=False, **members), token)
+    opened = prepare.open_prepared(world.context, session(world, auto_approve=False, **members), token)
     query = bound(opened.text, opened.params)
     assert query_hash(query) == opened.query_hash
-    return cal_evolve.run(world.context, opened.session, query, opened.query_hash)
+    return evolve.run(world.context, opened.session, query, opened.query_hash)
 
 
 def rejection(world: World, token: str, **members: Any) -> tuple[str, str | None]:
@@ -763,11 +763,11 @@ def test_a_query_that_reads_is_prepared_too_and_runs_once(world: World) -> None:
     text = "RECALL WHERE hash = $h"
     answer = prepared(world, text, {"h": "sha256:" + "a" * 64})
     assert (answer["tier"], answer["side_effects"]) == (0, [])
-    opened = cal_prepare.open_prepared(world.context, session(world), answer["token"])
+    opened = prepare.open_prepared(world.context, session(world), answer["token"])
     assert opened.text == "CAL/1 RECALL WHERE hash = $h"
     assert opened.params == {"h": "sha256:" + "a" * 64}
     with pytest.raises(QueryError) as caught:
-        cal_prepare.open_prepared(world.context, session(world), answer["token"])
+        prepare.open_prepared(world.context, session(world), answer["token"])
     assert caught.value.reason == "replayed"
 
 
@@ -779,7 +779,7 @@ def test_a_preview_shows_the_change_and_its_target(world: World) -> None:
         (f'REVERT {second} REASON "r"', "revert", "oat milk"),
     ):
         before = state(world)
-        (effect,) = cal_evolve.side_effects(world.context, session(world), bound(text))
+        (effect,) = evolve.side_effects(world.context, session(world), bound(text))
         assert state(world) == before
         assert (effect["operation"], effect["target_hash"], effect["reason"]) == (operation, second, "r")
         assert effect["grain"]["object"] == value

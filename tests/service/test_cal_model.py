@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
 
 from memoranda.standards.cal import fields
-from memoranda.standards.cal.canonical import canonical
 from memoranda.standards.cal.fields import Field
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import Condition, Limit, Query, Recall, Reduce
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Condition, Limit, Query, Recall, Reduce
 from tests.service.cal_proof import Proof
 from tests.service.cal_samples import DOMAIN, ME, Queries, Stores
 from tests.service.world import World

@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 
 from memoranda.errors import QueryError
-from memoranda.service.cal_session import Host, Switches
+from memoranda.service.cal.session import Host, Switches
 from memoranda.service.service import Service
-from memoranda.standards.cal.canonical import canonical
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import Add, Assemble, Hash, History, Query, Revert, Statement, Supersede
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Add, Assemble, Hash, History, Query, Revert, Statement, Supersede
 from tests.service.cal_samples import Stores
 from tests.service.world import World
 from tests.standards.cal.published import EXAMPLES, text_of

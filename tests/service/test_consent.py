@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from memoranda.errors import ForbiddenScope, NotFound
-from memoranda.service import consent
-from memoranda.service.access import Access
+from memoranda.service.core import consent
+from memoranda.service.core.access import Access
 from memoranda.standards.ump.requests import RecallRequest
 from tests.service.world import OPERATOR, PEER, World, grain
 from tests.standards.oms.published import refused

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memoranda.consolidation.strategies.dream import Dream, Options
+from memoranda.consolidation.text.note import Note
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, InvalidInput, NamespaceNotFound, QuotaExceeded
-from memoranda.gist.dream import Dream, Options
-from memoranda.gist.note import Note
 from memoranda.model.instant import format_instant, parse_instant
-from memoranda.service.dream_results import CITED_LIMIT, MARK, Input, Maker
-from memoranda.service.oams import Place
-from memoranda.service.quotas import Quotas
+from memoranda.service.consolidation.results import CITED_LIMIT, MARK, Input, Maker
+from memoranda.service.core.quotas import Quotas
+from memoranda.service.oams.memories import Place
 from memoranda.standards.oams.mapping import derived_from
 from memoranda.standards.oams.memory import MAX_MEMORY_BYTES, MAX_VALUE_BYTES, STRATEGIES, check, is_strategy
 from tests.service.dreaming import KEYS, Dreams, outcome
@@ -204,7 +204,7 @@ def written(dreams: Dreams) -> tuple[object, ...]:
     """All that a write leaves behind, but for the audit."""
     world = dreams.world
     with world.engine.read(dreams.access.default_tenant) as snapshot:
-        return snapshot.change_seq(), snapshot.usage(), snapshot.notes("oams dream"), dreams.exported()
+        return snapshot.change_seq(), snapshot.usage(), snapshot.items("oams dream"), dreams.exported()
 
 
 @pytest.mark.requirement("OAMS-OURS-dream-dry")
@@ -567,13 +567,13 @@ def test_what_cannot_be_a_memory_is_left_out_and_the_rest_is_written(dreams: Dre
 
 
 def test_a_namespace_that_is_too_large_is_refused_by_name(dreams: Dreams, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memoranda.service.dreams.INPUTS_LIMIT", len(KEYS))
+    monkeypatch.setattr("memoranda.service.consolidation.dreams.INPUTS_LIMIT", len(KEYS))
     assert dreams.run("reflect", dry=True).inputs == len(KEYS)
     dreams.store("one more", "too much")
     with pytest.raises(InvalidInput, match=f"{dreams.namespace} is too large for one pass"):
         dreams.run("reflect", dry=True)
-    monkeypatch.setattr("memoranda.service.dreams.INPUTS_LIMIT", 1_000)
-    monkeypatch.setattr("memoranda.service.dreams.WRITTEN_LIMIT", 2)
+    monkeypatch.setattr("memoranda.service.consolidation.dreams.INPUTS_LIMIT", 1_000)
+    monkeypatch.setattr("memoranda.service.consolidation.dreams.WRITTEN_LIMIT", 2)
     with pytest.raises(InvalidInput, match="smaller limit"):
         dreams.run("insight_generate")
     assert len(dreams.run("insight_generate", options=Options(limit=2)).outputs) == 2

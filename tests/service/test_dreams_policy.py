@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from memoranda.consolidation.strategies.dream import Options
 from memoranda.errors import CrossNamespace, ForbiddenScope, NotFound
-from memoranda.gist.dream import Options
 from memoranda.model.instant import format_instant
-from memoranda.service.dream_results import MARK
+from memoranda.service.consolidation.results import MARK
 from memoranda.standards.oams.mapping import EXPIRES_KEY, VISIBILITY_KEY
 from memoranda.standards.oams.memory import STRATEGIES
 from tests.proofs.test_erasure import found_in_files

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memoranda.errors import Conflict, GrainError, NotFound
-from memoranda.service.dream_runs import RUNS_LIMIT
+from memoranda.service.consolidation.runs import RUNS_LIMIT
 from memoranda.standards.oams.memory import STRATEGIES
 from tests.service.dreaming import Dreams, outcome
 from tests.service.world import World

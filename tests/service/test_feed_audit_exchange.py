@@ -39,7 +39,7 @@ def test_another_owners_feed_is_closed(world: World) -> None:
 
 def test_the_bell_rings_when_something_was_written(world: World) -> None:
     rung = threading.Event()
-    stop = world.service.bell.listen(rung.set)
+    stop = world.service.notifier.listen(rung.set)
     world.remember("x")
     assert rung.wait(10)
     stop()

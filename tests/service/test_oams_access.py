@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memoranda.errors import CrossNamespace, MemoryNotFound, NamespaceNotFound
-from memoranda.service.access import TOKEN_VERBS, Access
+from memoranda.service.core.access import TOKEN_VERBS, Access
 from memoranda.standards.oams.mapping import VISIBILITY_KEY
 from tests.service.oams_verbs import Memory, Oams, namespace
 from tests.service.world import World

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from memoranda.encoding.json_text import dump, dump_pretty, parse
 from memoranda.model.instant import format_instant
-from memoranda.service.oams_exchange import Line
-from memoranda.service.quotas import Quotas
+from memoranda.service.core.quotas import Quotas
+from memoranda.service.oams.exchange import Line
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oams.namespace import parse_namespace
 from tests.service.oams_verbs import Memory, Oams, namespace

@@ -11,8 +11,8 @@ import pytest
 
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
-from memoranda.service import wop_commitments
-from memoranda.service.wop_commitments import Commitment
+from memoranda.service.openwop import commitments
+from memoranda.service.openwop.commitments import Commitment
 from memoranda.standards.openwop.events import check_payload
 from tests.service.oams_verbs import Oams, namespace
 from tests.service.wop import REF, Wop
@@ -82,7 +82,7 @@ def test_what_is_kept_of_a_commitment_is_no_word_of_it(wop: Wop) -> None:
     )
     assert len(found) == 2
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        kept = b"".join(snapshot.notes(wop_commitments.KIND).values())
+        kept = b"".join(snapshot.items(commitments.KIND).values())
     assert b"umquat" not in kept
     assert "umquat" not in str([each.document() for each in found])
 
@@ -140,7 +140,7 @@ def test_a_time_commitment_fires_at_its_instant_and_never_again(wop: Wop) -> Non
 def test_an_enqueued_run_is_named_on_the_event_and_tells_nothing(wop: Wop) -> None:
     (found,) = infer(wop, TOMORROW)
     wop.advance(2 * DAY_MS)
-    (event,) = wop_commitments.fire_due(wop.context, wop.owner.default_tenant, workflow_id="acme.follow-up")
+    (event,) = commitments.fire_due(wop.context, wop.owner.default_tenant, workflow_id="acme.follow-up")
     run = wop.wop.run(wop.owner, event["payload"]["enqueuedRunId"])
     assert (run.workflow_id, run.status, run.tenant) == ("acme.follow-up", "running", wop.owner.default_tenant)
     assert run.metadata == {"commitmentId": found.commitment_id}
@@ -339,7 +339,7 @@ def test_two_processes_that_both_saw_it_due_fire_it_once(tmp_path: Path, text: s
     tenant, now = one.owner.default_tenant, Instant(NINE)
     one.now = two.now = now
     events = [
-        wop.engine.write(tenant, lambda unit, wop=wop: wop_commitments._fire(wop.context, unit, seen, now, None))  # type: ignore[misc]
+        wop.engine.write(tenant, lambda unit, wop=wop: commitments._fire(wop.context, unit, seen, now, None))  # type: ignore[misc]
         for wop in (one, two, one)
     ]
     assert [event is not None for event in events] == [True, False, False]

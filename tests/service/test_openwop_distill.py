@@ -14,8 +14,8 @@ import pytest
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
-from memoranda.service import wop_schedule
-from memoranda.service.wop_distill import ARCHIVE_RETENTION_DAYS, INDEX_PATH, MAX_TOKEN_BUDGET
+from memoranda.service.openwop import schedule
+from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, INDEX_PATH, MAX_TOKEN_BUDGET
 from memoranda.standards.openwop import mapping
 from memoranda.standards.openwop.entry import Draft
 from tests.service.wop import REF, Wop
@@ -297,9 +297,9 @@ def test_a_claim_that_another_process_made_in_between_is_respected(tmp_path: Pat
     tenant, now = one.owner.default_tenant, Instant(parse_instant(START) + DAY_MS)
     one.now = two.now = now
     with one.engine.read(tenant) as snapshot:
-        each = json_text.parse(snapshot.notes(wop_schedule.KIND)[REF])
+        each = json_text.parse(snapshot.items(schedule.KIND)[REF])
     due = parse_instant("2026-06-05T03:00:00.000Z")
-    done = [wop_schedule._distil(wop.context, tenant, each, due, now) for wop in (one, two, one)]
+    done = [schedule._distil(wop.context, tenant, each, due, now) for wop in (one, two, one)]
     assert (done, distilled(one)) == ([True, False, False], 1)
     one.close()
     two.close()

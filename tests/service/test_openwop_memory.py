@@ -10,7 +10,7 @@ import pytest
 
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.model.instant import Instant, format_instant
-from memoranda.service.wop_runs import Run
+from memoranda.service.openwop.runs import Run
 from memoranda.standards.openwop import refs
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, Draft, check_entry
 from memoranda.standards.openwop.events import check_event

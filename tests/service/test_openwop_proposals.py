@@ -10,8 +10,8 @@ import pytest
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, MemorandaError, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS
-from memoranda.service.access import ALL_VERBS, Access
-from memoranda.service.wop_proposals import ACTIVATION, INSTALLED
+from memoranda.service.core.access import ALL_VERBS, Access
+from memoranda.service.openwop.proposals import ACTIVATION, INSTALLED
 from memoranda.standards.openwop.proposals import Proposal, Revision, check_proposal
 from tests.service.wop import REF, Wop
 from tests.standards.openwop.samples import ARTIFACTS
@@ -58,7 +58,7 @@ def propose(wop: Wop, access: Access, kind: str = "automation", **words: Any) ->
 
 def kept(wop: Wop) -> dict[str, bytes]:
     with wop.engine.read(ANN) as snapshot:
-        return snapshot.notes(INSTALLED)
+        return snapshot.items(INSTALLED)
 
 
 # --- synthesis -----------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
-from memoranda.service.wop_runs import EVENTS_LIMIT, TERMINAL
-from memoranda.service.wop_workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
+from memoranda.service.openwop.runs import EVENTS_LIMIT, TERMINAL
+from memoranda.service.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
 from memoranda.standards.openwop.events import CONTENT_KEYS, MEMORY_TYPES, RECORDED_FACTS, Event, check_payload
 from memoranda.standards.openwop.runs import check_snapshot
 from memoranda.standards.openwop.workspace import check_file

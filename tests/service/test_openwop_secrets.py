@@ -13,10 +13,11 @@ import pytest
 
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.keys import MasterKeyFile
-from memoranda.service import cal_evolve, wop_memory
-from memoranda.service.wop_distill import INDEX_PATH
-from memoranda.service.wop_secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolved, Vault
-from memoranda.standards.cal.canonical import query_hash
+from memoranda.service.cal import evolve
+from memoranda.service.openwop import memory
+from memoranda.service.openwop.distill import INDEX_PATH
+from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolved, Vault
+from memoranda.standards.cal.language.canonical import query_hash
 from memoranda.standards.openwop.detection import POLICIES, Policy
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
@@ -355,7 +356,7 @@ def _file(wop: Wop) -> str:
 def _cal(wop: Wop) -> str:
     text = f'ADD belief SET subject = "ci" SET relation = "uses" SET object = "the token {LOOKS}" REASON "saw {LOOKS}"'
     query = bound(text)
-    done = cal_evolve.run(wop.context, session(wop), query, query_hash(query))
+    done = evolve.run(wop.context, session(wop), query, query_hash(query))
     return str(wop.grain(str(done["new_hash"]).removeprefix("sha256:")).grain.fields) + str(
         wop.service.audit(wop.owner, {})
     )
@@ -422,6 +423,4 @@ def _known(wop: Wop) -> dict[Any, Any]:
 
 def _plant(wop: Wop, content: str) -> None:
     """What a host before us, or an import, left in the store."""
-    wop.engine.write(
-        wop.owner.default_tenant, lambda unit: wop_memory.append(unit, REF, Draft(content=content), wop.now)
-    )
+    wop.engine.write(wop.owner.default_tenant, lambda unit: memory.append(unit, REF, Draft(content=content), wop.now))

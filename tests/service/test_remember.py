@@ -101,7 +101,7 @@ def test_a_signed_record_without_the_fields_we_would_default_is_kept_as_it_is(wo
         "ump": "0.1",
         "id": "urn:ump:aaaa",
         "kind": "semantic",
-        "body": {"text": "bare bones"},
+        "body": {"text": "bare tombstone_record"},
         "scope": {"owner": OPERATOR.did},
         "time": {"created": START},
         "provenance": {"actor": "did:x", "actor_kind": "user", "method": "m"},
@@ -109,8 +109,8 @@ def test_a_signed_record_without_the_fields_we_would_default_is_kept_as_it_is(wo
     record = signature.sign(minimal, PEER)
     world.service.remember(world.owner, record)
     assert world.get("urn:ump:aaaa") == record
-    assert world.texts("bones") == ["bare bones"]
-    successor = world.revise("urn:ump:aaaa", body={"text": "more bones"})
+    assert world.texts("tombstone_record") == ["bare tombstone_record"]
+    successor = world.revise("urn:ump:aaaa", body={"text": "more tombstone_record"})
     assert world.get("urn:ump:aaaa")["superseded_by"] == [successor]
     assert world.forget(successor) == "tombstoned"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from memoranda.model.instant import Instant
-from memoranda.service.access import Access
-from memoranda.service.openwop import Openwop
+from memoranda.service.core.access import Access
+from memoranda.service.openwop.openwop import Openwop
+from memoranda.service.openwop.runs import Run
+from memoranda.service.openwop.secrets import Vault
 from memoranda.service.service import Service
-from memoranda.service.wop_runs import Run
-from memoranda.service.wop_secrets import Vault
 from memoranda.standards.openwop.entry import Draft, Entry, ListOptions
 from memoranda.standards.openwop.events import Event, check_log
 from tests.service.world import World

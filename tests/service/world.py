@@ -11,13 +11,13 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.model.query import Structure
-from memoranda.service.access import ALL_VERBS, Access
-from memoranda.service.audit import sealer
-from memoranda.service.context import AuditReads, Context
-from memoranda.service.find import name_all
-from memoranda.service.grains import StoredGrain, shown
-from memoranda.service.quotas import Quotas
-from memoranda.service.ranking import Ranked
+from memoranda.service.core.access import ALL_VERBS, Access
+from memoranda.service.core.audit import sealer
+from memoranda.service.core.context import AuditReads, Context
+from memoranda.service.core.find import name_all
+from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.ranking import Ranked
+from memoranda.service.oms.grains import StoredGrain, shown
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest

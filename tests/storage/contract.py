@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoranda.model.change import AuditEntry
-from memoranda.model.facts import Sheet
+from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Relation, Scope, Version
 from memoranda.model.query import Filter, Structure
@@ -38,9 +38,9 @@ def projection(text: str, *, tenant: str = "ada", **changes: Any) -> Projection:
     return Projection(text=text, scope=scope, **values)
 
 
-def sheet(shown: Projection) -> Sheet:
+def field_index(shown: Projection) -> FieldIndex:
     """What there is to ask for, field by field."""
-    return Sheet(
+    return FieldIndex(
         address="00",
         form="note",
         at=shown.observed,
@@ -58,7 +58,7 @@ class EngineContract:
     ) -> Version:
         shown = projection(text, tenant=tenant, **changes)
         return engine.write(
-            tenant, lambda unit: unit.append(document(name or text), shown, now=NOW, sheet=sheet(shown))
+            tenant, lambda unit: unit.append(document(name or text), shown, now=NOW, field_index=field_index(shown))
         )
 
     def found(self, engine: Engine, text: str, *, tenant: str = "ada", at: Instant = NOW, **where: Any) -> list[str]:
@@ -209,12 +209,12 @@ class EngineContract:
 
     def test_erasing_leaves_only_the_skeleton(self, engine: Engine) -> None:
         version = self.add(engine, "apple", relations=(Relation(type="about", target="entity:fruit"),))
-        engine.write("ada", lambda unit: unit.erase(version, skeleton=b"bones", now=LATER))
+        engine.write("ada", lambda unit: unit.erase(version, tombstone=b"tombstone_record", now=LATER))
         assert self.found(engine, "apple") == []
         with engine.read("ada") as snapshot:
             left = snapshot.named("note", "apple")
         assert left is not None
-        assert (left.document.native, left.cause, left.state.erased) == (b"bones", None, True)
+        assert (left.document.native, left.cause, left.state.erased) == (b"tombstone_record", None, True)
 
     def test_a_duplicate_is_found_only_while_it_is_open(self, engine: Engine) -> None:
         version = self.add(engine, "apple", sameness="fruit")
@@ -366,7 +366,7 @@ class EngineContract:
             for name, (subject, relation, object_), where in stored:
                 parts = {"subject": subject, "relation": relation, "object": object_}
                 shown = projection(name, tenant=tenant, space=where, **parts)
-                unit.append(document(name), shown, now=NOW, sheet=sheet(shown))
+                unit.append(document(name), shown, now=NOW, field_index=field_index(shown))
 
         engine.write(tenant, work)
         expected = [
@@ -391,10 +391,12 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             shown = projection("new", subject="ada")
-            new = unit.append(document("new"), shown, now=LATER, memory_id=old.memory_id, sheet=sheet(shown))
+            new = unit.append(
+                document("new"), shown, now=LATER, memory_id=old.memory_id, field_index=field_index(shown)
+            )
             unit.close(old, successor=new, valid_to=LATER, now=LATER)
             unit.tombstone(gone, valid_to=LATER, now=LATER)
-            unit.erase(away, skeleton=b"bones", now=LATER)
+            unit.erase(away, tombstone=b"tombstone_record", now=LATER)
 
         engine.write("ada", work)
         assert self.listed(engine, subject="ada") == ["short", "new"]
@@ -442,7 +444,7 @@ class EngineContract:
         with engine.read("ada") as snapshot:
             assert [v.document.name for v in snapshot.of_user("u", after=0, limit=9)] == ["one", "two"]
             assert [v.document.name for v in snapshot.of_user("u", after=one.version_id, limit=9)] == ["two"]
-        engine.write("ada", lambda unit: unit.erase(two, skeleton=b"bones", now=NOW))
+        engine.write("ada", lambda unit: unit.erase(two, tombstone=b"tombstone_record", now=NOW))
         with engine.read("ada") as snapshot:
             assert [v.document.name for v in snapshot.of_user("u", after=0, limit=9)] == ["one"]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoranda.model.facts import Compares, IsAmong, IsNoneOf, IsOneOf, Order, Selection, Sheet, Test
+from memoranda.model.facts import Compares, FieldIndex, IsAmong, IsNoneOf, IsOneOf, Order, Selection, Test
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.storage.engine import Engine, Unit
@@ -84,7 +84,7 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
         for number, row in enumerate(rows):
             text = " ".join(sorted(row["words"]))
             shown = projection(text, tenant=tenant, space=row["space"], user=row["user"])
-            facts = Sheet(
+            facts = FieldIndex(
                 address=address(number),
                 form=row["form"],
                 at=Instant(row["at"]),
@@ -94,7 +94,7 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
                 numbers=() if row["size"] is None else (("size", float(row["size"])),),
             )
             is_read = row["fate"] != "unread"
-            version = unit.append(document(str(number)), shown, now=NOW, sheet=facts if is_read else None)
+            version = unit.append(document(str(number)), shown, now=NOW, field_index=facts if is_read else None)
             suffer(unit, version, row["fate"])
             written.append(version)
         return written
@@ -186,7 +186,7 @@ class FactsContract:
             found = snapshot.select(selection, Order(), limit=50, offset=0, now=NOW)
             assert sorted(each.address for each in found) == sorted(map(address, expected))
 
-    def test_without_sheets_labels_and_the_last_update_can_be_asked_for(self, engine: Engine) -> None:
+    def test_without_field_indexs_labels_and_the_last_update_can_be_asked_for(self, engine: Engine) -> None:
         def work(unit: Unit) -> None:
             for number, tags in enumerate([("Red",), ("red", "blue"), ("blue",), ()]):
                 shown = projection(f"apple {number}", tags=tags, observed=Instant(NOW + number))
@@ -195,7 +195,7 @@ class FactsContract:
         engine.write("ada", work)
 
         def found(*tests: Test) -> list[str]:
-            selection = Selection(space="", tests=tests, sheets=False)
+            selection = Selection(space="", tests=tests, field_indexes=False)
             with engine.read("ada") as snapshot:
                 hits = snapshot.match("apple", selection, limit=9, whole=False, now=NOW).found
                 return sorted(v.document.name for v in snapshot.versions([hit.version_id for hit in hits]))
@@ -209,8 +209,8 @@ class FactsContract:
 
     def test_what_expires_is_selected_until_then(self, engine: Engine) -> None:
         shown = projection("apple", expires=LATER)
-        facts = Sheet(address="00", form="belief", at=NOW)
-        engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW, sheet=facts))
+        facts = FieldIndex(address="00", form="belief", at=NOW)
+        engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW, field_index=facts))
         with engine.read("ada") as snapshot:
             for now, expected in ((NOW, 1), (LATER, 0)):
                 assert snapshot.count(Selection(), now=now) == expected
@@ -220,16 +220,16 @@ class FactsContract:
         version = engine.write("ada", lambda unit: unit.append(document("x"), projection("apple"), now=NOW))
         other = engine.write("ada", lambda unit: unit.append(document("y"), projection("apple"), now=NOW))
         with engine.read("ada") as snapshot:
-            assert [each.document.name for each in snapshot.without_sheet(9)] == ["x", "y"]
-            assert [each.document.name for each in snapshot.without_sheet(1)] == ["x"]
+            assert [each.document.name for each in snapshot.without_field_index(9)] == ["x", "y"]
+            assert [each.document.name for each in snapshot.without_field_index(1)] == ["x"]
             assert snapshot.count(Selection(), now=NOW) == 0
-        facts = Sheet(
+        facts = FieldIndex(
             address="aa", form="belief", at=NOW, subject="s", texts=(("color", "red"),), numbers=(("n", 1.0),)
         )
-        engine.write("ada", lambda unit: unit.put_sheet(version, facts))
-        engine.write("ada", lambda unit: unit.erase(other, skeleton=b"bones", now=NOW))
+        engine.write("ada", lambda unit: unit.put_field_index(version, facts))
+        engine.write("ada", lambda unit: unit.erase(other, tombstone=b"tombstone_record", now=NOW))
         with engine.read("ada") as snapshot:
-            assert snapshot.without_sheet(9) == []
+            assert snapshot.without_field_index(9) == []
             for test in (
                 IsOneOf(name="subject", texts=("s",)),
                 IsOneOf(name="color", texts=("red",)),
@@ -241,12 +241,12 @@ class FactsContract:
         def work(unit: Unit) -> list[Version]:
             written = []
             for name in "abcd":
-                facts = Sheet(address=f"address {name}", form="belief", at=NOW)
+                facts = FieldIndex(address=f"address {name}", form="belief", at=NOW)
                 made = document(name, f"native {name}".encode())
-                written.append(unit.append(made, projection(name), now=NOW, sheet=facts))
+                written.append(unit.append(made, projection(name), now=NOW, field_index=facts))
             unit.close(written[0], successor=written[1], valid_to=LATER, now=LATER)
             unit.set_verification(written[1], "contested")
-            unit.erase(written[2], skeleton=b"bones", now=NOW)
+            unit.erase(written[2], tombstone=b"tombstone_record", now=NOW)
             return written
 
         a, b, c, d = (version.version_id for version in engine.write("ada", work))
@@ -282,20 +282,20 @@ class FactsContract:
             expected = within + count <= limit
 
             def work(unit: Unit, name: str = name, now: Instant = now, count: int = count) -> bool:
-                return unit.spend(name, now=now, window_ms=window, limit=limit, count=count)
+                return unit.take_rate(name, now=now, window_ms=window, limit=limit, count=count)
 
             assert engine.write(tenant, work) == expected
             spent += [(now, name)] * (count if expected else 0)
 
     def test_a_name_is_claimed_once_by_each_tenant(self, engine: Engine) -> None:
         def claim(tenant: str, name: str, now: Instant = NOW) -> bool:
-            return engine.write(tenant, lambda unit: unit.claim(name, now=now))
+            return engine.write(tenant, lambda unit: unit.once(name, now=now))
 
         assert [claim("ada", "x"), claim("ada", "x"), claim("ada", "y"), claim("bob", "x")] == [True, False, True, True]
         assert not claim("ada", "x", Instant(NOW + 10**12))
 
         def fails(unit: Unit) -> None:
-            unit.claim("z", now=NOW)
+            unit.once("z", now=NOW)
             raise ArithmeticError
 
         with pytest.raises(ArithmeticError):
@@ -304,18 +304,18 @@ class FactsContract:
 
     def test_notes_are_kept_by_kind_and_name(self, engine: Engine) -> None:
         def work(unit: Unit) -> None:
-            unit.keep("template", "b", b"1")
-            unit.keep("template", "a", bytes(range(256)))
-            unit.keep("schedule", "a", b"3")
-            unit.keep("template", "b", b"2")
+            unit.put_item("template", "b", b"1")
+            unit.put_item("template", "a", bytes(range(256)))
+            unit.put_item("schedule", "a", b"3")
+            unit.put_item("template", "b", b"2")
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            assert snapshot.notes("template") == {"a": bytes(range(256)), "b": b"2"}
-            assert snapshot.notes("schedule") == {"a": b"3"}
-            assert snapshot.notes("other") == {}
-        engine.write("ada", lambda unit: unit.drop("template", "b"))
+            assert snapshot.items("template") == {"a": bytes(range(256)), "b": b"2"}
+            assert snapshot.items("schedule") == {"a": b"3"}
+            assert snapshot.items("other") == {}
+        engine.write("ada", lambda unit: unit.delete_item("template", "b"))
         with engine.read("ada") as snapshot:
-            assert list(snapshot.notes("template")) == ["a"]
+            assert list(snapshot.items("template")) == ["a"]
         with engine.read("bob") as snapshot:
-            assert snapshot.notes("template") == {}
+            assert snapshot.items("template") == {}

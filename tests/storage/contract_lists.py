@@ -57,7 +57,7 @@ def suffer(unit: Unit, version: Version, fate: str) -> None:
     elif fate == "tombstoned":
         unit.tombstone(version, valid_to=NOW, now=NOW)
     elif fate == "erased":
-        unit.erase(version, skeleton=b"bones", now=NOW)
+        unit.erase(version, tombstone=b"tombstone_record", now=NOW)
     elif fate in ("retracted", "restored"):
         unit.set_verification(version, "retracted")
     if fate == "restored":
@@ -228,7 +228,7 @@ class ListsContract:
 
         def work(unit: Unit) -> None:
             for version in written[:3]:
-                unit.erase(version, skeleton=b"bones", now=NOW)
+                unit.erase(version, tombstone=b"tombstone_record", now=NOW)
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
@@ -294,7 +294,7 @@ class ListsContract:
 
         def work(unit: Unit) -> None:
             unit.append(document("y"), projection("y"), now=NOW)
-            unit.erase(version, skeleton=b"bones", now=NOW)
+            unit.erase(version, tombstone=b"tombstone_record", now=NOW)
             assert unit.usage() == (1, 2)
             raise ArithmeticError
 

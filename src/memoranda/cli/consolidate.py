@@ -16,10 +16,10 @@ from memoranda.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
-    from memoranda.gist.dream import Dream, Options
-    from memoranda.gist.model import ModelWriter
-    from memoranda.gist.note import Note
-    from memoranda.service.dreams import DreamRun, Output
+    from memoranda.consolidation.strategies.dream import Dream, Options
+    from memoranda.consolidation.text.note import Note
+    from memoranda.consolidation.writer import ModelWriter
+    from memoranda.service.consolidation.dreams import DreamRun, Output
 
 ALL = "all"
 MODEL_KEY = "MEMORANDA_MODEL_KEY"
@@ -65,7 +65,7 @@ def dream(
     run: GivenRun,
 ) -> int:
     """Show what the memories of a namespace come to together, and write it down once you agree."""
-    from memoranda.gist.dream import Options
+    from memoranda.consolidation.strategies.dream import Options
 
     if dry_run and yes:
         raise InvalidInput("--dry-run writes nothing and --yes writes: give one of them")
@@ -106,7 +106,7 @@ def _writer(url: str | None, model: str | None) -> _Once | None:
         return None
     if url is None or model is None:
         raise InvalidInput("--model and --model-name: give both, or neither")
-    from memoranda.gist.model import ModelWriter
+    from memoranda.consolidation.writer import ModelWriter
 
     return _Once(ModelWriter(url=url, model=model, api_key=os.environ.get(MODEL_KEY, "")))
 
@@ -201,7 +201,7 @@ def _sums(run: DreamRun) -> str:
 
 
 def _show_output(output: Output) -> None:
-    from memoranda.service.dream_results import mark_of
+    from memoranda.service.consolidation.results import mark_of
 
     metadata, mark = output.memory["metadata"], mark_of(output.memory)
     line(f"  {_WHAT[output.result]}: {one_line(output.memory['key'])}")

@@ -1,7 +1,8 @@
 """What a version can be asked for field by field, and such questions; without any standard's words.
 
-A sheet is read from the one form in which every memory can be shown. It is written with the version, or, for memories
-of other standards, when somebody first asks. Texts are compared for equality alone, numbers also by order.
+The field index of a version is read from the one form in which every memory can be shown. It is written with the
+version, or, for memories of other standards, when somebody first asks. Texts are compared for equality alone, numbers
+also by order.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from memoranda.model.memory import Visibility
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class FieldIndex:
     """What one version says, field by field. A version that cannot be asked for has no form."""
 
     address: str = ""
@@ -74,7 +75,7 @@ Test: TypeAlias = IsOneOf | IsNoneOf | Compares | IsAmong
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """By a number of the sheet, missing ones last, or by address; equal ones always by address."""
+    """By a number of the field index, missing ones last, or by address; equal ones always by address."""
 
     by: Literal["address", "at", "confidence", "importance"] = "address"
     descending: bool = False
@@ -90,8 +91,8 @@ class Selection:
     # Without what was superseded or retracted.
     current: bool = True
     visibilities: tuple[Visibility, ...] | None = None
-    # Only what has a sheet. Without one, tests on labels (tags in lower case) and on when it was updated still work.
-    sheets: bool = True
+    # Only what has a field index. Without one, tests on labels (tags in lower case) and on the last update still work.
+    field_indexes: bool = True
 
 
 class Selected(NamedTuple):

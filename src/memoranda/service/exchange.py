@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.service import compliance
-from memoranda.service.access import Access
-from memoranda.service.audit import verify_tenant
-from memoranda.service.consent import may_read_personal
-from memoranda.service.context import Context, audit_entry
-from memoranda.service.find import find_visible
-from memoranda.service.remember import Accepted, accept, with_defaults, write
-from memoranda.service.views import holds, redacted, scope_of, verifies, view
+from memoranda.service.core import compliance
+from memoranda.service.core.access import Access
+from memoranda.service.core.audit import verify_tenant
+from memoranda.service.core.consent import may_read_personal
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.find import find_visible
+from memoranda.service.core.views import holds, redacted, scope_of, verifies, view
+from memoranda.service.ump.remember import Accepted, accept, with_defaults, write
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit

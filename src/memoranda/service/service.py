@@ -10,39 +10,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memoranda import __version__
-from memoranda.gist.dream import Options, Writer
-from memoranda.gist.strategies import DEFAULT_OPTIONS
+from memoranda.consolidation.strategies.catalogue import DEFAULT_OPTIONS
+from memoranda.consolidation.strategies.dream import Options, Writer
 from memoranda.model.query import Structure
-from memoranda.service import (
-    audit,
-    consent,
-    dream_runs,
-    dreams,
-    exchange,
-    feed,
-    find,
-    grain_exchange,
-    grain_query,
-    grains,
-    oams,
-    oams_exchange,
-    recall,
-    remember,
-    revise,
-    upkeep,
-)
-from memoranda.service.access import Access, Gate
-from memoranda.service.cal import Cal
-from memoranda.service.context import Context
-from memoranda.service.dream_runs import Undone
+from memoranda.service import exchange
+from memoranda.service.cal.cal import Cal
+from memoranda.service.consolidation import dreams, runs
+from memoranda.service.consolidation.runs import Undone
+from memoranda.service.core import audit, consent, feed, find, upkeep
+from memoranda.service.core.access import Access, Gate
+from memoranda.service.core.context import Context
+from memoranda.service.core.feed import ChangeNotifier, FeedPage
+from memoranda.service.core.ranking import Ranked
 from memoranda.service.exchange import ImportReport, VerifyReport
-from memoranda.service.feed import Bell, FeedPage
-from memoranda.service.grain_query import GrainPage
-from memoranda.service.grains import Given, Stored, StoredGrain, UserErasure
-from memoranda.service.openwop import Openwop
-from memoranda.service.ranking import Ranked
-from memoranda.service.remember import Remembered
-from memoranda.service.revise import Forgotten, Revised
+from memoranda.service.oams import exchange as oams_exchange
+from memoranda.service.oams import memories as oams
+from memoranda.service.oms import exchange as grain_exchange
+from memoranda.service.oms import grains, query
+from memoranda.service.oms.grains import Given, Stored, StoredGrain, UserErasure
+from memoranda.service.oms.query import GrainPage
+from memoranda.service.openwop.openwop import Openwop
+from memoranda.service.ump import recall, remember, revise
+from memoranda.service.ump.remember import Remembered
+from memoranda.service.ump.revise import Forgotten, Revised
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oams.requests import ListRequest as OamsList
 from memoranda.standards.oams.requests import RecallRequest as OamsRecall
@@ -102,7 +92,7 @@ class Grains:
 
     def find(self, access: Access, request: FindRequest, *, owner: str | None = None) -> GrainPage:
         """Grains by structure, by words, or both, in OMS's envelope (§28), a page at a time."""
-        return grain_query.find(self._context, access, request, owner=owner)
+        return query.find(self._context, access, request, owner=owner)
 
     def with_defaults(self, access: Access, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Fill in when and where, which a local agent need not say."""
@@ -220,11 +210,11 @@ class Oams:
 
     def dream_runs(self, access: Access) -> list[dict[str, Any]]:
         """The passes that changed something and were not undone, the last first."""
-        return dream_runs.runs(self._context, access)
+        return runs.runs(self._context, access)
 
     def undo(self, access: Access, run_id: str) -> Undone:
         """Take back what a pass made, and bring again what it took back."""
-        return dream_runs.undo(self._context, access, run_id)
+        return runs.undo(self._context, access, run_id)
 
     def import_lines(
         self,
@@ -244,7 +234,7 @@ class Service:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.gate = Gate(context.engine.system, context.operator, context.clock, context.ump_version)
-        self.bell = Bell(context.engine)
+        self.notifier = ChangeNotifier(context.engine)
         self.upkeep = upkeep.Upkeep(context)
         self.grains = Grains(context)
         self.cal = Cal(context)
@@ -364,5 +354,5 @@ class Service:
 
     def close(self) -> None:
         self.upkeep.close()
-        self.bell.close()
+        self.notifier.close()
         self._context.engine.close()

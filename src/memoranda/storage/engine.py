@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from memoranda.model.change import AuditEntry, Change, ChangeType
-from memoranda.model.facts import Kept, Order, Selected, Selection, Sheet, WordMatches
+from memoranda.model.facts import FieldIndex, Kept, Order, Selected, Selection, WordMatches
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.query import Filter, Listing, Matches, Structure
@@ -90,8 +90,8 @@ class Snapshot(Protocol):
         """The documents of these versions, in the given order; unknown and erased ones are left out."""
         ...
 
-    def without_sheet(self, limit: int) -> list[Version]:
-        """Versions whose sheet was not written yet, oldest first."""
+    def without_field_index(self, limit: int) -> list[Version]:
+        """Versions whose field index was not written yet, oldest first."""
         ...
 
     def listed(self, listing: Listing, *, limit: int, now: Instant) -> list[tuple[Version, tuple[Instant, int]]]:
@@ -142,7 +142,7 @@ class Snapshot(Protocol):
         """How many events a run has: the sequence of the next."""
         ...
 
-    def notes(self, kind: str) -> dict[str, bytes]:
+    def items(self, kind: str) -> dict[str, bytes]:
         """What was kept under a kind, by name."""
         ...
 
@@ -190,7 +190,7 @@ class Unit(Snapshot, Protocol):
         now: Instant,
         memory_id: int | None = None,
         cause: bytes | None = None,
-        sheet: Sheet | None = None,
+        field_index: FieldIndex | None = None,
         follow_head: bool = False,
         is_named: bool = True,
         stems: Sequence[str] | None = None,
@@ -207,11 +207,11 @@ class Unit(Snapshot, Protocol):
         """Say that its views have their names now."""
         ...
 
-    def put_sheet(self, version: Version, sheet: Sheet) -> None:
+    def put_field_index(self, version: Version, field_index: FieldIndex) -> None:
         """Write what a version says, field by field, once that was read."""
         ...
 
-    def spend(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
+    def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
         """Record uses of a name, unless the window that ends now has no room for them; whether there was."""
         ...
 
@@ -223,15 +223,15 @@ class Unit(Snapshot, Protocol):
         """Append an event to the log of a run; its sequence."""
         ...
 
-    def drop(self, kind: str, name: str) -> None:
+    def delete_item(self, kind: str, name: str) -> None:
         """Keep something no longer."""
         ...
 
-    def keep(self, kind: str, name: str, value: bytes) -> None:
+    def put_item(self, kind: str, name: str, value: bytes) -> None:
         """Keep something small beside the memories."""
         ...
 
-    def claim(self, name: str, *, now: Instant) -> bool:
+    def once(self, name: str, *, now: Instant) -> bool:
         """Whether this is the first time that the name is claimed."""
         ...
 
@@ -255,8 +255,8 @@ class Unit(Snapshot, Protocol):
         """Forget softly: out of every recall, kept for the record."""
         ...
 
-    def erase(self, version: Version, *, skeleton: bytes, now: Instant) -> None:
-        """Forget hard: content, words and subject go; the skeleton stays. Call `Engine.scrub` afterwards."""
+    def erase(self, version: Version, *, tombstone: bytes, now: Instant) -> None:
+        """Forget hard: content, words and subject go; the tombstone stays. Call `Engine.scrub` afterwards."""
         ...
 
     def hold(self, version: Version, *, held: bool) -> None:
@@ -293,7 +293,7 @@ class System(Protocol):
         """Which tenants hold this name. Only for the operator, and for finding public memories."""
         ...
 
-    def tenants_noting(self, kinds: Sequence[str]) -> list[str]:
+    def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
         """Which tenants keep notes of these kinds. For background work only."""
         ...
 

@@ -123,7 +123,7 @@ class SelectionSql:
     def _liveness(self) -> list[str]:
         selection = self._selection
         found = ["ifnull(s.expires_ms, :forever_ms) > :now_ms"]
-        if selection.sheets:
+        if selection.field_indexes:
             found.append("s.address IS NOT NULL")
             found.append("s.form > ''" if selection.form is None else f"s.form = {self._bind(selection.form)}")
         found.append("s.live = 1" if selection.current else f"s.erased = 0 AND {_NOT_FORGOTTEN}")

@@ -21,7 +21,7 @@ import orjson
 
 from memoranda.errors import MemorandaError, StoreCorrupt
 from memoranda.model.change import AuditEntry, Change, ChangeType
-from memoranda.model.facts import Kept, Order, Selected, Selection, Sheet, WordMatches
+from memoranda.model.facts import FieldIndex, Kept, Order, Selected, Selection, WordMatches
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import VISIBILITIES, Document, Projection, State, Version
 from memoranda.model.query import Filter, Hit, Listing, Matches, Structure
@@ -54,7 +54,7 @@ AUDIT_BATCH_LIMIT = 100
 
 _OUTCOMES = ("followed", "overridden", "ignored", "contradicted")
 _ERASURE_PENDING = "erasure_pending"
-_SHEET_COLUMNS = (
+_FIELD_INDEX_COLUMNS = (
     "address",
     "form",
     "at_ms",
@@ -418,7 +418,7 @@ class SqlSnapshot:
         is_sealed = opened is not None
         return Kept(version_id, standard, name, opened or b"", is_sealed, address, verification, gone, closed)
 
-    def without_sheet(self, limit: int) -> list[Version]:
+    def without_field_index(self, limit: int) -> list[Version]:
         unread = self._rows("sheets_missing", limit=limit)
         return self.versions([version_id for (version_id,) in unread]) if unread else []
 
@@ -484,7 +484,7 @@ class SqlSnapshot:
         ((count,),) = self._rows("run_event_count", run_id=run_id)
         return int(count)
 
-    def notes(self, kind: str) -> dict[str, bytes]:
+    def items(self, kind: str) -> dict[str, bytes]:
         return dict(self._rows("notes_get", kind=kind))
 
     def of_user(self, user: str, *, after: int, limit: int) -> list[Version]:
@@ -540,7 +540,7 @@ class SqlUnit(SqlSnapshot):
         now: Instant,
         memory_id: int | None = None,
         cause: bytes | None = None,
-        sheet: Sheet | None = None,
+        field_index: FieldIndex | None = None,
         follow_head: bool = False,
         is_named: bool = True,
         stems: Sequence[str] | None = None,
@@ -556,7 +556,7 @@ class SqlUnit(SqlSnapshot):
         )
         memory = version_id if memory_id is None else memory_id
         updated = self._updated(projection, memory_id)
-        self._index(version_id, memory, projection, sheet, now, updated=updated, is_named=is_named, stems=stems)
+        self._index(version_id, memory, projection, field_index, now, updated=updated, is_named=is_named, stems=stems)
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
         state = State(
@@ -606,7 +606,7 @@ class SqlUnit(SqlSnapshot):
         version_id: int,
         memory_id: int,
         projection: Projection,
-        sheet: Sheet | None,
+        field_index: FieldIndex | None,
         now: Instant,
         *,
         updated: Instant,
@@ -629,7 +629,7 @@ class SqlUnit(SqlSnapshot):
             agent_key=prints.value(tenant_id, scope.agent),
             session_key=prints.value(tenant_id, scope.session),
             sameness_key=prints.value(tenant_id, projection.sameness),
-            **self._sheet_columns(sheet),
+            **self._field_index_columns(field_index),
             named=int(is_named),
             observed_ms=projection.observed,
             updated_ms=updated,
@@ -645,31 +645,31 @@ class SqlUnit(SqlSnapshot):
         self._connection.run("search_add", {"version_id": version_id, "words": " ".join(listed)})
         if projection.tags:
             self._add_facets(version_id, [("label", tag) for tag in dict.fromkeys(t.lower() for t in projection.tags)])
-        self._add_fields(version_id, sheet)
+        self._add_fields(version_id, field_index)
         self._version_count += 1
         self._term_count += len(stems)
 
-    def _sheet_columns(self, sheet: Sheet | None) -> dict[str, Any]:
-        if sheet is None:
-            return dict.fromkeys(_SHEET_COLUMNS)
+    def _field_index_columns(self, field_index: FieldIndex | None) -> dict[str, Any]:
+        if field_index is None:
+            return dict.fromkeys(_FIELD_INDEX_COLUMNS)
         return {
-            "address": sheet.address,
-            "form": sheet.form,
-            "at_ms": sheet.at,
-            "confidence": sheet.confidence,
-            "importance": sheet.importance,
-            "subject_key": self._value_key(sheet.subject),
-            "relation_key": self._value_key(sheet.relation),
-            "object_key": self._value_key(sheet.object),
+            "address": field_index.address,
+            "form": field_index.form,
+            "at_ms": field_index.at,
+            "confidence": field_index.confidence,
+            "importance": field_index.importance,
+            "subject_key": self._value_key(field_index.subject),
+            "relation_key": self._value_key(field_index.relation),
+            "object_key": self._value_key(field_index.object),
         }
 
-    def _add_fields(self, version_id: int, sheet: Sheet | None) -> None:
-        if sheet is None:
+    def _add_fields(self, version_id: int, field_index: FieldIndex | None) -> None:
+        if field_index is None:
             return
-        if sheet.numbers:
-            numbered = [(self._field_name(name), number) for name, number in sheet.numbers]
+        if field_index.numbers:
+            numbered = [(self._field_name(name), number) for name, number in field_index.numbers]
             self._run_many("measure_add", [{"name": n, "number": m, "version_id": version_id} for n, m in numbered])
-        self._add_facets(version_id, sheet.texts)
+        self._add_facets(version_id, field_index.texts)
 
     def _add_facets(self, version_id: int, texts: Sequence[tuple[str, str]]) -> None:
         keyed = [(self._field_name(name), key) for name, text in texts if (key := self._value_key(text)) is not None]
@@ -679,11 +679,11 @@ class SqlUnit(SqlSnapshot):
     def _run_many(self, query: str, params: list[dict[str, Any]]) -> None:
         self._connection.run_many(query, [{**each, "tenant_id": self._tenant_id} for each in params])
 
-    def put_sheet(self, version: Version, sheet: Sheet) -> None:
-        self._run("sheet_put", version_id=version.version_id, **self._sheet_columns(sheet))
-        self._add_fields(version.version_id, sheet)
+    def put_field_index(self, version: Version, field_index: FieldIndex) -> None:
+        self._run("sheet_put", version_id=version.version_id, **self._field_index_columns(field_index))
+        self._add_fields(version.version_id, field_index)
 
-    def spend(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
+    def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
         name_key, since = self._value_key(name), now - window_ms
         ((used,),) = self._rows("spent_since", name_key=name_key, since_ms=since)
         if used + count > limit:
@@ -701,14 +701,14 @@ class SqlUnit(SqlSnapshot):
         ((sequence,),) = self._rows("run_event_add", run_id=run_id, event=event)
         return int(sequence)
 
-    def drop(self, kind: str, name: str) -> None:
+    def delete_item(self, kind: str, name: str) -> None:
         self._run("note_remove", kind=kind, name=name)
 
-    def keep(self, kind: str, name: str, value: bytes) -> None:
+    def put_item(self, kind: str, name: str, value: bytes) -> None:
         self._run("note_put", kind=kind, name=name, value=value)
 
-    def claim(self, name: str, *, now: Instant) -> bool:
-        return self.spend(name, now=now, window_ms=FOREVER_MS, limit=1)
+    def once(self, name: str, *, now: Instant) -> bool:
+        return self.take_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
 
     def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:
         version_id = None if follow_head else version.version_id
@@ -750,11 +750,11 @@ class SqlUnit(SqlSnapshot):
         self._leave(version)
         self._run("state_tombstone", version_id=version.version_id, valid_to_ms=valid_to, now_ms=now)
 
-    def erase(self, version: Version, *, skeleton: bytes, now: Instant) -> None:
+    def erase(self, version: Version, *, tombstone: bytes, now: Instant) -> None:
         version_id = version.version_id
         self._byte_count -= self._leave(version)
         self._run("version_erase", version_id=version_id)
-        self._run("skeleton_put", version_id=version_id, native=skeleton)
+        self._run("tombstone_put", version_id=version_id, native=tombstone)
         self._run("state_erase", version_id=version_id, now_ms=now)
         self._run("facet_remove", version_id=version_id)
         self._run("measure_remove", version_id=version_id)
@@ -830,8 +830,8 @@ class SqlSystem:
     def tenants_naming(self, standard: str, name: str) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_naming", standard=standard, name=name)]
 
-    def tenants_noting(self, kinds: Sequence[str]) -> list[str]:
-        return [tenant for (tenant,) in self._rows("tenants_noting", kinds=_json(list(kinds)))]
+    def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
+        return [tenant for (tenant,) in self._rows("tenants_with_items", kinds=_json(list(kinds)))]
 
     def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
         return [(tenant, version_id) for tenant, version_id in self._rows("expired", now_ms=now, limit=limit)]

@@ -77,8 +77,8 @@ def test_a_byte_order_mark_before_the_first_mark_is_passed_over() -> None:
 
 def test_a_bad_record_in_a_book_does_not_hide_the_others() -> None:
     good = record_of("good")
-    sheet = markdown.render(good)
-    book = f"{markdown_book.MARK}\nno front matter\n{markdown_book.MARK}\n{sheet}".encode()
+    field_index = markdown.render(good)
+    book = f"{markdown_book.MARK}\nno front matter\n{markdown_book.MARK}\n{field_index}".encode()
     bad, read_back = read(book)
     assert isinstance(bad, InvalidInput)
     assert read_back == good

@@ -17,8 +17,8 @@ import httpx
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import create_server
-from memoranda.service.cal_session import Host
-from memoranda.service.quotas import Quotas
+from memoranda.service.cal.session import Host
+from memoranda.service.core.quotas import Quotas
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 

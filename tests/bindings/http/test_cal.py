@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.bindings.http.running import OWNER, Running, error_of, running
 
-from memoranda.service.cal_session import Host, Switches
+from memoranda.service.cal.session import Host, Switches
 from memoranda.standards.cal.grammar import prompt_card
 
 NAMESPACE = {"namespace": "kitchen"}

@@ -30,7 +30,7 @@ from memoranda.bindings.http.guard import PUBLIC_PATHS
 from memoranda.bindings.http.openapi import OPERATIONS
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.settings import load_settings
 from memoranda.standards.ump.token import Claims, mint
 

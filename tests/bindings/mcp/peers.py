@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memoranda.app import open_service
 from memoranda.bindings.mcp.http import McpEndpoint
 from memoranda.errors import MemorandaError
-from memoranda.service.access import ALL_VERBS
+from memoranda.service.core.access import ALL_VERBS
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 

@@ -15,7 +15,7 @@ from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated, Serv
 from mcp.shared.exceptions import MCPError
 from tests.bindings.mcp.peers import HttpPeer, Inbox, http_client, http_peer, run, stdio_peer, store
 
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from memoranda.standards.cal.fields import SINGULARS
 from memoranda.standards.cal.item import Item
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import Assemble, DefineTemplate
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Assemble, DefineTemplate
 
 # 2026-03-03T12:00:00Z
 NOW: Final = 1_772_539_200_000

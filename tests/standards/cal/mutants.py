@@ -8,12 +8,13 @@ from typing import Final
 from tests.standards.cal import published
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal import codes, lexer, limits
-from memoranda.standards.cal.canonical import canonical
-from memoranda.standards.cal.parser import parse_text
-from memoranda.standards.cal.syntax import Query
-from memoranda.standards.cal.wire import to_json
-from memoranda.standards.cal.wire_reader import from_json
+from memoranda.standards.cal import codes, limits
+from memoranda.standards.cal.language import lexer
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.parser import parse_text
+from memoranda.standards.cal.language.syntax import Query
+from memoranda.standards.cal.wire.reader import from_json
+from memoranda.standards.cal.wire.writer import to_json
 
 JUNK: Final = [
     *'"\\()[]{}|,:;$=<>!-.\u202e\u0430 \n\t\0é', "\ud800", "{{", "}}", "sha256:", "--", "1e5", "9" * 400, "DELETE"

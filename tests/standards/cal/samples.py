@@ -7,9 +7,9 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from memoranda.standards.cal.fields import SINGULARS
-from memoranda.standards.cal.formats import Element
 from memoranda.standards.cal.item import Item
-from memoranda.standards.cal.syntax import Project
+from memoranda.standards.cal.language.syntax import Project
+from memoranda.standards.cal.printing.formats import Element
 
 # 2026-03-03T12:00:00Z
 NOW: Final = 1_772_539_200_000

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from memoranda.standards.cal import fields, words
+from memoranda.standards.cal import fields
 from memoranda.standards.cal.fields import Field, Kind
-from memoranda.standards.cal.syntax import (
+from memoranda.standards.cal.language import words
+from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
     Assignment,

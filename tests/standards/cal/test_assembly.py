@@ -12,11 +12,11 @@ from tests.standards.cal.grains import NOW, belief, goal, hostile_items, item, p
 
 from memoranda.encoding import json_text
 from memoranda.errors import QueryError
-from memoranda.standards.cal.assembly import Assembly, Gathered, assemble
+from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble
 from memoranda.standards.cal.fields import SINGULARS
 from memoranda.standards.cal.item import Item
-from memoranda.standards.cal.projection import Level
-from memoranda.standards.cal.words import FORMATS
+from memoranda.standards.cal.language.words import FORMATS
+from memoranda.standards.cal.printing.projection import Level
 
 BARE_TEMPLATE = "TEMPLATE { ELEMENT { - {{grain.content}} } }"
 RICH_TEMPLATE = """TEMPLATE {

@@ -8,11 +8,11 @@ import pytest
 from tests.standards.cal.verdicts import code_of
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal.binding import bind
-from memoranda.standards.cal.canonical import canonical, query_hash
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import Exists, Hash, Recall
-from memoranda.standards.cal.wire import to_json
+from memoranda.standards.cal.language.binding import bind
+from memoranda.standards.cal.language.canonical import canonical, query_hash
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Exists, Hash, Recall
+from memoranda.standards.cal.wire.writer import to_json
 
 H = "sha256:aaaaaaaa"
 

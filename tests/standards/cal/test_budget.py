@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.standards.cal import budget
+from memoranda.standards.cal.assembly import budget
 
 COSTS = st.lists(st.lists(st.integers(0, 200), max_size=8), min_size=1, max_size=8)
 

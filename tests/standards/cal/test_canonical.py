@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memoranda.standards.cal.canonical import canonical, query_hash
-from memoranda.standards.cal.parser import parse
+from memoranda.standards.cal.language.canonical import canonical, query_hash
+from memoranda.standards.cal.language.parser import parse
 
 H = "sha256:aaaaaaaa"
 

@@ -8,9 +8,10 @@ import time
 import pytest
 from tests.standards.cal.published import README_ASSEMBLE
 
-from memoranda.standards.cal import codes, suggest
-from memoranda.standards.cal.check import check, complexity, warnings
-from memoranda.standards.cal.parser import parse
+from memoranda.standards.cal import codes
+from memoranda.standards.cal.language import suggest
+from memoranda.standards.cal.language.check import check, complexity, warnings
+from memoranda.standards.cal.language.parser import parse
 
 
 @pytest.mark.requirement("CAL-22-error-object")

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from memoranda.standards.cal import fields, limits, words
-from memoranda.standards.cal.canonical import canonical
+from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.describe import EXTENDED_FEATURES, capabilities, describe
 from memoranda.standards.cal.grammar import ebnf
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import DefineTemplate, Describe
+from memoranda.standards.cal.language import words
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import DefineTemplate, Describe
 
 SERVER = {"name": "memoranda", "version": "0.1.0", "cal_version": "1.0", "oms_version": "1.3"}
 DECLARED = capabilities(

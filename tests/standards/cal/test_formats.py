@@ -27,8 +27,10 @@ from tests.standards.cal.samples import (
 )
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal import words
-from memoranda.standards.cal.formats import (
+from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.language import words
+from memoranda.standards.cal.language.syntax import Project
+from memoranda.standards.cal.printing.formats import (
     Element,
     Frame,
     assembled_text,
@@ -37,10 +39,8 @@ from memoranda.standards.cal.formats import (
     recall_text,
     values_text,
 )
-from memoranda.standards.cal.item import Item
-from memoranda.standards.cal.plain import plain
-from memoranda.standards.cal.syntax import Project
-from memoranda.standards.cal.toon import cell
+from memoranda.standards.cal.printing.plain import plain
+from memoranda.standards.cal.printing.toon import cell
 from memoranda.standards.sml.render import TAGS
 
 REVIEW = "helping alice prepare her Q1 engineering review"

@@ -12,10 +12,11 @@ import pytest
 from tests.standards.cal import published
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal import fields, lexer, options, words
-from memoranda.standards.cal.check import check
+from memoranda.standards.cal import fields
 from memoranda.standards.cal.grammar import EXAMPLES, RULES, TOKENS, ebnf, prompt_card
-from memoranda.standards.cal.parser import Parser, parse
+from memoranda.standards.cal.language import lexer, options, words
+from memoranda.standards.cal.language.check import check
+from memoranda.standards.cal.language.parser import Parser, parse
 
 # --- reading the notation --------------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ import pytest
 from tests.standards.cal.verdicts import code_of, place_of
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal import lexer
-from memoranda.standards.cal.lexer import Kind, tokenize
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import Hash, Recall
+from memoranda.standards.cal.language import lexer
+from memoranda.standards.cal.language.lexer import Kind, tokenize
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Hash, Recall
 
 
 def about(text: str) -> object:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal.canonical import query_hash
+from memoranda.standards.cal.language.canonical import query_hash
+from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.pages import cursor_of, offset_of
-from memoranda.standards.cal.parser import parse
 
 HASH = query_hash(parse("RECALL beliefs LIMIT 5"))
 SECOND = (

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.standards.cal import published, strategies
 
-from memoranda.standards.cal.canonical import canonical
-from memoranda.standards.cal.desugar import desugar
-from memoranda.standards.cal.parser import parse
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.desugar import desugar
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Explain, Explainable, Query
 from memoranda.standards.cal.plan import explain, side_effects
-from memoranda.standards.cal.syntax import Explain, Explainable, Query
 
 # 2026-03-03T12:00:00Z, a Tuesday.
 NOW = 1_772_539_200_000

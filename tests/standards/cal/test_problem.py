@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.standards.cal import published
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal import codes, fields, suggest, words
-from memoranda.standards.cal.parser import parse
+from memoranda.standards.cal import codes, fields
+from memoranda.standards.cal.language import suggest, words
+from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.problem import _EXAMPLES, _OF_SHAPE, error_envelope, expected_of, http_status
 
 

@@ -11,8 +11,8 @@ from tests.standards.cal.samples import ADDRESS, DAY, HOUR, ITEMS, MARCH_15, MIN
 
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.cal.item import Item
-from memoranda.standards.cal.projection import Level, humanize, iso_time, project, relative_time
-from memoranda.standards.cal.syntax import Project
+from memoranda.standards.cal.language.syntax import Project
+from memoranda.standards.cal.printing.projection import Level, humanize, iso_time, project, relative_time
 
 LEVELS: tuple[Level, ...] = ("summary", "standard", "full")
 EVERYWHERE: dict[str, Any] = {

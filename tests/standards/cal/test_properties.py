@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tests.standards.cal import mutants, published, strategies
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal import codes, lexer, limits
-from memoranda.standards.cal.canonical import canonical
-from memoranda.standards.cal.desugar import desugar
-from memoranda.standards.cal.parser import parse, parse_text
-from memoranda.standards.cal.syntax import Query
-from memoranda.standards.cal.wire import to_json
-from memoranda.standards.cal.wire_reader import from_json
+from memoranda.standards.cal import codes, limits
+from memoranda.standards.cal.language import lexer
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.desugar import desugar
+from memoranda.standards.cal.language.parser import parse, parse_text
+from memoranda.standards.cal.language.syntax import Query
+from memoranda.standards.cal.wire.reader import from_json
+from memoranda.standards.cal.wire.writer import to_json
 
 MANY = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -6,10 +6,11 @@ import pytest
 from tests.standards.cal.verdicts import code_of, place_of
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal import fields, words
+from memoranda.standards.cal import fields
 from memoranda.standards.cal.fields import Kind
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import Limit, OrderBy, Recall, Reduce
+from memoranda.standards.cal.language import words
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Limit, OrderBy, Recall, Reduce
 
 SAMPLES = {
     Kind.STRING: '"v"',

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import pytest
 from tests.standards.cal.verdicts import code_of, code_of_json
 
-from memoranda.standards.cal import (
+from memoranda.standards.cal import fields
+from memoranda.standards.cal.language import (
     assemble,
     conditions,
     cursor,
     evolve,
-    fields,
     options,
     parser,
     recall,
@@ -23,12 +23,12 @@ from memoranda.standards.cal import (
     suggest,
     syntax,
     template_parser,
-    wire,
     words,
 )
-from memoranda.standards.cal import canonical as canonical_module
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.wire_reader import from_json
+from memoranda.standards.cal.language import canonical as canonical_module
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.wire import writer
+from memoranda.standards.cal.wire.reader import from_json
 
 # Section 2.4, as the specification lists them.
 DESTRUCTIVE = "DELETE DROP FORGET ERASE DESTROY PURGE TRUNCATE".split()
@@ -51,7 +51,7 @@ def token_tables() -> Iterator[str]:
     yield from (*parser._STATEMENTS, *assemble.TRAILING, *parser._ENTRIES)
     yield from (*recall._CLAUSES, *stages.STAGES, *options.OPTION_NAMES, *options._OPTIONS, *conditions._OPERANDS)
     yield from suggest.SHAPES
-    yield from wire.NAMES
+    yield from writer.NAMES
 
 
 @pytest.mark.requirement("CAL-2.4-no-destructive-token")

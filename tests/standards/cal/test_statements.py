@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.standards.cal.verdicts import code_of, place_of
 
-from memoranda.standards.cal.canonical import canonical
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import Assemble, SetOp, Source, Stream
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import Assemble, SetOp, Source, Stream
 
 H = "sha256:aaaaaaaa"
 TRIPLE = 'SET subject = "s" SET relation = "r" SET object = "o"'

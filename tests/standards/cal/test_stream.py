@@ -11,10 +11,10 @@ from tests.standards.cal.grains import NOW, belief, goal, hostile_items, plain_i
 
 from memoranda.encoding import json_text
 from memoranda.errors import QueryError
-from memoranda.standards.cal import stream
-from memoranda.standards.cal.assembly import Assembly, Gathered, assemble
+from memoranda.standards.cal.assembly import stream
+from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble
 from memoranda.standards.cal.item import Item
-from memoranda.standards.cal.words import FORMATS
+from memoranda.standards.cal.language.words import FORMATS
 
 ID = "asm_a1b2c3d4"
 BELIEFS = tuple(belief(f"tea number {number}", confidence=0.9) for number in range(12))

@@ -11,10 +11,10 @@ from tests.standards.cal.grains import NOW, belief, goal, hostile_items, item, s
 from tests.standards.cal.grains import definition as define
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal import template
-from memoranda.standards.cal.assembly import Assembly, Gathered, assemble
+from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble
 from memoranda.standards.cal.item import Item
-from memoranda.standards.cal.syntax import DefineTemplate, Sections
+from memoranda.standards.cal.language import template
+from memoranda.standards.cal.language.syntax import DefineTemplate, Sections
 
 SEMANTIC_SML = """CAL/1 DEFINE TEMPLATE semantic_sml
   EXTENDS structured

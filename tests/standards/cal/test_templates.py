@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.standards.cal.verdicts import code_of
 
-from memoranda.standards.cal import template
-from memoranda.standards.cal.canonical import canonical
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.syntax import DefineTemplate
+from memoranda.standards.cal.language import template
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import DefineTemplate
 
 
 def element(body: str) -> str | None:

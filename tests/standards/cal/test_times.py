@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.model.instant import EARLIEST, format_instant, parse_instant
-from memoranda.standards.cal import times
+from memoranda.standards.cal.language import times
 
 NOW = parse_instant("2026-03-03T12:00:00Z")
 

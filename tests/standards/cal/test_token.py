@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal.parser import parse
+from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.token import (
     LIFETIME_MAX_MS,
     MAX_TOKEN_CHARS,

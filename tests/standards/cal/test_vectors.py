@@ -11,13 +11,13 @@ from tests.standards.cal.verdicts import code_of
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import codes
-from memoranda.standards.cal.canonical import canonical, query_hash
-from memoranda.standards.cal.check import warnings
-from memoranda.standards.cal.desugar import desugar
-from memoranda.standards.cal.parser import parse, parse_text
-from memoranda.standards.cal.syntax import Add, Assemble, Recall
-from memoranda.standards.cal.wire import to_json
-from memoranda.standards.cal.wire_reader import from_json
+from memoranda.standards.cal.language.canonical import canonical, query_hash
+from memoranda.standards.cal.language.check import warnings
+from memoranda.standards.cal.language.desugar import desugar
+from memoranda.standards.cal.language.parser import parse, parse_text
+from memoranda.standards.cal.language.syntax import Add, Assemble, Recall
+from memoranda.standards.cal.wire.reader import from_json
+from memoranda.standards.cal.wire.writer import to_json
 
 RUNTIME = [each for each in EXAMPLES if each["phase"] == "runtime" and not each["query"].startswith("(")]
 README = [README_ASSEMBLE, README_ADD, README_RECALL]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.standards.cal.verdicts import code_of_json
 
-from memoranda.standards.cal.parser import parse
-from memoranda.standards.cal.wire import to_json
-from memoranda.standards.cal.wire_reader import from_json
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.wire.reader import from_json
+from memoranda.standards.cal.wire.writer import to_json
 
 H = "sha256:aaaaaaaa"
 RECALL = {"statement": "recall"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal.check import check
-from memoranda.standards.cal.wire_reader import from_json
+from memoranda.standards.cal.language.check import check
+from memoranda.standards.cal.wire.reader import from_json
 
 
 def code_of(text: str | bytes, **how: Any) -> str | None:

@@ -228,8 +228,8 @@ def test_forgetting_twice_is_forgetting_once() -> None:
 
 
 def test_who_forgot_is_stamped() -> None:
-    buried = rules.tombstone({**stored(), "id": "urn:ump:aaaa"}, at=NOW_TEXT, actor=("did:key:zA", "agent"))
-    assert buried["provenance"] == {
+    tombstoned = rules.tombstone({**stored(), "id": "urn:ump:aaaa"}, at=NOW_TEXT, actor=("did:key:zA", "agent"))
+    assert tombstoned["provenance"] == {
         "actor": "did:key:zA",
         "actor_kind": "agent",
         "method": "forget",

@@ -19,7 +19,7 @@ from memoranda.bindings.files.oams_exchange import Renaming
 from memoranda.bindings.files.report import FilesReport
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, Unsupported
 from memoranda.model.instant import parse_instant
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oams.namespace import Namespace, owner_hash
 from memoranda.standards.oms.manifest import IndexState

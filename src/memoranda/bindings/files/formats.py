@@ -64,7 +64,7 @@ def write(file: IO[bytes], records: Iterable[Record], known: Format) -> None:
     if known == "ndjson":
         file.writelines(jsonfile.render_ndjson(records))
     elif known == "markdown":
-        file.writelines(sheet.encode("utf-8") for sheet in markdown_book.render(records))
+        file.writelines(field_index.encode("utf-8") for field_index in markdown_book.render(records))
     else:
         file.writelines(_array(records))
 
@@ -80,7 +80,7 @@ def _array(records: Iterable[Record]) -> Iterator[bytes]:
 
 def read(file: IO[bytes], known: Format | None) -> Iterator[Found]:
     """Read the records of a file, finding out its format by its first lines if it is not known."""
-    lines = bounded_lines(file, MAX_LINE_BYTES if known == "ndjson" else markdown_book.MAX_SHEET_BYTES)
+    lines = bounded_lines(file, MAX_LINE_BYTES if known == "ndjson" else markdown_book.MAX_FIELD_INDEX_BYTES)
     if known is None:
         head = list(_head(lines))
         known, lines = _guess(head), chain(head, lines)

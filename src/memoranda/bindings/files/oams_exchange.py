@@ -18,8 +18,8 @@ from memoranda.bindings.files.oams_bundle import BundleWriter
 from memoranda.bindings.files.oams_sources import STANDARD_STREAM, Shape, Source, said_of
 from memoranda.bindings.files.report import FilesReport
 from memoranda.errors import Conflict, InvalidInput, MemorandaError, NamespaceNotFound, StoreUnavailable
-from memoranda.service import oams_exchange as service_exchange
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
+from memoranda.service.oams import exchange as service_exchange
 from memoranda.service.service import Service
 from memoranda.standards.oams import bundle, lines, markdown
 from memoranda.standards.oams.lines import Line, Packed, Sorter

@@ -28,11 +28,11 @@ from typing import Final
 from memoranda.bindings.files import edits
 from memoranda.bindings.files.folder import read_whole, write_whole
 from memoranda.bindings.files.formats import MARKDOWN_ENDING
-from memoranda.bindings.files.markdown_book import MARK, MAX_SHEET_BYTES
+from memoranda.bindings.files.markdown_book import MARK, MAX_FIELD_INDEX_BYTES
 from memoranda.bindings.files.names import file_name
 from memoranda.bindings.files.sync_state import Entry, SyncState, digest
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.ump import markdown, signature
 from memoranda.standards.ump.record import Record
@@ -148,7 +148,7 @@ class _Pass:
             if name.startswith(".") or not name.endswith(MARKDOWN_ENDING) or _CONFLICT.search(name):
                 continue
             try:
-                data = read_whole(self._folder / name, max_bytes=MAX_SHEET_BYTES)
+                data = read_whole(self._folder / name, max_bytes=MAX_FIELD_INDEX_BYTES)
             except MemorandaError as error:
                 self._problems[name] = error.message.removeprefix(f"{self._folder / name}: ")
                 continue
@@ -269,7 +269,7 @@ class _Pass:
     def _new(self, name: str) -> _Plan:
         self._state.entries.pop(name, None)
         note = self._notes.get(name)
-        draft = self._draft(note or edits.read_note(read_whole(self._folder / name, max_bytes=MAX_SHEET_BYTES)))
+        draft = self._draft(note or edits.read_note(read_whole(self._folder / name, max_bytes=MAX_FIELD_INDEX_BYTES)))
         return _Plan(step=Step(name=name, did="remembered"), do=lambda: self._remember(name, draft))
 
     def _draft(self, note: Record) -> Record:
@@ -320,7 +320,7 @@ class _Pass:
 
     def _require_unchanged(self, name: str) -> None:
         try:
-            found: str | None = digest(read_whole(self._folder / name, max_bytes=MAX_SHEET_BYTES))
+            found: str | None = digest(read_whole(self._folder / name, max_bytes=MAX_FIELD_INDEX_BYTES))
         except NotFound:
             found = None
         if found != self._digests.get(name):

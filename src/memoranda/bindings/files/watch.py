@@ -1,4 +1,4 @@
-"""Synchronising for as long as someone wants: files are polled, the store rings a bell."""
+"""Synchronising for as long as someone wants: files are polled, the store notifies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from memoranda.bindings.files.formats import MARKDOWN_ENDING
 from memoranda.bindings.files.sync import FolderSync, SyncReport
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
 # Soon enough for a person, rarely enough for a laptop.
@@ -32,7 +32,7 @@ def watch(
     scope = {"project": project} if project else {}
     rung = threading.Event()
     after = service.feed_end(access, scope)
-    silence = service.bell.listen(rung.set)
+    silence = service.notifier.listen(rung.set)
     try:
         while not stop.is_set():
             on_report(sync.run())

@@ -19,8 +19,8 @@ from memoranda.bindings.http import wire
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MalformedJson, QueryError, TooLarge
-from memoranda.service.access import Access
-from memoranda.service.cal import Given
+from memoranda.service.cal.cal import Given
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.cal.grammar import prompt_card
 from memoranda.standards.cal.problem import error_envelope, http_status

@@ -8,7 +8,7 @@ from memoranda.bindings.http.cal import EVENTS, JSON_FORM, LINES, TEXT
 from memoranda.bindings.http.operation import Operation, in_query
 from memoranda.bindings.http.schemas import COUNT, FLAG, NAME, Schema, closed, one_of, opened, ref, some
 from memoranda.bindings.http.schemas import TEXT as STRING
-from memoranda.service.cal import STATEMENT_TYPES
+from memoranda.service.cal.cal import STATEMENT_TYPES
 from memoranda.standards.cal.codes import ERRORS
 
 EXAMPLE_QUERY: Final = 'RECALL beliefs ABOUT "ada" WHERE confidence >= $least | LIMIT 5 AS markdown'

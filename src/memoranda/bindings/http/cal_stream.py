@@ -22,9 +22,9 @@ from memoranda.bindings.http.cal import EVENTS, LINES, Asked, Wanted, read_body,
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, NotFound, QueryError, RateLimited
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
-from memoranda.standards.cal import stream as cal
+from memoranda.standards.cal.assembly import stream as cal
 
 # Section 11: so many of one client at once, so much waiting to be sent, and so long for a client that does not read.
 STREAMS_PER_CREDENTIAL_LIMIT: Final = 3

@@ -23,7 +23,7 @@ from memoranda.bindings.http import oams_wire, openwop_wire, wire
 from memoranda.bindings.http.limits import TokenBuckets
 from memoranda.bindings.http.threads import Threads
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
-from memoranda.service.access import Access, Gate
+from memoranda.service.core.access import Access, Gate
 
 PUBLIC_PATHS = frozenset(
     {"/ump/capabilities", "/.well-known/ump.json", openwop_wire.DISCOVERY, "/healthz", "/readyz", "/openapi.json"}

@@ -19,8 +19,8 @@ from memoranda.bindings.http.request import Answer, Request
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import MAX_DEPTH, dump
 from memoranda.errors import CrossNamespace, InvalidInput, Unauthorized
-from memoranda.service.access import Access
-from memoranda.service.oams import Shown, Stored
+from memoranda.service.core.access import Access
+from memoranda.service.oams.memories import Shown, Stored
 from memoranda.service.service import Service
 from memoranda.standards.oams.requests import (
     MAX_NAMESPACES,

@@ -17,7 +17,7 @@ from memoranda.bindings.http.request import Answer
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oams import codes, rpc
 from memoranda.standards.oams.requests import ForgetRequest, ListRequest, StoreRequest

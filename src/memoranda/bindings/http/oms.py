@@ -16,8 +16,8 @@ from memoranda.bindings.http import wire
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import GrainError, InvalidInput
-from memoranda.service.access import Access
-from memoranda.service.grains import Given, StoredGrain
+from memoranda.service.core.access import Access
+from memoranda.service.oms.grains import Given, StoredGrain
 from memoranda.service.service import Service
 from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
 from memoranda.standards.oms.requests import (

@@ -136,7 +136,7 @@ class _Reader:
 
     async def wait(self, seconds: float, receive: Receive) -> tuple[list[Event], bool]:
         """What there is as soon as there is something, or nothing after a while."""
-        stop_listening = self._service.bell.listen(self._ring)
+        stop_listening = self._service.notifier.listen(self._ring)
         watcher = asyncio.create_task(self._watch(receive))
         deadline = self._loop.time() + seconds
         try:
@@ -152,7 +152,7 @@ class _Reader:
     async def run(self, receive: Receive, send: Send, keepalive_seconds: float, *, is_head: bool) -> None:
         """Send what there is and what comes, until the run is over."""
         # Listen first, look second: nothing that is written in between is missed.
-        stop_listening = self._service.bell.listen(self._ring)
+        stop_listening = self._service.notifier.listen(self._ring)
         watcher: asyncio.Task[None] | None = None
         try:
             page, is_complete = await self._threads.run(self.page)

@@ -9,7 +9,7 @@ from memoranda.bindings.http.openwop_runs import RUN_ID, WORKFLOWS
 from memoranda.bindings.http.openwop_wire import DISCOVERY
 from memoranda.bindings.http.operation import Operation, in_query
 from memoranda.bindings.http.schemas import COUNT, FLAG, MOMENT, TEXT, Schema, closed, one_of, opened, ref, some
-from memoranda.service.wop_runs import TERMINAL
+from memoranda.service.openwop.runs import TERMINAL
 from memoranda.standards.openwop.capabilities import DIMENSIONS
 from memoranda.standards.openwop.entry import DEFAULT_LIMIT, MAX_LIMIT, MAX_QUERY_CHARS, MAX_TAG_CHARS, RANKS
 from memoranda.standards.openwop.events import CONDITIONS, PROPOSAL_KINDS

@@ -14,9 +14,9 @@ from memoranda.bindings.http.openwop import OPTIONS
 from memoranda.bindings.http.openwop_wire import Asked, Paths, Verb, memory_ref, whole_number
 from memoranda.bindings.http.request import Answer
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
+from memoranda.service.openwop.runs import HOST_WORKFLOW, TERMINAL, Run
 from memoranda.service.service import Service
-from memoranda.service.wop_runs import HOST_WORKFLOW, TERMINAL, Run
 from memoranda.standards.openwop.entry import MAX_ID_CHARS, Draft, ListOptions
 from memoranda.standards.openwop.events import MAX_EVENT_ID_CHARS
 from memoranda.standards.openwop.fields import an_object, check_text, check_texts, check_time, check_word, require

@@ -11,10 +11,10 @@ from memoranda.bindings.http.openwop_runs import WORKFLOWS, Workflow
 from memoranda.bindings.http.openwop_wire import Asked, Paths, memory_ref
 from memoranda.bindings.http.request import Answer
 from memoranda.errors import InvalidInput
-from memoranda.service.access import Access
-from memoranda.service.openwop import Probes
+from memoranda.service.core.access import Access
+from memoranda.service.openwop.openwop import Probes
+from memoranda.service.openwop.runs import Run
 from memoranda.service.service import Service
-from memoranda.service.wop_runs import Run
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, Draft, check_id
 from memoranda.standards.openwop.events import CONDITIONS
 from memoranda.standards.openwop.fields import check_boolean, check_integer, check_text, check_word, closed_object

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from memoranda.bindings.http import wire
 from memoranda.encoding.json_text import MAX_DEPTH, parse
 from memoranda.errors import InvalidInput
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 
 _STRAY_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 

@@ -18,8 +18,8 @@ from memoranda.bindings.http import wire
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
-from memoranda.service.access import Access
-from memoranda.service.feed import ChangeEvent, FeedPage
+from memoranda.service.core.access import Access
+from memoranda.service.core.feed import ChangeEvent, FeedPage
 from memoranda.service.service import Service
 from memoranda.standards.ump.requests import scope_filter
 
@@ -111,7 +111,7 @@ class _Stream:
 
     async def run(self, after: int | None, receive: Receive, send: Send, *, is_head: bool) -> None:
         # Listen first, look second: nothing that is written in between is missed.
-        stop_listening = self._service.bell.listen(self._ring)
+        stop_listening = self._service.notifier.listen(self._ring)
         watcher: asyncio.Task[None] | None = None
         try:
             end = await self._threads.run(self._service.feed_end, self._access, self._where)

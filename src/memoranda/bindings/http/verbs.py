@@ -12,7 +12,7 @@ from memoranda.bindings.http import wire
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.ump.requests import (
     FeedbackRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from memoranda.bindings.mcp.shapes import DIALECT, Schema, answer, array, obj, text, tool
-from memoranda.service.cal import STATEMENT_TYPES
+from memoranda.service.cal.cal import STATEMENT_TYPES
 from memoranda.standards.cal import limits
 
 _QUERY: Final = text(

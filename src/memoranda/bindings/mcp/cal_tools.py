@@ -10,7 +10,7 @@ import mcp_types as types
 from memoranda.bindings.mcp import cal_schemas as schemas
 from memoranda.bindings.mcp.operation import Answer, Arguments, operation
 from memoranda.errors import InvalidInput
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.cal.grammar import prompt_card
 from memoranda.standards.oms.requests import name_of

@@ -23,7 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 from memoranda.bindings.mcp.server import create_server
 from memoranda.bindings.mcp.subscriptions import RequestContext
 from memoranda.errors import Unauthorized
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
 PATH: Final = "/mcp"

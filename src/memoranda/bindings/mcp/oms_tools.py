@@ -7,7 +7,7 @@ from typing import Any, Final
 from memoranda.bindings.mcp import oms_schemas as schemas
 from memoranda.bindings.mcp.operation import Answer, Arguments, operation
 from memoranda.errors import InvalidInput
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oms.requests import FindRequest, reason_of, required_name
 

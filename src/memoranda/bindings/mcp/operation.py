@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 
 from memoranda.bindings.mcp.shapes import Schema
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
 Arguments = dict[str, Any]

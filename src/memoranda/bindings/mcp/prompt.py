@@ -8,7 +8,7 @@ from typing import Any, Final
 import mcp_types as types
 
 from memoranda.errors import InvalidInput
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.ump.requests import MAX_BUDGET_CHARS, RehydrateRequest
 

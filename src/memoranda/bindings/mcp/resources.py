@@ -15,7 +15,7 @@ import mcp_types as types
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, NotFound
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.ump.mapping import MEDIA_TYPE
 from memoranda.standards.ump.record import is_name

@@ -11,7 +11,7 @@ from anyio import to_thread
 from mcp.server.stdio import stdio_server
 
 from memoranda.bindings.mcp.server import create_server
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
 

@@ -21,7 +21,7 @@ from memoranda.bindings.mcp.answers import answered, protocol_error
 from memoranda.bindings.mcp.resources import Place, place_of
 from memoranda.bindings.mcp.watch import Changed, Deliver, follow, start
 from memoranda.errors import MemorandaError, RateLimited
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
 RequestContext = ServerRequestContext[TaskGroup, Any]

@@ -12,7 +12,7 @@ from memoranda.bindings.mcp import cal_tools, oms_tools, schemas
 from memoranda.bindings.mcp.operation import Answer, Arguments, Operation, operation
 from memoranda.encoding import json_text
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryError
-from memoranda.service.access import Access
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.cal.problem import error_envelope
 from memoranda.standards.ump.record import CONTROL_PATTERN, NAME_EXPECTED, is_name

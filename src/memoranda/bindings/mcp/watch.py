@@ -16,8 +16,8 @@ from anyio import to_thread
 
 from memoranda.bindings.mcp.resources import Place
 from memoranda.errors import MemorandaError, StoreUnavailable
-from memoranda.service.access import Access
-from memoranda.service.feed import ChangeEvent
+from memoranda.service.core.access import Access
+from memoranda.service.core.feed import ChangeEvent
 from memoranda.service.service import Service
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ async def follow(service: Service, renew: Renew, after: int, wanted: Wanted, del
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(rung.set)
 
-    stop = service.bell.listen(ring)
+    stop = service.notifier.listen(ring)
     try:
         while True:
             rung.clear()

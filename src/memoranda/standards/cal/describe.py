@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from memoranda.standards.cal import fields, grammar, limits, words
-from memoranda.standards.cal.canonical import sections_text
+from memoranda.standards.cal import fields, grammar, limits
 from memoranda.standards.cal.fields import Field, Kind
-from memoranda.standards.cal.syntax import DefineTemplate, Describe, Sections
+from memoranda.standards.cal.language import words
+from memoranda.standards.cal.language.canonical import sections_text
+from memoranda.standards.cal.language.syntax import DefineTemplate, Describe, Sections
 from memoranda.standards.oms.registry import BY_NAME
 
 CAL_VERSION: Final = "1.0"

@@ -12,7 +12,8 @@ from textwrap import fill
 from types import MappingProxyType
 from typing import Final
 
-from memoranda.standards.cal import fields, limits, words
+from memoranda.standards.cal import fields, limits
+from memoranda.standards.cal.language import words
 
 # In the order in which people list them.
 OPERATORS: Final = tuple("= != >= <= > < IN BETWEEN INCLUDE EXCLUDE IS".split())

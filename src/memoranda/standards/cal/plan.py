@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from memoranda.standards.cal import budget, check, limits, times, wire
-from memoranda.standards.cal.assemble import label_of
-from memoranda.standards.cal.canonical import canonical, statement_text
-from memoranda.standards.cal.desugar import desugar, desugar_recall
-from memoranda.standards.cal.syntax import (
+from memoranda.standards.cal import limits
+from memoranda.standards.cal.assembly import budget
+from memoranda.standards.cal.language import check, times
+from memoranda.standards.cal.language.assemble import label_of
+from memoranda.standards.cal.language.canonical import canonical, statement_text
+from memoranda.standards.cal.language.desugar import desugar, desugar_recall
+from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
     Assignment,
@@ -42,6 +44,7 @@ from memoranda.standards.cal.syntax import (
     Value,
     tier,
 )
+from memoranda.standards.cal.wire import writer
 
 Json = dict[str, Any]
 
@@ -83,7 +86,7 @@ def explain(query: Query, *, now: int) -> Json:
     given = _Given(now, {name: work.grains for name, work in first.items()})
     work = _joined([*first.values()], _work(statement, given))
     return {
-        "statement": wire.statement_json(statement)["statement"],
+        "statement": writer.statement_json(statement)["statement"],
         "tier": tier(statement),
         "canonical": canonical(query),
         "desugared": canonical(desugar(query.written or query)),
@@ -129,7 +132,7 @@ def _preview(assignments: tuple[Assignment, ...]) -> Json:
 
 
 def _value(value: Value) -> Any:
-    return value.text if isinstance(value, Hash) else wire.value_json(value)
+    return value.text if isinstance(value, Hash) else writer.value_json(value)
 
 
 def _joined(before: list[_Work], last: _Work) -> _Work:
@@ -260,13 +263,13 @@ def _limit(recall: Recall, *, is_inner: bool) -> Any:
 
 def _smallest(counts: list[Count]) -> Any:
     known = [count for count in counts if not isinstance(count, Param)]
-    return min(known) if known else wire.value_json(counts[0])
+    return min(known) if known else writer.value_json(counts[0])
 
 
 def _offset(recall: Recall) -> Any:
     counts = [each.count for each in recall.stages if isinstance(each, Offset)]
     if any(isinstance(count, Param) for count in counts):
-        return wire.value_json(next(count for count in counts if isinstance(count, Param)))
+        return writer.value_json(next(count for count in counts if isinstance(count, Param)))
     return sum(count for count in counts if isinstance(count, int)) or None
 
 

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal import fields, suggest, template, words
+from memoranda.standards.cal import fields
+from memoranda.standards.cal.language import suggest, template, words
 
 # The switch of the whole language. The registry begins at E001, so ours cannot collide with one of its codes.
 DISABLED: Final = "CAL-E000"

@@ -17,7 +17,7 @@ from memoranda.encoding import json_text
 from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.standards.cal.fields import SINGULARS
-from memoranda.standards.cal.syntax import (
+from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
     Batch,

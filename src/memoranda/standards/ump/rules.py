@@ -205,10 +205,10 @@ def close(prior: Record, *, valid_to: str, successor_id: str) -> Record:
 
 def tombstone(record: Record, *, at: str, actor: Actor | None = None) -> Record:
     """The record once forgotten (section 3.6) or past its retention (section 2.7): kept, not recalled."""
-    buried = _ended(record, at)
-    buried["lifecycle"] = {**record.get("lifecycle", {}), "status": "tombstoned"}
-    _stamp(buried, record["id"], "forget", actor)
-    return ordered(buried)
+    tombstoned = _ended(record, at)
+    tombstoned["lifecycle"] = {**record.get("lifecycle", {}), "status": "tombstoned"}
+    _stamp(tombstoned, record["id"], "forget", actor)
+    return ordered(tombstoned)
 
 
 # What stays of each object: a field that is not known here may say anything, and goes.

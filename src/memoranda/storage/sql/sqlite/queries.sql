@@ -443,7 +443,7 @@ UPDATE version SET native = zeroblob(length(native)),
   cause = CASE WHEN cause IS NULL THEN NULL ELSE zeroblob(length(cause)) END
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
--- name: skeleton_put
+-- name: tombstone_put
 INSERT INTO skeleton (tenant_id, version_id, native) VALUES (:tenant_id, :version_id, :native)
 ON CONFLICT (tenant_id, version_id) DO UPDATE SET native = excluded.native
 

@@ -1,0 +1,1 @@
+"""memoranda oams."""

@@ -1,0 +1,1 @@
+"""Standing commitments in memory text."""

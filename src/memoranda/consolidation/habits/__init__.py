@@ -1,0 +1,1 @@
+"""Habits in recorded runs, and what could be learned from them."""

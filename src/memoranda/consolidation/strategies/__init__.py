@@ -1,0 +1,1 @@
+"""The nine strategies of OAMS section 6."""

@@ -1,0 +1,71 @@
+"""associate: notes that belong together, and why, without rewriting either."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+
+from memoranda.consolidation.strategies.dream import Dream, Options, dream, listed
+from memoranda.consolidation.text.note import Note, quote
+from memoranda.consolidation.text.reading import Reading, content_words, topic_words
+from memoranda.consolidation.text.similar import Pair, Vectors, same_statement_groups
+
+_LINKS_OF_ONE = 3
+_WORDS_SHOWN = 3
+_TAGS_SHOWN = 3
+_EXCERPT_CHARS = 100
+_SEARCHED_CHARS = 20_000
+# A single common word is a coincidence.
+_SHARED_WORDS = 2
+_WORD = re.compile(r"[^\W_]+(?:[-'’.][^\W_]+)*")
+
+
+def associate(reading: Reading, now: int, options: Options) -> list[Dream]:
+    """Links between notes about the same, the most alike first, at most three a note.
+
+    Of notes that say the same only the first is linked, and readings of one series are not linked with one another.
+    """
+    del now
+    topics = [topic_words(note.text) for note in reading.notes]
+    vectors = Vectors(topics)
+    repeating = _repeating(reading)
+    links: dict[int, int] = defaultdict(int)
+    found = []
+    for pair in vectors.pairs(options.likeness):
+        first, second = reading.notes[pair.first], reading.notes[pair.second]
+        if first.name in repeating or second.name in repeating or topics[pair.first] == topics[pair.second]:
+            continue
+        shared = vectors.shared(pair.first, pair.second)
+        if len(shared) < _SHARED_WORDS or max(links[pair.first], links[pair.second]) >= _LINKS_OF_ONE:
+            continue
+        links[pair.first] += 1
+        links[pair.second] += 1
+        found.append(_link(first, second, pair, shared))
+        if len(found) >= options.limit:
+            break
+    return found
+
+
+def _repeating(reading: Reading) -> set[str]:
+    return {note.name for group in same_statement_groups(reading) for note in group[1:]}
+
+
+def _link(first: Note, second: Note, pair: Pair, shared: list[str]) -> Dream:
+    words = [quote(as_written(word, first.text), 40) for word in shared[:_WORDS_SHOWN]]
+    tags = [quote(tag, 40) for tag in sorted(set(first.tags) & set(second.tags))[:_TAGS_SHOWN]]
+    reasons = [f"both speak of {listed(words)}"]
+    if tags:
+        reasons.append(f"both are tagged {listed(tags)}")
+    if first.source and first.source == second.source:
+        reasons.append("both come from the same source")
+    text = f"Related: {quote(first.text, _EXCERPT_CHARS)} and {quote(second.text, _EXCERPT_CHARS)}: {listed(reasons)}."
+    return dream(text, (first, second), why=listed(reasons), kind="link", score=pair.score, words=words, tags=tags)
+
+
+def as_written(word: str, text: str) -> str:
+    """A search word as the text writes it."""
+    for match in _WORD.finditer(text, 0, _SEARCHED_CHARS):
+        if word in content_words(match[0]):
+            return match[0]
+    return unicodedata.normalize("NFC", word)

@@ -1,0 +1,1 @@
+"""Texts: sentences, what two have in common, statements read by rules, summaries."""

@@ -1,0 +1,495 @@
+"""When something is to happen: moments to come that a sentence names. English.
+
+Days come from `dates` and from what people say beside: "tonight", "in two weeks", "by the 15th", "end of the month",
+"a week from Friday". A day without a time of day means nine in the morning; today means five in the afternoon, or the
+end of the day if that is over. Times are local to the zone given, UTC unless told, and an offset or a zone written
+beside a time of day counts for it. What is over, or could be read in two ways (03/04), is not read at all; where a
+reader has to choose ("at 5": in the afternoon), the certainty is lower.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from itertools import islice
+from typing import Final
+
+from memoranda.consolidation.time.dates import WEEKDAYS, day_of, named_days
+from memoranda.model.instant import DAY_MS
+
+# A sentence with more of a kind is a timetable.
+_TIMES_LIMIT: Final = 12
+
+NINE: Final = 9 * 60
+_FIVE: Final = 17 * 60
+_LAST_MINUTE: Final = 23 * 60 + 59
+_PARTS: Final = {
+    "morning": NINE, "lunchtime": 12 * 60, "lunch": 12 * 60, "noon": 12 * 60, "midday": 12 * 60, "afternoon": 14 * 60,
+    "evening": 18 * 60, "night": 20 * 60, "midnight": 24 * 60,
+}  # fmt: skip
+# Abbreviations that mean one offset wherever they are read; CST, IST and BST do not.
+_ZONES: Final = {"utc": 0, "gmt": 0, "z": 0, "est": -5, "edt": -4, "pst": -8, "pdt": -7, "cet": 1, "cest": 2, "jst": 9}
+_NUMBER_WORDS: Final = {
+    word: count
+    for count, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), 1)
+} | {"a": 1, "an": 1, "a couple of": 2, "couple of": 2, "a few": 3, "the": 1}  # fmt: skip
+_MONTHS: Final = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+
+NUMBER: Final = r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a couple of|a few)"
+MONTH: Final = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+_WEEKDAY = r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
+# Sat, Sun, Mon and Wed are words and names too, and stand for a day only after a word that says so.
+_SHORT_WEEKDAY = r"(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b\.?"
+_END = r"(?=\s*(?:$|[.,;:!?)]|(?:at|to|of|and|or|for|with|so|please|about|in|before|by)\b))"
+
+_AFTER_BARE = rf"(?:on|to|today|tomorrow|tonight|this|next|every|each|sharp|and|{_WEEKDAY})"
+# A number alone is a time only after a word that says so, and before a day or an end: not in "at 5 Main Street".
+CLOCK: Final = re.compile(
+    r"(?<![\w.:/$€£#+-])(?P<lead>(?:at|by|before|around|after|until|@)\s)?(?:"
+    r"(?P<h12>1[0-2]|0?[1-9])(?:[:.](?P<m12>[0-5]\d))?\s?(?P<half>[ap])\.?m\b\.?"
+    r"|(?P<h24>[01]?\d|2[0-3]):(?P<m24>[0-5]\d)(?::[0-5]\d)?(?![\d:])"
+    r"|(?P<oclock>1[0-2]|[1-9])\s?o['’]clock"
+    r"|(?P<word>noon|midday|midnight|lunchtime)\b"
+    r"|(?P<eod>eod|cob|(?:the )?(?:end of (?:the )?(?:work(?:ing)? )?day|close of business))\b"
+    r"|(?(lead)(?P<bare>1\d|2[0-3]|[1-9])(?=\s*(?:$|[.,;!?)]|" + _AFTER_BARE + r"\b))|(?!)))"
+    r"(?:\s?(?:(?P<offset>(?:utc|gmt)?[+-]\d{1,2}(?::?[0-5]\d)?)(?!\d)"
+    r"|(?P<zone>utc|gmt|z|est|edt|pst|pdt|cet|cest|jst)\b))?",
+    re.IGNORECASE,
+)
+_PART_OF_DAY = re.compile(
+    r"\s(?:in the |at |around )?(?P<part>morning|afternoon|evening|night|lunchtime)\b", re.IGNORECASE
+)
+_DAY = re.compile(r"\s(?:in the |at |around )?(?P<part>morning|afternoon|evening|night|lunchtime)\b", re.IGNORECASE)
+_DAY = re.compile(
+    r"(?<![\w.-])(?:"
+    r"(?P<after_tomorrow>the day after tomorrow|day after tomorrow)"
+    r"|(?P<tonight>tonight|this evening|this afternoon|this morning|later today)"
+    r"|(?:in|within)(?: the next)?\s(?P<n>" + NUMBER + r")\s(?P<business>business |working |work)?"
+    r"(?P<unit>days?|weeks?|months?|years?)(?:['’] time)?"
+    r"|(?P<n_now>" + NUMBER + r")\s(?P<unit_now>days?|weeks?|months?|years?) from (?:now|today)"
+    r"|(?P<weekend>(?:this |next |the |over the |at the )?weekend)"
+    r"|(?:the )?end of (?:the |this )?(?P<end_next>next )?(?P<end>week|month|quarter|year)|(?P<eo>eow|eom|eoy)"
+    r"|(?P<next>next|this|sometime this|sometime next|later this)\s(?P<next_unit>week|month|quarter|year)"
+    r"|(?:(?P<which>next|on|this|by|before|after|coming|the coming|until|since|for|from)\s)?"
+    r"(?P<weekday>" + _WEEKDAY + r")"
+    r"|(?:next|on|this|by|before|after|until|since)\s(?P<short>" + _SHORT_WEEKDAY + r")"
+    r"|(?P<md_m>" + MONTH + r")\s(?:the )?(?P<md_d>\d{1,2})(?:st|nd|rd|th)?\b(?![:.]\d)"
+    r"|(?P<dm_d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?(?P<dm_m>" + MONTH + r")"
+    r"|(?:on|by|before)\sthe\s(?P<nth>\d{1,2})(?:st|nd|rd|th)(?P<nth_of> of (?:this|the|next) month)?" + _END +
+    r"|(?:in|by|before)\s(?:early\s|late\s)?(?P<month>" + MONTH + r")(?!\s\d)"
+    r"|in\s(?P<year>20\d\d)"
+    r")(?![\w-])",
+    re.IGNORECASE,
+)  # fmt: skip
+_SPAN = re.compile(
+    r"(?<![\w.-])(?:in|within)(?: the next)?\s(?:(?P<half>half an hour)"
+    r"|(?P<n>" + NUMBER + r")\s?(?P<unit>seconds?|secs?|minutes?|mins?|hours?|hrs?|h)(?P<more> and a half)?)\b"
+    r"(?:['’] time)?"
+    r"|(?<![\w.-])(?P<n_now>" + NUMBER + r")\s(?P<unit_now>minutes?|hours?) from now\b",
+    re.IGNORECASE,
+)  # fmt: skip
+# How sure it is that "at 5" means the afternoon, unless something is said of waking or the morning.
+_CHOSEN: Final = 0.85
+_EARLY = re.compile(r"\b(?:wake|alarm|morning|get up|early|dawn|sunrise|breakfast)\b", re.IGNORECASE)
+_UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
+_LEAD = re.compile(
+    r"\b(?P<way>no later than|not later than|by|on|before|after|until|till|since|from|for|of|around|as of|starting|due)"
+    r"\s+(?:the\s+)?\Z",
+    re.IGNORECASE,
+)
+_SHIFT = re.compile(r"\b(?P<n>" + NUMBER + r")\s(?P<unit>day|week|month)s?\s\Z", re.IGNORECASE)
+_BETWEEN = re.compile(r"[\s,]*(?:(?:at|by|on|around|in|the|before|@|of|first thing)[\s,]*)*", re.IGNORECASE)
+# Words before a day that say it is not when something is to be done.
+_NOT_DUE: Final = frozenset(("until", "till", "since", "as of", "from", "of"))
+_POSSESSIVES: Final = ("'s", "’s", "'S", "’S", "s'", "s’")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """An instant to come, and where the text names it, with the word that leads to it."""
+
+    due: int
+    start: int
+    end: int
+    # The word before it, such as "by", in lower case; empty when there is none.
+    lead: str = ""
+    certainty: float = 1.0
+    # The local day, where only a day is named and the time of day was chosen.
+    day: date | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """A time of day and where the text names it."""
+
+    minute: int
+    start: int
+    end: int
+    # Of the zone written beside it; None when there is none.
+    offset_minutes: int | None = None
+    certainty: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Day:
+    day: date
+    start: int
+    end: int
+    minute: int | None = None
+    offset_minutes: int | None = None
+    lead: str = ""
+    certainty: float = 1.0
+    # Its minute is part of its name and no other belongs to it.
+    is_full: bool = False
+
+
+def moments(text: str, at: int, zone: tzinfo = UTC) -> list[Moment]:
+    """The moments after `at` that one sentence written then names, in order."""
+    exact = list(_spans(text, at))
+    days = [
+        day for day in _days(text, at, zone) if not any(span.start < day.end and day.start < span.end for span in exact)
+    ]
+    times = [time for time in clocks(text) if not any(time.start < day.end and day.start < time.end for day in days)]
+    found = exact
+    for day in days:
+        day, times = _with_time(text, day, times)
+        found.extend(_moment(day, at, zone))
+    for time in times:
+        found.extend(_moment(_first_day(time, at, zone), at, zone))
+    return sorted((made for made in found if made.due > at), key=lambda made: (made.start, made.end))
+
+
+def at_time(moment: Moment, clock: Clock, zone: tzinfo) -> Moment:
+    """A moment of which only the day was named, at a time of day named elsewhere."""
+    if moment.day is None:
+        return moment
+    day = _Day(
+        day=moment.day,
+        start=moment.start,
+        end=moment.end,
+        lead=moment.lead,
+        minute=clock.minute,
+        offset_minutes=clock.offset_minutes,
+        certainty=min(moment.certainty, clock.certainty),
+    )
+    return next(iter(_moment(day, moment.due, zone)), moment)
+
+
+def local_day(at: int, zone: tzinfo) -> date:
+    """The day it is in a zone."""
+    return day_of(at + _offset_ms(at, zone))
+
+
+def instant_of(day: date, minute: int, zone: tzinfo) -> int:
+    """The instant of a local time; minute 1440 is midnight at the end of the day. Raises OverflowError."""
+    moment = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(minutes=minute)
+    return round(moment.timestamp()) * 1000
+
+
+def count_of(word: str) -> int:
+    """The number a word or digits stand for."""
+    folded = " ".join(word.lower().split())
+    return _NUMBER_WORDS.get(folded) or int(folded)
+
+
+def weekday_of(word: str) -> int:
+    """0 for Monday, from a name or its abbreviation."""
+    return next(place for place, name in enumerate(WEEKDAYS) if name[:3].lower() == word[:3].lower())
+
+
+def month_of(word: str) -> int:
+    """1 for January, from a name or its abbreviation."""
+    return _MONTHS.index(word[:3].lower()) + 1
+
+
+def months_later(day: date, months: int) -> date:
+    """The same day of a later month, or that month's last. Raises ValueError beyond the calendar."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    if not 1 <= year <= 9999:
+        raise ValueError("beyond the calendar")
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def clocks(text: str) -> list[Clock]:
+    """The times of day a text names."""
+    found = []
+    for match in islice(CLOCK.finditer(text), _TIMES_LIMIT):
+        if text[match.end() : match.end() + 1] in ("%", "€", "$", "£"):
+            continue
+        minute, certainty = _minute(match)
+        if certainty == _CHOSEN and 12 * 60 <= minute < 19 * 60 and _EARLY.search(text):
+            minute -= 12 * 60
+        found.append(
+            Clock(
+                minute=minute,
+                start=match.start(),
+                end=match.end(),
+                offset_minutes=_written_offset(match),
+                certainty=certainty,
+            )
+        )
+    return found
+
+
+def _minute(match: re.Match[str]) -> tuple[int, float]:
+    if match["word"]:
+        return _PARTS[match["word"].lower()], 0.9 if match["word"].lower() == "midnight" else 1.0
+    if match["eod"]:
+        return _FIVE, 1.0
+    if match["half"]:
+        hour = int(match["h12"]) % 12 + (12 if match["half"].lower() == "p" else 0)
+        return hour * 60 + int(match["m12"] or 0), 1.0
+    if match["h24"]:
+        hour, minute = int(match["h24"]), int(match["m24"])
+        is_clear = len(match["h24"]) == 2 or hour == 0 or hour >= 7
+        return (hour * 60 + minute, 1.0) if is_clear else ((hour + 12) * 60 + minute, _CHOSEN)
+    hour = int(match["oclock"] or match["bare"])
+    return (hour + 12 if hour < 7 else hour) * 60, _CHOSEN
+
+
+def _written_offset(match: re.Match[str]) -> int | None:
+    if match["zone"]:
+        return _ZONES[match["zone"].lower()] * 60
+    if not match["offset"]:
+        return None
+    digits = re.sub(r"[^\d+-]", "", match["offset"])
+    sign, digits = (-1 if digits[0] == "-" else 1), digits[1:]
+    hours, minutes = (int(digits[:-2]), int(digits[-2:])) if len(digits) > 2 else (int(digits), 0)
+    return sign * (hours * 60 + minutes) if hours <= 14 else None
+
+
+def _spans(text: str, at: int) -> Iterator[Moment]:
+    for match in islice(_SPAN.finditer(text), _TIMES_LIMIT):
+        if match["half"]:
+            length = 30 * 60_000
+        else:
+            unit_ms = _UNITS_MS[(match["unit"] or match["unit_now"])[0].lower()]
+            length = count_of(match["n"] or match["n_now"]) * unit_ms + (unit_ms // 2 if match["more"] else 0)
+        yield Moment(due=at + length, start=match.start(), end=match.end())
+
+
+def _days(text: str, at: int, zone: tzinfo) -> list[_Day]:
+    """Days named, where two readings overlap the earlier and longer."""
+    today = local_day(at, zone)
+    found = [*_named(text, at + _offset_ms(at, zone)), *_said(text, today)]
+    kept: list[_Day] = []
+    for day in sorted(found, key=lambda day: (day.start, -day.end)):
+        if not kept or day.start >= kept[-1].end:
+            kept.append(day)
+    return [made for day in kept for made in _led(text, day)]
+
+
+def _named(text: str, local_at: int) -> Iterator[_Day]:
+    for named in named_days(text, local_at)[:_TIMES_LIMIT]:
+        words = text[named.start : named.end].lower()
+        first = words.split()[0]
+        if first in ("last", "yesterday"):
+            continue
+        lead = first if first in ("until", "by", "on") else ""
+        day = _Day(
+            day=named.day, start=named.start, end=named.end, lead=lead, certainty=0.9 if named.grain == "month" else 1.0
+        )
+        time = re.search(r"[t](\d{2}):(\d{2})(?::\d{2}(?:\.\d+)?)?(z|[+-]\d{2}:\d{2})?$", words)
+        if time and int(time[1]) < 24 and int(time[2]) < 60:
+            offset = _iso_offset(time[3])
+            day = replace(day, minute=int(time[1]) * 60 + int(time[2]), offset_minutes=offset, is_full=True)
+        yield day
+
+
+def _iso_offset(text: str | None) -> int | None:
+    if text is None:
+        return None
+    return 0 if text == "z" else (-1 if text[0] == "-" else 1) * (int(text[1:3]) * 60 + int(text[4:6]))
+
+
+def _said(text: str, today: date) -> Iterator[_Day]:
+    for match in islice(_DAY.finditer(text), _TIMES_LIMIT):
+        try:
+            made = _counted(match, today) or _ending(match, today) or _of_the_month(match, today)
+        except (ValueError, OverflowError):
+            continue  # 31 February, or beyond the calendar
+        if made is not None:
+            lead = (match["which"] or "").lower()
+            yield replace(made, start=match.start(), end=match.end(), lead=made.lead or lead)
+
+
+def _at(day: date, minute: int | None = None, certainty: float = 1.0) -> _Day:
+    return _Day(day=day, start=0, end=0, minute=minute, certainty=certainty, is_full=minute is not None)
+
+
+def _counted(match: re.Match[str], today: date) -> _Day | None:
+    if match["after_tomorrow"]:
+        return _at(today + timedelta(days=2))
+    if match["tonight"]:
+        part = match["tonight"].lower()
+        return _at(today, None if part == "later today" else _PARTS[part.removeprefix("to").removeprefix("this ")])
+    if match["n"] or match["n_now"]:
+        word = match["n"] or match["n_now"]
+        certainty = 0.8 if "few" in word else 1.0
+        if match["business"]:
+            return _at(_working_days_later(today, count_of(word)), certainty=certainty)
+        return _at(_later(today, count_of(word), match["unit"] or match["unit_now"]), certainty=certainty)
+    if match["weekday"] or match["short"]:
+        return _at(_next_weekday(today, weekday_of(match["weekday"] or match["short"])))
+    if match["weekend"]:
+        saturday = _next_weekday(today, 5)
+        return _at(
+            saturday + timedelta(days=7 if "next" in match["weekend"].lower() and today.weekday() < 5 else 0),
+            certainty=0.9,
+        )
+    return None
+
+
+def _ending(match: re.Match[str], today: date) -> _Day | None:
+    if match["end"] or match["eo"]:
+        unit = (match["end"] or {"w": "week", "m": "month", "y": "year"}[match["eo"][2].lower()]).lower()
+        return _at(_end_of(unit, today, 1 if match["end_next"] else 0), _FIVE)
+    if match["next_unit"]:
+        unit = match["next_unit"].lower()
+        if "this" in match["next"].lower():
+            return _at(_end_of(unit, today, 0), _FIVE, 0.8)
+        if unit == "week":
+            return _at(today + timedelta(days=7 - today.weekday()))
+        return _at(_end_of(unit, today, 0) + timedelta(days=1), certainty=0.9)
+    return None
+
+
+def _of_the_month(match: re.Match[str], today: date) -> _Day | None:
+    if match["md_d"] or match["dm_d"]:
+        if (match["md_m"] or match["dm_m"]) == "may" and not match["md_d"]:
+            return None  # "5 may be too many"
+        month, number = month_of(match["md_m"] or match["dm_m"]), int(match["md_d"] or match["dm_d"])
+        this_year = date(today.year, month, number)
+        return _at(this_year if this_year >= today else date(today.year + 1, month, number))
+    if match["nth"]:
+        number = int(match["nth"])
+        first = today.replace(day=1)
+        if "next" in (match["nth_of"] or "").lower() or (number < today.day and not match["nth_of"]):
+            first = months_later(first, 1)
+        return _at(first.replace(day=number))
+    if match["year"]:
+        return _at(date(int(match["year"]), 1, 1), certainty=0.8)
+    if match["month"] and match["month"][0].isupper():
+        month = month_of(match["month"])
+        return _at(date(today.year + (month <= today.month), month, 1), certainty=0.8)
+    return None
+
+
+def _next_weekday(today: date, weekday: int) -> date:
+    return today + timedelta(days=(weekday - today.weekday() - 1) % 7 + 1)
+
+
+def _later(day: date, count: int, unit: str) -> date:
+    unit = unit.lower().rstrip("s")
+    if unit in ("month", "year"):
+        return months_later(day, count * (12 if unit == "year" else 1))
+    return day + timedelta(days=count * (7 if unit == "week" else 1))
+
+
+def _working_days_later(day: date, count: int) -> date:
+    for _ in range(count):
+        day += timedelta(days=1)
+        while day.weekday() > 4:
+            day += timedelta(days=1)
+    return day
+
+
+def _end_of(unit: str, today: date, later: int) -> date:
+    if unit == "week":
+        friday = today + timedelta(days=4 - today.weekday() + 7 * later)
+        return max(friday, today)
+    months = {"month": 1, "quarter": 3, "year": 12}[unit]
+    first = date(today.year, (today.month - 1) // months * months + 1, 1)
+    return months_later(first, months * (later + 1)) - timedelta(days=1)
+
+
+def _led(text: str, day: _Day) -> Iterator[_Day]:
+    """A day with the words before it taken into account; nothing when they say that it is not when to act."""
+    if text[day.end : day.end + 2] in _POSSESSIVES:
+        return
+    way, start = day.lead, day.start
+    match = _LEAD.search(text, max(0, start - 24), start)
+    if match:
+        way, start = " ".join(match["way"].lower().split()), match.start()
+    if text[max(0, start - 6) : start].lower().rstrip().endswith(("every", "each")) or way in _NOT_DUE - {"from"}:
+        return
+    shift = _SHIFT.search(text, max(0, start - 24), start)
+    try:
+        if shift and way in ("before", "after", "from"):
+            count = count_of(shift["n"]) * (-1 if way == "before" else 1)
+            yield replace(day, day=_later(day.day, count, shift["unit"]), start=shift.start(), lead="")
+        elif way != "from":
+            days = {"before": -1, "after": 1}.get(way, 0) if not day.is_full else 0
+            yield replace(day, day=day.day + timedelta(days=days), start=start, lead=way)
+    except (ValueError, OverflowError):
+        return
+
+
+def _with_time(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[Clock]]:
+    """A day with the time of day that stands beside it, and the times that are left."""
+    part = _PART_OF_DAY.match(text, day.end)
+    if part and not day.is_full:
+        day = replace(day, end=part.end(), minute=_PARTS[part["part"].lower()])
+    for time in times:
+        gap = text[time.end : day.start] if time.end <= day.start else text[day.end : time.start]
+        if len(gap) > 20 or not _BETWEEN.fullmatch(gap) or (day.is_full and day.minute != _FIVE):
+            continue
+        merged = replace(
+            day,
+            start=min(day.start, time.start),
+            end=max(day.end, time.end),
+            minute=time.minute,
+            offset_minutes=time.offset_minutes,
+            certainty=min(day.certainty, time.certainty),
+        )
+        return merged, [other for other in times if other is not time]
+    return day, times
+
+
+def _first_day(time: Clock, at: int, zone: tzinfo) -> _Day:
+    """The first day on which a time of day is still to come."""
+    where = zone if time.offset_minutes is None else timezone(timedelta(minutes=time.offset_minutes))
+    today = local_day(at, where)
+    day = _Day(
+        day=today,
+        start=time.start,
+        end=time.end,
+        minute=time.minute,
+        offset_minutes=time.offset_minutes,
+        certainty=time.certainty,
+    )
+    try:
+        return day if instant_of(today, time.minute, where) > at else replace(day, day=today + timedelta(days=1))
+    except (ValueError, OverflowError):
+        return day
+
+
+def _moment(day: _Day, at: int, zone: tzinfo) -> Iterable[Moment]:
+    where = zone if day.offset_minutes is None else timezone(timedelta(minutes=day.offset_minutes))
+    try:
+        due = instant_of(day.day, _default_minute(day, at, zone) if day.minute is None else day.minute, where)
+    except (ValueError, OverflowError):
+        return ()
+    alone = day.day if day.minute is None else None
+    return (Moment(due=due, start=day.start, end=day.end, lead=day.lead, certainty=day.certainty, day=alone),)
+
+
+def _default_minute(day: _Day, at: int, zone: tzinfo) -> int:
+    if day.day != local_day(at, zone):
+        return NINE
+    return _FIVE if instant_of(day.day, _FIVE, zone) > at else _LAST_MINUTE
+
+
+def _offset_ms(at: int, zone: tzinfo) -> int:
+    if zone is UTC:
+        return 0
+    day = day_of(at)
+    clamped = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(milliseconds=at % DAY_MS)
+    offset = clamped.astimezone(zone).utcoffset() if 1 < day.year < 9999 else None
+    return round((offset or timedelta()).total_seconds() * 1000)

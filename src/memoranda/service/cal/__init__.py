@@ -1,0 +1,1 @@
+"""CAL: queries over the one store."""

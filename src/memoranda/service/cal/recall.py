@@ -1,0 +1,681 @@
+"""RECALL over the indexes of the store (CAL section 8.1).
+
+Conditions become tests that the index answers; pages, counts and the orders by time, confidence and importance are
+its work too. Only what it cannot answer is read and looked at grain by grain: then all that is left is read, up to
+SCAN_LIMIT, never only the newest. One snapshot serves a whole request.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from memoranda.errors import MemorandaError, QueryError
+from memoranda.model.facts import IsAmong, IsOneOf, Kept, Order, Selected, Selection, Test
+from memoranda.model.memory import Version
+from memoranda.service.cal.session import Session
+from memoranda.service.core.compliance import minimum_necessary
+from memoranda.service.core.consent import visibilities
+from memoranda.service.core.context import Context
+from memoranda.service.oms.grains import is_listed, whole
+from memoranda.standards.cal import limits
+from memoranda.standards.cal.assembly import pipeline
+from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Outcome, Slice, Values
+from memoranda.standards.cal.field_index import SEARCH, SEMANTIC, passes, questions
+from memoranda.standards.cal.item import Item, bare_address, field_of, value_of
+from memoranda.standards.cal.language.desugar import desugar_recall
+from memoranda.standards.cal.language.syntax import (
+    Condition,
+    Hash,
+    Limit,
+    Option,
+    OrderBy,
+    Param,
+    Project,
+    Recall,
+    Reduce,
+    Select,
+    Stage,
+    Subquery,
+    Thread,
+)
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms import signature
+from memoranda.standards.oms.grains import ADDRESS_CHARS, accepted_fields, decode
+from memoranda.standards.oms.registry import BY_BYTE, DEFAULT_NAMESPACE
+from memoranda.storage.engine import Snapshot
+from memoranda.storage.words import words
+
+# DECISION of ours where the text has no figure: what one RECALL may read grain by grain (CAL-E030).
+SCAN_LIMIT: Final = 100_000
+_CHUNK: Final = 500
+# The score of the first match that has common words only; the next has half of it, then a third …
+_LEAST_SCORE: Final = 0.001
+# Never what a search by words matched: names of places and people, kinds, times.
+_UNTOLD: Final = frozenset(("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role"))
+# Diversity compares each with each.
+_DIVERSE_LIMIT: Final = 1_000
+_STRUCTURAL: Final = ("subject", "relation", "object")
+_SQL_ORDERS: Final = {"time": "at", "confidence": "confidence", "importance": "importance"}
+_PREFIX_CANDIDATES: Final = 50
+_PEEK: Final = 128
+_TYPE_NAMES: Final = {byte: kind.name for byte, kind in BY_BYTE.items()}
+_NOTHING: Final[Mapping[str, float]] = {}
+
+
+@dataclass(slots=True)
+class Found:
+    """What a RECALL found."""
+
+    outcome: Outcome
+    # Matches before any LIMIT; None: a search that stopped early has not counted them.
+    total: int | None
+    # Where the next page starts, counted in what the last LIMIT lets through; None: nothing is left.
+    next_offset: int | None = None
+    contradictions: list[dict[str, Any]] | None = None
+    shape: Project | None = None
+
+    @property
+    def items(self) -> list[Item]:
+        """The grains, when it yields grains."""
+        return list(self.outcome.items) if isinstance(self.outcome, Grains) else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """A RECALL in the store's words."""
+
+    selection: Selection
+    text: str | None = None
+    # Words that must stand in one field: (field, words).
+    within: tuple[tuple[str, frozenset[str]], ...] = ()
+    left_over: tuple[Condition, ...] = ()
+    asked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """The part of a pipeline that the store does: an order, a page, and the stages that remain."""
+
+    order: OrderBy | None = None
+    offset: int = 0
+    limit: int | None = None
+    rest: tuple[Stage | Slice, ...] = ()
+    counts: bool = False
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads for one request, all from one snapshot."""
+
+    context: Context
+    session: Session
+    snapshot: Snapshot
+    deadline: float
+    timeout_code: str = "CAL-E031"
+    lets: dict[str, Found] = field(default_factory=dict)
+    scanned: int = 0
+    # Of the RECALL that runs: what its search found, and the fields and words that make a grain its answer.
+    scores: dict[int, float] = field(default_factory=dict)
+    asked: tuple[str, ...] = ()
+    sought: frozenset[str] = frozenset()
+    # The ends of links that contradict, if the RECALL tells which grains they are.
+    contradicting: frozenset[int] = frozenset()
+    default_limit: int = limits.LIMIT_DEFAULT
+    # Health information is shown only field by field.
+    is_minimal: bool = False
+
+    # --- the outside -------------------------------------------------------------------------------------
+
+    def recall(self, written: Recall, *, offset: int = 0, uncapped: bool = False) -> Found:
+        """Run a bound RECALL. `offset` is a cursor's; `uncapped` is for membership sets, which must not be cut."""
+        recall = _desugared(written)
+        stages = _with_limit(written, recall.stages, limits.LIMIT_MAX if uncapped else self.default_limit)
+        self.contradicting = self._ends_of_contradictions() if _tells("contradicted", recall) else frozenset()
+        found = self._run(self.question(recall), recall, stages, offset)
+        if found.total == 0 and (lost := self._lost(written, recall)):
+            found = self._run(self.question(recall, lost), recall, stages, offset)
+        if self.is_minimal and not any(isinstance(stage, Select | Project) for stage in stages):
+            found.outcome = _minimal(found.outcome)
+        found.shape = next((stage for stage in reversed(stages) if isinstance(stage, Project)), None)
+        if any(option.name == "contradiction_detection" for option in recall.options):
+            found.contradictions = pipeline.contradictions(found.items)
+        return found
+
+    def items_of(self, version_ids: Sequence[int]) -> list[Item]:
+        """Versions as grains, those left out that the caller may not see or that are damaged."""
+        items: list[Item] = []
+        for start in range(0, len(version_ids), _CHUNK):
+            self.check_time()
+            chunk = version_ids[start : start + _CHUNK]
+            if not self._sees_all():
+                chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
+            items += [item for kept in self.snapshot.documents(chunk) if (item := self._item(kept)) is not None]
+        self.scanned += len(version_ids)
+        return items
+
+    def resolve(self, given: Hash) -> list[tuple[str, int]]:
+        """The grains of this namespace that a hash, or the beginning of one, stands for: (address, version)."""
+        prefix = given.text.removeprefix("sha256:")
+        named = self.snapshot.names_starting(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
+        by_id = {version_id: name for name, version_id in named}
+        selection = self._selection(None, (IsAmong(version_ids=tuple(by_id)),), current=False)
+        return [(each.address, each.version_id) for each in self._seen(selection)]
+
+    def _seen(self, selection: Selection, enough: int = SCAN_LIMIT) -> list[Selected]:
+        """All that the selection finds and the caller may see, or at least so many of it."""
+        limit = enough if self._sees_all() else SCAN_LIMIT
+        found = self.snapshot.select(selection, Order(), limit=limit, offset=0, now=self.session.now)
+        if self._sees_all():
+            return list(found)
+        versions = self.snapshot.versions([each.version_id for each in found])
+        allowed = {version.version_id for version in versions if self._may_see(version)}
+        return [each for each in found if each.version_id in allowed]
+
+    def check_time(self) -> None:
+        """Raise when the request has taken too long."""
+        if time.monotonic() > self.deadline:
+            raise QueryError(
+                "The query took too long.",
+                cal_code=self.timeout_code,
+                suggestion="Ask for less: narrow its conditions.",
+            )
+
+    # --- conditions --------------------------------------------------------------------------------------
+
+    def _selection(self, grain_type: str | None, tests: Sequence[Test] = (), *, current: bool = True) -> Selection:
+        namespace = self.session.namespace
+        return Selection(
+            space="" if namespace == DEFAULT_NAMESPACE else namespace,
+            form=grain_type,
+            tests=tests,
+            current=current,
+            visibilities=visibilities(self.context, self.session.access, self.session.tenant),
+        )
+
+    def question(self, recall: Recall, lost: Sequence[Condition] = ()) -> _Question:
+        """The conditions of a desugared RECALL as tests, words to search (`lost`: too), and what is left over."""
+        recall = _about_searched(recall, lost)
+        tests: list[Test] = []
+        texts: list[str] = []
+        within: list[tuple[str, frozenset[str]]] = []
+        left: list[Condition] = []
+        for written in recall.where:
+            condition = self._resolved(written)
+            if condition.field == "query":
+                # What the whole grain is searched for; the words of single fields are looked for in what that finds.
+                texts.insert(0, _text(condition))
+            elif condition in lost or (condition.field in SEMANTIC and condition.operator == "="):
+                within.append((condition.field, frozenset(words(_text(condition)))))
+                texts.append(_text(condition))
+            elif condition.field == "hash":
+                tests.append(IsAmong(version_ids=self._hashed(condition)))
+            elif condition.field == "contradicted":
+                tests.append(self._contradicted(wanted=bool(condition.value)))
+            elif condition.field == "score":
+                left.append(condition)
+            else:
+                asked = questions(condition, recall.grain_type, self.session.now)
+                tests += asked.tests
+                left += [condition] if asked.is_left_over else []
+        if recall.thread is not None:
+            tests.append(self._thread(recall.thread))
+        if not texts and left:
+            left = _without_scores(left, tests)
+        current = not any(option.name == "superseded" for option in recall.options)
+        return _Question(
+            selection=self._selection(recall.grain_type, tuple(tests), current=current),
+            text=texts[0] if texts else None,
+            within=tuple(within),
+            left_over=tuple(left),
+            asked=tuple(dict.fromkeys(c.field for c in recall.where if c.field not in SEARCH)),
+        )
+
+    def _resolved(self, condition: Condition) -> Condition:
+        """With the members that a subquery or a LET gives, and the caller where MY stands for one."""
+        value = condition.value
+        if isinstance(value, Param):
+            # Everything else was bound before; MY is written out only now.
+            return replace(condition, value=self.session.user_id)
+        if isinstance(value, Subquery):
+            return replace(condition, value=self._members(self.recall(value.query, uncapped=True)))
+        if condition.operator == "IN" and isinstance(value, tuple):
+            members: list[Any] = []
+            for each in value:
+                members += self._members(self._let(each)) if isinstance(each, Param) else (self._whole_hash(each),)
+            return replace(condition, value=tuple(members))
+        return replace(condition, value=self._whole_hash(value)) if isinstance(value, Hash) else condition
+
+    def _whole_hash(self, value: Any) -> Any:
+        """The hash of the grain that the beginning of one stands for, if it is here; anything else as it is."""
+        if not isinstance(value, Hash) or len(value.text.removeprefix("sha256:")) == ADDRESS_CHARS:
+            return value
+        return next((Hash(text=f"sha256:{address}") for address, _ in self._only(value)), value)
+
+    def _let(self, param: Param) -> Found:
+        if param.name not in self.lets:
+            raise QueryError(f"${param.name} has no value.", cal_code="CAL-E008", suggestion="Bind it with LET.")
+        return self.lets[param.name]
+
+    def _members(self, found: Found) -> tuple[Any, ...]:
+        if not isinstance(found.outcome, Values):
+            raise QueryError(
+                "IN needs values.", cal_code="CAL-E021", suggestion="End it with SUBJECTS, OBJECTS or HASHES."
+            )
+        return tuple(found.outcome.items)
+
+    def _hashed(self, condition: Condition) -> tuple[int, ...]:
+        assert isinstance(condition.value, Hash)
+        return self.only(condition.value)
+
+    def only(self, given: Hash) -> tuple[int, ...]:
+        """The version a hash stands for, or none. Raises CAL-E015 when a prefix stands for several."""
+        return tuple(version_id for _, version_id in self._only(given))
+
+    def _only(self, given: Hash) -> list[tuple[str, int]]:
+        found = self.resolve(given)
+        if len({address for address, _ in found}) > 1:
+            raise QueryError(
+                f"{given.text} is the beginning of several hashes.",
+                cal_code="CAL-E015",
+                suggestion="Write more of its digits.",
+            )
+        return found
+
+    def _contradicted(self, *, wanted: bool) -> IsAmong:
+        """What is contested, or at either end of a link that says so."""
+        ids = tuple(sorted(self._ends_of_contradictions()))
+        return IsAmong(version_ids=ids, or_verification="contested", negated=not wanted)
+
+    def _ends_of_contradictions(self) -> frozenset[int]:
+        links = self._selection(None, (IsOneOf(name="link", texts=("contradicts",)),))
+        ids = {each.version_id for each in self._seen(links)}
+        targets = [target for item in self.items_of(sorted(ids)) for target in _contradicted_by(item)]
+        for address in dict.fromkeys(targets):
+            ids.update(self._named(address))
+        return frozenset(ids)
+
+    def _named(self, address: str) -> tuple[int, ...]:
+        found = self.snapshot.names_starting(oms.STANDARD, address, 1)
+        return tuple(version_id for name, version_id in found if name == address)
+
+    def _thread(self, thread: Thread) -> Test:
+        """The whole thread that a message is in: its session, or what hangs together by parents."""
+        assert isinstance(thread.message, Hash)
+        start = self.items_of(self.only(thread.message))
+        if not start:
+            return IsAmong(version_ids=())
+        if session := field_of(start[0].grain_type, start[0].fields, "session_id"):
+            return IsOneOf(name="session", texts=(str(session),))
+        return IsAmong(version_ids=tuple(sorted(self._hanging_together(start[0]))))
+
+    def _hanging_together(self, start: Item) -> set[int]:
+        """Parents and children, and theirs, both ways; superseded ones, too, or the thread would fall apart."""
+        waiting, known, ids = [start.address], set[str](), set[int]()
+        while waiting:
+            self.check_time()
+            address = waiting.pop()
+            if address in known:
+                continue
+            known.add(address)
+            # A parent may be gone, or in another namespace: its other children belong to the thread, it does not.
+            own = tuple(version_id for name, version_id in self.resolve(Hash(text=address)) if name == address)
+            children = self._selection(None, (IsOneOf(name="parent_message_id", texts=(address,)),), current=False)
+            below = self._seen(children)
+            ids.update(own, (each.version_id for each in below))
+            waiting += [each.address for each in below]
+            parents = (value_of(item, "parent_message_id") for item in self.items_of(own))
+            waiting += [parent.removeprefix("sha256:") for parent in parents if isinstance(parent, str)]
+        return ids
+
+    def _lost(self, written: Recall, recall: Recall) -> list[Condition]:
+        """ABOUT and an exact conclusion become a search when no grain has that subject, or that conclusion, at all."""
+        exact = [each for each in recall.where if each.field == "conclusion" and each.operator == "="]
+        if isinstance(written.about, str) and all(each.field != "query" for each in recall.where):
+            exact.append(Condition(field="subject", operator="=", value=written.about))
+        return [each for each in exact if not self._is_anywhere(recall, each)]
+
+    def _is_anywhere(self, recall: Recall, exact: Condition) -> bool:
+        only = questions(exact, recall.grain_type, self.session.now).tests
+        anyone = replace(self.question(replace(recall, where=(), thread=None)).selection, tests=only)
+        return bool(self._seen(anyone, 1))
+
+    # --- retrieval ---------------------------------------------------------------------------------------
+
+    def _run(self, question: _Question, recall: Recall, stages: tuple[Stage, ...], offset: int) -> Found:
+        self.scores, self.asked = {}, question.asked
+        self.sought = frozenset(() if question.text is None else words(question.text))
+        reorders = [option for option in recall.options if option.name in ("dedup", "diversity")]
+        is_looked_at = bool(question.left_over or question.within or reorders or not self._sees_all())
+        # WITH comes before every stage, also before an ORDER BY.
+        window = _Window(rest=tuple(pipeline.paired(stages))) if reorders else _window(stages, pushes=not is_looked_at)
+        if window.counts:
+            counted = self._count(question)
+            return Found(Counted(counted), counted)
+        if window.limit is None:
+            items = _reordered(self._all(question, window), reorders)
+            return _paged(window.rest, items, offset)
+        if any(_limit_of(stage) is not None for stage in window.rest):
+            # Another LIMIT follows: a cursor is about that one.
+            page, total = self._page(question, window, 0)
+            return replace(_paged(window.rest, page, offset), total=total)
+        page, total = self._page(question, window, offset)
+        outcome = pipeline.run(window.rest, Grains(page))
+        following = offset + window.limit
+        is_more = len(page) == window.limit if total is None else total > window.offset + following
+        return Found(outcome, total, following if is_more and _is_list(window.rest) else None)
+
+    def _count(self, question: _Question) -> int:
+        now = self.session.now
+        if question.text is None:
+            return self.snapshot.count(question.selection, now=now)
+        total = self.snapshot.match(question.text, question.selection, limit=1, whole=True, now=now).total
+        assert total is not None
+        return total
+
+    def _page(self, question: _Question, window: _Window, offset: int) -> tuple[list[Item], int | None]:
+        """A page as the store orders it, and how many there are in all."""
+        assert window.limit is not None
+        now, start, end = self.session.now, window.offset + offset, window.offset + offset + window.limit
+        if question.text is not None and window.order is None:
+            matches = self.snapshot.match(question.text, question.selection, limit=end, whole=False, now=now)
+            return self._scored(matches.found, start), matches.total
+        selection = question.selection
+        if question.text is not None:
+            matches = self.snapshot.match(question.text, selection, limit=SCAN_LIMIT, whole=True, now=now)
+            self._refuse_wide(matches.total)
+            self._keep_scores(matches.found)
+            selection = replace(selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),))
+        # A little more than a page: mostly that is all there is, and then it need not be counted again.
+        peeked = max(window.limit + 1, _PEEK)
+        found = self.snapshot.select(selection, _order(window.order), limit=peeked, offset=start, now=now)
+        is_last = len(found) < peeked and (found or not start)
+        total = start + len(found) if is_last else self.snapshot.count(selection, now=now)
+        return self.items_of([each.version_id for each in found[: window.limit]]), total
+
+    def _all(self, question: _Question, window: _Window) -> list[Item]:
+        """Everything that passes, in the order of the window."""
+        now = self.session.now
+        if question.text is not None:
+            matches = self.snapshot.match(question.text, question.selection, limit=SCAN_LIMIT, whole=True, now=now)
+            self._refuse_wide(matches.total)
+            items = self._scored(matches.found, 0)
+        else:
+            order = _order(window.order)
+            found = self.snapshot.select(question.selection, order, limit=SCAN_LIMIT + 1, offset=0, now=now)
+            self._refuse_wide(len(found))
+            items = self.items_of([each.version_id for each in found])
+        items = [item for item in items if _has_words(question, item) and _passes(question, item, scores=False)]
+        if question.text is not None:
+            items = [item for item in _rescored(items) if _passes(question, item, scores=True)]
+        if question.text is not None and window.order is not None:
+            items = pipeline.order(items, window.order)
+        return items
+
+    def _refuse_wide(self, total: int | None) -> None:
+        if total is not None and total > SCAN_LIMIT:
+            raise QueryError(
+                f"More than {SCAN_LIMIT} grains would have to be read.",
+                cal_code="CAL-E030",
+                suggestion="Narrow it: a type, a subject, a time.",
+            )
+
+    def _scored(self, found: Sequence[Selected], start: int) -> list[Item]:
+        self._keep_scores(found)
+        return self.items_of([each.version_id for each in found[start:]])
+
+    def _keep_scores(self, found: Sequence[Selected]) -> None:
+        best = found[0].lexical if found else 0.0
+        # The best scores 1, also where there are common words only.
+        least = _LEAST_SCORE if best else 1.0
+        self.scores = {}
+        unscored = 0
+        for each in found:
+            if not each.lexical:
+                unscored += 1
+            self.scores[each.version_id] = each.lexical / best if each.lexical else least / unscored
+
+    def _item(self, kept: Kept) -> Item | None:
+        try:
+            grain_type, fields = self._read(kept)
+        except (MemorandaError, LookupError, TypeError, ValueError):
+            # A damaged document must not keep anyone from the others; `memoranda verify` names it.
+            return None
+        score, asked = self.scores.get(kept.version_id), self.asked
+        return Item(
+            address=kept.address,
+            grain_type=grain_type,
+            fields=fields,
+            verification=kept.verification,
+            contradicted=kept.verification == "contested" or kept.version_id in self.contradicting,
+            superseded_by="" if kept.is_superseded else None,
+            system_valid_to=kept.closed if kept.is_superseded else None,
+            score=1.0 if score is None else score,
+            matched=(*asked, *_telling(fields, self.sought, asked)) if self.sought else asked,
+            breakdown=_NOTHING if score is None else {"lexical": score},
+        )
+
+    def _read(self, kept: Kept) -> tuple[str, Mapping[str, Any]]:
+        """The type and the fields of a grain, or of the grain that a memory of another standard shows as."""
+        if kept.standard != oms.STANDARD:
+            grain = whole(self.context, self.snapshot.versions([kept.version_id])[0])[0]
+            return grain.type_name, grain.fields
+        blob = signature.blob_of(kept.native)
+        if kept.is_sealed:
+            type_byte, fields = accepted_fields(blob)
+            return _TYPE_NAMES[type_byte], fields
+        grain = decode(blob, address=kept.name, profile=oms.VIEWS)
+        return _TYPE_NAMES[grain.type_byte], grain.fields
+
+    def _sees_all(self) -> bool:
+        access = self.session.access
+        return access.sees_unredacted(self.session.tenant) and not (access.limits.keys() - {"owner", "project"})
+
+    def _may_see(self, version: Version) -> bool:
+        return is_listed(self.context, self.session.access, version)
+
+
+def _desugared(written: Recall) -> Recall:
+    """Without shortcuts, but for those of subqueries: their turn comes when they run, or ABOUT could not fall back."""
+    recall = desugar_recall(written)
+    asked = (each for each in written.where if isinstance(each.value, Subquery))
+    where = tuple(next(asked) if isinstance(each.value, Subquery) else each for each in recall.where)
+    # THREAD FROM has no other spelling and stays; like every thread it is told from its beginning.
+    first = (OrderBy(field="time"),) if recall.thread is not None else ()
+    return replace(recall, where=where, stages=(*first, *recall.stages))
+
+
+def _about_searched(recall: Recall, lost: Sequence[Condition]) -> Recall:
+    """With the subject that ABOUT asks for as a text to search, if it is lost; a written condition stays."""
+    about = next((each for each in lost if each.field == "subject"), None)
+    if about is None:
+        return recall
+    place = recall.where.index(about)
+    searched = Condition(field="query", operator="=", value=about.value)
+    return replace(recall, where=(*recall.where[:place], searched, *recall.where[place + 1 :]))
+
+
+def _without_scores(conditions: list[Condition], tests: list[Test]) -> list[Condition]:
+    """Without a search every score is 1, so that a condition on it holds for all or for none."""
+    whole = Item(address="", grain_type="", fields={})
+    scores = [condition for condition in conditions if condition.field == "score"]
+    if not all(passes(condition, whole) for condition in scores):
+        tests.append(IsAmong(version_ids=()))
+    return [condition for condition in conditions if condition.field != "score"]
+
+
+def _has_words(question: _Question, item: Item) -> bool:
+    return all(not sought.isdisjoint(_words_of(item, name)) for name, sought in question.within)
+
+
+def _passes(question: _Question, item: Item, *, scores: bool) -> bool:
+    """Whether it passes what the index could not answer: the conditions on the score, or the others."""
+    return all(passes(each, item) for each in question.left_over if (each.field == "score") is scores)
+
+
+def _rescored(items: list[Item]) -> list[Item]:
+    """The best of what is left scores 1: nothing shows of grains that the caller may not see."""
+    best = max((item.score for item in items), default=1.0)
+    if best == 1.0:
+        return items
+    return [
+        replace(item, score=item.score / best, breakdown={name: part / best for name, part in item.breakdown.items()})
+        for item in items
+    ]
+
+
+def _text(condition: Condition) -> str:
+    assert isinstance(condition.value, str)
+    return condition.value
+
+
+def _contradicted_by(item: Item) -> list[str]:
+    links = item.fields.get("related_to")
+    return [
+        bare_address(link["hash"])
+        for link in (links if isinstance(links, list) else ())
+        if isinstance(link, Mapping)
+        and link.get("relation_type") == "contradicts"
+        and isinstance(link.get("hash"), str)
+    ]
+
+
+def _tells(name: str, recall: Recall) -> bool:
+    """Whether the answer depends on a field beyond the conditions."""
+    return any(option.word == name for option in recall.options) or any(
+        (isinstance(stage, Select) and name in stage.fields)
+        or (isinstance(stage, Project) and name in (*(stage.content or ()), *(stage.attributes or ())))
+        for stage in recall.stages
+    )
+
+
+def _minimal(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Grains):
+        return Grains(_redacted(outcome.items))
+    if isinstance(outcome, Groups):
+        return Groups([replace(group, sample=_redacted(group.sample)) for group in outcome.items])
+    return outcome
+
+
+def _redacted(items: Sequence[Item]) -> list[Item]:
+    return [replace(item, fields=minimum_necessary(item.fields)) for item in items]
+
+
+def _with_limit(written: Recall, stages: tuple[Stage, ...], default: int) -> tuple[Stage, ...]:
+    """An implicit LIMIT at the end, where nothing else bounds what comes out."""
+    if any(isinstance(stage, Limit) for stage in stages) or written.recent is not None:
+        return stages
+    if any(isinstance(stage, Reduce) and stage.to in ("count", "first") for stage in stages):
+        return stages
+    return (*stages, Limit(count=default))
+
+
+def _window(stages: tuple[Stage, ...], *, pushes: bool) -> _Window:
+    """What of a pipeline the store can do: an order by a number, then a page, before anything that needs the whole."""
+    rest = pipeline.paired(stages)
+    order: OrderBy | None = None
+    while rest and isinstance(rest[0], OrderBy) and rest[0].field in _SQL_ORDERS:
+        order = rest.pop(0)  # type: ignore[assignment]
+    if not pushes:
+        return _Window(order=order, rest=tuple(rest))
+    if rest and isinstance(rest[0], Reduce) and rest[0].to == "count":
+        return _Window(counts=True)
+    kept: list[Stage | Slice] = []
+    for place, stage in enumerate(rest):
+        if isinstance(stage, Reduce) and stage.to == "first":
+            return _Window(order=order, limit=1, rest=(*kept, *rest[place:]))
+        if isinstance(stage, Slice) and stage.limit is not None:
+            return _Window(order=order, offset=stage.offset, limit=stage.limit, rest=(*kept, *rest[place + 1 :]))
+        if not (isinstance(stage, Select | Project) or (isinstance(stage, Reduce) and stage.to == "hashes")):
+            break
+        kept.append(stage)
+    return _Window(order=order, rest=tuple(rest))
+
+
+def _order(order: OrderBy | None) -> Order:
+    if order is None:
+        return Order()
+    return Order(by=_SQL_ORDERS[order.field], descending=order.descending)  # type: ignore[arg-type]
+
+
+def _page_at(stages: Sequence[Stage | Slice]) -> int | None:
+    """Where the LIMIT stands that a cursor moves on: the last, if what follows leaves one item for each."""
+    place = next((p for p in range(len(stages) - 1, -1, -1) if _limit_of(stages[p]) is not None), None)
+    return place if place is not None and _is_list(stages[place + 1 :]) else None
+
+
+def _limit_of(stage: Stage | Slice) -> int | None:
+    return stage.limit if isinstance(stage, Slice) else None
+
+
+def _paged(stages: Sequence[Stage | Slice], items: list[Item], offset: int) -> Found:
+    """Run a pipeline over all grains, the last LIMIT moved on by a cursor's offset, and see whether more is left."""
+    place = _page_at(stages)
+    if place is None:
+        return Found(pipeline.run(stages, Grains(items)), len(items))
+    cut = stages[place]
+    assert isinstance(cut, Slice)
+    assert cut.limit is not None
+    # One more than asked for tells whether there is one.
+    seen = pipeline.run((*stages[:place], Slice(cut.offset + offset, cut.limit + 1)), Grains(items))
+    assert not isinstance(seen, Counted)
+    is_more = len(seen.items) > cut.limit
+    outcome = pipeline.run((Slice(limit=cut.limit), *stages[place + 1 :]), seen)
+    return Found(outcome, len(items), offset + cut.limit if is_more else None)
+
+
+def _is_list(stages: Sequence[Stage | Slice]) -> bool:
+    """Whether what comes after a LIMIT leaves one item for each."""
+    return all(isinstance(each, Select | Project) or each == Reduce(to="hashes") for each in stages)
+
+
+def _reordered(items: list[Item], options: Sequence[Option]) -> list[Item]:
+    for option in options:
+        if option.name == "dedup":
+            items = pipeline.deduplicated(items, str(option.word))
+        else:
+            items = _diversified(items, option)
+    return items
+
+
+def _diversified(items: list[Item], option: Option) -> list[Item]:
+    compared, rest = items[:_DIVERSE_LIMIT], items[_DIVERSE_LIMIT:]
+    bags = {item.address: frozenset(words(_all_text(item))) for item in compared}
+
+    def similarity(one: Item, other: Item) -> float:
+        ours, theirs = bags[one.address], bags[other.address]
+        return len(ours & theirs) / len(ours | theirs) if ours or theirs else 1.0
+
+    if option.word == "mmr":
+        weight = pipeline.DEFAULT_LAMBDA if option.value is None else float(option.value)  # type: ignore[arg-type]
+        return [*pipeline.diverse(compared, similarity, weight=weight), *rest]
+    return [*pipeline.unlike(compared, similarity, float(option.value or 0.0)), *rest]  # type: ignore[arg-type]
+
+
+def _telling(fields: Mapping[str, Any], sought: frozenset[str], but: Sequence[str]) -> list[str]:
+    """The fields in which a word that was looked for stands."""
+    return [
+        name
+        for name, value in fields.items()
+        if name not in but and name not in _UNTOLD and not sought.isdisjoint(words(_said(value)))
+    ]
+
+
+def _words_of(item: Item, name: str) -> list[str]:
+    return words(_said(value_of(item, name)))
+
+
+def _all_text(item: Item) -> str:
+    return " ".join(
+        _said(item.fields.get(name)) for name in ("subject", "relation", "object", "content", "description")
+    )
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return " ".join(_said(each) for each in value.values())
+    return " ".join(_said(each) for each in value) if isinstance(value, list) else ""

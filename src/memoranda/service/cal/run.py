@@ -1,0 +1,434 @@
+"""Running what reads (CAL section 8): each statement gives the members of its answer; `cal.py` adds the envelope."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from memoranda import __version__
+from memoranda.errors import QueryError
+from memoranda.model.facts import IsOneOf, Order
+from memoranda.model.memory import Version
+from memoranda.service.cal.answer import recalled, result_of, text_of
+from memoranda.service.cal.recall import SCAN_LIMIT, Found, Reader
+from memoranda.service.oms.grains import is_listed, jsonable, whole
+from memoranda.standards.cal import describe, plan
+from memoranda.standards.cal.assembly import pipeline, stream
+from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble
+from memoranda.standards.cal.assembly.pipeline import Counted, Grains
+from memoranda.standards.cal.history import differences
+from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.language import times
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.check import Warning as CalWarning
+from memoranda.standards.cal.language.check import warnings
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import (
+    Assemble,
+    Batch,
+    Coalesce,
+    DefineTemplate,
+    Describe,
+    Exists,
+    Explain,
+    Hash,
+    History,
+    Let,
+    Namespace,
+    Option,
+    Param,
+    Query,
+    Recall,
+    SetOp,
+    Source,
+    Statement,
+)
+from memoranda.standards.cal.pages import cursor_of
+from memoranda.standards.cal.problem import error_envelope
+
+CAL_VERSION: Final = "1.0"
+OMS_VERSION: Final = "1.3"
+HISTORY_LIMIT: Final = 100
+TEMPLATES_LIMIT: Final = 50
+_TEMPLATES: Final = "cal template "
+# What an ASSEMBLE says for all its sources.
+_RETRIEVAL_OPTIONS: Final = frozenset(("superseded", "diversity", "contradiction_detection"))
+
+Body = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Runner:
+    """Runs the statement of one query on one reader."""
+
+    reader: Reader
+    query: Query
+    query_hash: str
+    offset: int = 0
+    tier1_enabled: bool = False
+    warnings: list[CalWarning] = field(default_factory=list)
+    # How many tokens a formatted answer has, and how many results.
+    tokens_used: int = 0
+    returned: int = 0
+    failed_sources: tuple[str, ...] = ()
+    # What each entry of a BATCH came to: (its query, how many results, its error).
+    entries: list[tuple[Query, int, str | None]] = field(default_factory=list)
+
+    def run(self) -> Body:
+        """The members of the answer."""
+        self.begin()
+        return self.statement(self.query.statement)
+
+    def begin(self) -> None:
+        """What comes before the statement: warnings, and what LET binds, unless nothing is to be run."""
+        self.warnings += [*warnings(self.query), *idle(self.query, self.reader.session.namespace)]
+        if not isinstance(self.query.statement, Explain):
+            for let in self.query.lets:
+                self._bind(let)
+
+    def statement(self, statement: Statement) -> Body:
+        if isinstance(statement, Recall):
+            return self._recall(statement)
+        if isinstance(statement, Assemble):
+            return self._assembled(self.assembly(statement))
+        if isinstance(statement, SetOp):
+            return self._results(self._operand(statement))
+        if isinstance(statement, Exists):
+            return {"exists": bool(self.reader.resolve(_hash(statement.hash)))}
+        if isinstance(statement, History):
+            return self._history(statement)
+        if isinstance(statement, Explain):
+            return {"plan": plan.explain(self.query, now=self.reader.session.now)}
+        if isinstance(statement, Describe):
+            return {"description": self._describe(statement)}
+        if isinstance(statement, Batch):
+            return {"batch": {entry.label: self._slot(entry.query) for entry in statement.entries}}
+        assert isinstance(statement, Coalesce)
+        return self._coalesce(statement)
+
+    # --- recall ------------------------------------------------------------------------------------------
+
+    def _recall(self, recall: Recall) -> Body:
+        return self._page(self.reader.recall(recall, offset=self.offset), recall)
+
+    def _page(self, found: Found, recall: Recall) -> Body:
+        body = recalled(found, recall, self.reader.session.now)
+        counted = next((body[name] for name in ("results", "values", "groups") if name in body), None)
+        self.returned += body.get("count", 0) if counted is None else len(counted)
+        self.tokens_used += self.reader.context.cal.counter.count(body.get("formatted", ""))
+        following = found.next_offset
+        return {**body, "next_cursor": None if following is None else cursor_of(self.query_hash, following)}
+
+    def _results(self, items: list[Item]) -> Body:
+        self.returned += len(items)
+        return {"results": [result_of(item) for item in items], "total": len(items), "next_cursor": None}
+
+    def _operand(self, operand: Recall | Coalesce | SetOp) -> list[Item]:
+        if isinstance(operand, Recall):
+            return self._grains(self.reader.recall(operand))
+        if isinstance(operand, Coalesce):
+            return self._grains(self._winner(operand)[0])
+        return pipeline.combine(operand.operator, self._operand(operand.left), self._operand(operand.right))
+
+    def _grains(self, found: Found) -> list[Item]:
+        if not isinstance(found.outcome, Grains):
+            raise QueryError(
+                "A set is made of grains.", cal_code="CAL-E021", suggestion="Leave out the stage that makes values."
+            )
+        return list(found.outcome.items)
+
+    def _coalesce(self, statement: Coalesce) -> Body:
+        found, recall, branch = self._winner(statement)
+        return {**self._page(found, recall), "branch": branch}
+
+    def _winner(self, statement: Coalesce) -> tuple[Found, Recall, int | None]:
+        """The first branch that yields anything, or the last."""
+        for place, branch in enumerate(statement.branches):
+            found = self.reader.recall(branch, offset=self.offset)
+            is_something = found.outcome.count if isinstance(found.outcome, Counted) else len(found.outcome.items)
+            if is_something:
+                return found, branch, place
+        return found, branch, None
+
+    def _bind(self, let: Let) -> None:
+        # DECISION 33: a set of members is not cut at the default, or it would give wrong answers.
+        self.reader.lets[let.name] = self.reader.recall(let.query, uncapped=_extracts(let.query))
+
+    def _slot(self, query: Recall | Exists | History | Describe | Coalesce) -> Body:
+        """One entry of a BATCH: its answer, or its error; the others run all the same."""
+        before, code = self.returned, None
+        try:
+            return self.statement(query)
+        except QueryError as error:
+            code = error.cal_code
+            return error_envelope(error)
+        finally:
+            self.entries.append((Query(statement=query), self.returned - before, code))
+
+    # --- assemble ----------------------------------------------------------------------------------------
+
+    def assembly(self, statement: Assemble) -> Assembly:
+        """Run every source, and assemble what they found."""
+        return self.assembled_from(
+            statement, [self.gather(statement, place) for place in range(len(statement.sources))]
+        )
+
+    def assembled_from(self, statement: Assemble, gathered: list[Gathered]) -> Assembly:
+        """The context made of what the sources found."""
+        session, host = self.reader.session, self.reader.context.cal
+        assembly = assemble(
+            statement,
+            gathered,
+            now=session.now,
+            counter=host.counter,
+            templates=self.templates() if host.templates else {},
+            auto_toon=host.auto_toon,
+        )
+        self.reader.check_time()
+        self.failed_sources = assembly.failed
+        self.warnings += [CalWarning(each["code"], each["message"]) for each in assembly.warnings]
+        self.tokens_used += assembly.tokens_used
+        self.returned += len(assembly.items)
+        return assembly
+
+    def gather(self, statement: Assemble, place: int) -> Gathered:
+        """Run one source."""
+        source, label = statement.sources[place], label_of(statement.sources[place], place)
+        begun = time.monotonic()
+        try:
+            if isinstance(source.query, Param):
+                found, recall = self._let(source.query), None
+            else:
+                recall = _with_options(source.query, statement.options)
+                found = self.reader.recall(recall)
+            items = self._grains(found)
+            formatted = text_of(found, recall, self.reader.session.now) if recall and recall.format else None
+        except QueryError as error:
+            if error.cal_code == self.reader.timeout_code:
+                raise
+            return Gathered(label=label, items=(), total=0, error=error, duration_ms=_since(begun))
+        total = len(items) if found.total is None else found.total
+        return Gathered(
+            label=label,
+            items=tuple(items),
+            total=total,
+            shape=found.shape,
+            formatted=formatted,
+            duration_ms=_since(begun),
+        )
+
+    def _let(self, param: Param) -> Found:
+        if param.name not in self.reader.lets:
+            raise QueryError(f"${param.name} has no value.", cal_code="CAL-E008", suggestion="Bind it with LET.")
+        return self.reader.lets[param.name]
+
+    def _assembled(self, assembly: Assembly) -> Body:
+        results = [{**result_of(shown.item), "source": shown.source} for shown in assembly.items]
+        total = sum(source.gathered.total for source in assembly.sources)
+        return {"results": results, "total": total, "next_cursor": None, **assembly.document()}
+
+    def stream(self, statement: Assemble, assembly_id: str) -> Iterator[stream.Event]:
+        """The same as events, as they happen."""
+        feed = stream.Feed(statement.stream, assembly_id)
+        yield from feed(stream.assembly_started(statement))
+        gathered: list[Gathered] = []
+        for place in range(len(statement.sources)):
+            yield from feed(stream.source_started(label_of(statement.sources[place], place), place))
+            gathered.append(self.gather(statement, place))
+            yield from feed(*stream.source_ended(gathered[-1]))
+        for event in stream.outcome(self.assembled_from(statement, gathered), stream.chunk_size_of(statement.stream)):
+            yield from feed(event)
+
+    def templates(self) -> dict[str, DefineTemplate]:
+        """The templates defined in this namespace."""
+        kept = self.reader.snapshot.items(_TEMPLATES + self.reader.session.namespace)
+        found = (parse(text).statement for text in kept.values())
+        return {each.name: each for each in found if isinstance(each, DefineTemplate)}
+
+    # --- history -----------------------------------------------------------------------------------------
+
+    def _history(self, statement: History) -> Body:
+        if statement.hash is None:
+            return self._versions(self._of_triple(statement), statement)
+        chain = self._chain(_hash(statement.hash))
+        if statement.diff is None:
+            return self._versions(chain, statement)
+        ends = [self._single(_hash(each)) for each in (statement.hash, statement.diff)]
+        before, after = (whole(self.reader.context, version)[0] for version in ends)
+        self.returned += 1
+        return {
+            "from": f"sha256:{before.address}",
+            "to": f"sha256:{after.address}",
+            "changes": differences(before.fields, after.fields),
+        }
+
+    def _single(self, given: Hash) -> Version:
+        found = self.reader.snapshot.versions(self.reader.only(given))
+        if not found:
+            raise QueryError(
+                f"There is no grain {given.text} here.",
+                cal_code="CAL-E046",
+                suggestion="Look its hash up with RECALL … | HASHES.",
+            )
+        return found[0]
+
+    def _chain(self, given: Hash) -> list[Version]:
+        found = self.reader.snapshot.versions(self.reader.only(given))
+        return self.reader.snapshot.history(found[0].memory_id) if found else []
+
+    def _of_triple(self, statement: History) -> list[Version]:
+        tests = (
+            IsOneOf(name="subject", texts=(str(statement.subject),)),
+            IsOneOf(name="relation", texts=(str(statement.relation),)),
+        )
+        selection = replace(self.reader.question(Recall()).selection, tests=tests, current=False)
+        now = self.reader.session.now
+        found = self.reader.snapshot.select(selection, Order(), limit=SCAN_LIMIT, offset=0, now=now)
+        return self.reader.snapshot.versions(sorted(each.version_id for each in found))
+
+    def _versions(self, versions: list[Version], statement: History) -> Body:
+        """Versions, newest first."""
+        context, session = self.reader.context, self.reader.session
+        seen = [
+            version
+            for version in versions
+            if version.state.retired is None and not version.state.erased and version.state.tombstoned is None
+            if is_listed(context, session.access, version)
+        ]
+        shown = [self._version(version) for version in seen]
+        if statement.hash is None:
+            # Versions of several memories: by when each was made, not by what it is about.
+            shown.sort(key=lambda each: int(each["created_at"]))
+        for number, each in enumerate(shown, start=1):
+            each["version"] = number
+        if statement.as_of is not None:
+            at = times.end_of(str(statement.as_of), session.now)
+            shown = [each for each in shown if at is not None and _was_current(each, at)]
+        shown = shown[::-1][:HISTORY_LIMIT]
+        self.returned += len(shown)
+        return {"versions": shown, "total": len(shown)}
+
+    def _version(self, version: Version) -> Body:
+        grain = whole(self.reader.context, version)[0]
+        state, fields = version.state, grain.fields
+        inner = fields.get("context")
+        said = fields.get("supersession_justification") or (inner.get("reason") if isinstance(inner, Mapping) else None)
+        successor = state.successor_names.get("oms")
+        return {
+            "content_address": grain.address,
+            "version": 0,
+            "created_at": fields["created_at"],
+            "superseded_by": successor,
+            "system_valid_to": state.closed if state.superseded_by else None,
+            "current": not state.superseded_by,
+            "reason": said,
+            "grain": jsonable(fields),
+        }
+
+    # --- about itself ------------------------------------------------------------------------------------
+
+    def _describe(self, statement: Describe) -> Any:
+        host = self.reader.context.cal
+        declared = describe.capabilities(
+            tier1_enabled=self.tier1_enabled,
+            streaming=True,
+            templates=host.templates,
+            auto_toon=host.auto_toon,
+            token_counter=host.counter.name,
+            search="lexical",
+        )
+        server = {
+            "name": "memoranda",
+            "version": __version__,
+            "cal_version": CAL_VERSION,
+            "oms_version": OMS_VERSION,
+        }
+        return describe.describe(
+            statement, capabilities=declared, server=server, templates=list(self.templates().values())
+        )
+
+
+def kept_template(statement: DefineTemplate) -> bytes:
+    """A definition as it is kept: its canonical text."""
+    return canonical(Query(statement=statement)).encode()
+
+
+def template_kind(namespace: str) -> str:
+    """Under which kind of note the templates of a namespace are kept."""
+    return _TEMPLATES + namespace
+
+
+def label_of(source: Source, place: int) -> str:
+    """What a source is called; one without a name by its place."""
+    return source.label or f"source_{place + 1}"
+
+
+def idle(query: Query, namespace: str) -> Iterator[CalWarning]:
+    """What was asked for and has no effect: never in silence."""
+    statement = query.statement.query if isinstance(query.statement, Explain) else query.statement
+    for recall in _formatted_parts(statement):
+        names = {option.name for option in recall.options}
+        if recall.format is None:
+            for name in sorted(names & {"progressive_disclosure", "iso_timestamps"}):
+                yield CalWarning("CAL-W004", f"{name} has no effect without AS.")
+        yield from _idle_options(recall.options)
+        yield from _idle_namespace(recall.namespace, namespace)
+    if isinstance(statement, Assemble):
+        yield from _idle_options(statement.options)
+    if isinstance(statement, History):
+        yield from _idle_namespace(statement.namespace, namespace)
+
+
+def _formatted_parts(statement: Statement) -> Iterator[Recall]:
+    """The RECALLs whose own words decide how their result is shown."""
+    if isinstance(statement, Recall):
+        yield statement
+    elif isinstance(statement, Coalesce):
+        yield from statement.branches
+    elif isinstance(statement, Batch):
+        for entry in statement.entries:
+            yield from _formatted_parts(entry.query)
+
+
+def _idle_options(options: tuple[Option, ...]) -> Iterator[CalWarning]:
+    reasons = {
+        "consistency": "one store answers, and always with what is newest",
+        "cache": "nothing is cached",
+        "locale": "texts are sorted by code point",
+    }
+    for option in options:
+        if option.name in reasons:
+            yield CalWarning("CAL-W004", f"{option.name} has no effect: {reasons[option.name]}.")
+
+
+def _idle_namespace(asked: Namespace | None, namespace: str) -> Iterator[CalWarning]:
+    if asked is not None and asked.name != namespace:
+        yield CalWarning("CAL-W004", f"IN has no effect: the session's namespace is {namespace}.")
+
+
+def _with_options(recall: Recall, options: tuple[Option, ...]) -> Recall:
+    """With what the ASSEMBLE says for all sources, where the source does not say it itself."""
+    own = {option.name for option in recall.options}
+    more = tuple(each for each in options if each.name in _RETRIEVAL_OPTIONS and each.name not in own)
+    return replace(recall, options=(*recall.options, *more)) if more else recall
+
+
+def _extracts(recall: Recall) -> bool:
+    names = ("subjects", "objects", "hashes")
+    return any(getattr(stage, "to", None) in names for stage in recall.stages)
+
+
+def _hash(given: object) -> Hash:
+    assert isinstance(given, Hash)
+    return given
+
+
+def _was_current(shown: Body, at: int) -> bool:
+    ended = shown["system_valid_to"]
+    return shown["created_at"] <= at and (ended is None or ended > at)
+
+
+def _since(begun: float) -> int:
+    return round((time.monotonic() - begun) * 1000)

@@ -1,0 +1,1 @@
+"""Consolidation of a namespace, written down and undone."""

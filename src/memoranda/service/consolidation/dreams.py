@@ -1,0 +1,505 @@
+"""Consolidation of a namespace (OAMS section 6): dreams over what is there, dry first, explained, reversible.
+
+A pass reads everything current in one namespace, whichever standard wrote it, except what earlier passes made. What
+it makes are memories of their own that cite their inputs; no input is ever rewritten, and memories of different users
+are never mixed. The same store gives the same pass: its id is made of what it read, and a result that says what an
+earlier pass said stays as it is, so a second pass over an unchanged store writes nothing. Results of an earlier pass
+of the same strategy that no longer follow are taken back; undoing a pass brings them again. A result that somebody
+changed is theirs: it is read like any other memory, and neither a pass nor an undo touches it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from memoranda.consolidation.strategies.catalogue import DEFAULT_OPTIONS, reworded
+from memoranda.consolidation.strategies.catalogue import run as dream
+from memoranda.consolidation.strategies.dream import Dream, Options, Writer
+from memoranda.consolidation.text.note import Note
+from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound
+from memoranda.model.change import AuditEntry
+from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.memory import Version
+from memoranda.model.query import Listing
+from memoranda.service.consolidation import runs
+from memoranda.service.consolidation.results import Input, Maker, cited_keys, excerpts, mark_of, protected, strategy_of
+from memoranda.service.consolidation.runs import (
+    Change,
+    is_erased,
+    may_change,
+    owned,
+    place_scope,
+    require_whole,
+    withdraw,
+)
+from memoranda.service.core import compliance
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.screening import screened, screened_fields
+from memoranda.service.core.views import holds, load, project, unless_damaged
+from memoranda.service.oams import memories
+from memoranda.service.oams.memories import Given, Memory, Place
+from memoranda.standards.oams import memory
+from memoranda.standards.oams.namespace import Namespace
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump import rules
+from memoranda.storage.engine import Snapshot, Unit
+
+_PAGE_LIMIT: Final = 500
+# A pass reads a namespace into memory; a larger one has to be split into several.
+INPUTS_LIMIT: Final = 100_000
+INPUTS_CHARS_LIMIT: Final = 64 * 1_048_576
+# One pass is one transaction, and everybody else waits for it.
+RESULTS_LIMIT: Final = 1_000
+WRITTEN_LIMIT: Final = 5_000
+# A compressed text must fit into one memory.
+BUDGET_TOKENS_LIMIT: Final = 100_000
+# Below that everything is like everything.
+LIKENESS_LEAST: Final = 0.05
+# A pass starts anew when what it rests on changed meanwhile; whoever writes all the time must not keep it for ever.
+_TRIES: Final = 3
+_CHANGES_LIMIT: Final = 10_000
+_RUN_SPACE: Final = uuid.UUID("5f0f7c1e-5d5a-5c39-9c55-6f2f1d7f3a11")
+_WRITTEN: Final = ("created", "updated")
+_TAKEN_BACK: Final = "taken back"
+_ERASED_REASON: Final = "what it was consolidated from was erased"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One result, and what becomes of it."""
+
+    memory: Memory
+    # created, updated, unchanged; or kept: somebody changed what is under its key, or it is on hold.
+    result: str
+    # Key and beginning of the strongest inputs.
+    inputs: tuple[tuple[str, str], ...]
+
+    def document(self) -> dict[str, Any]:
+        inputs = [{"key": key, "text": text} for key, text in self.inputs]
+        return {"result": self.result, "memory": self.memory, "inputs": inputs}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DreamRun:
+    """One pass: what it makes and takes back; nothing was written if it is dry, or if nothing is new."""
+
+    run_id: str
+    namespace: str
+    strategy: str
+    inputs: int
+    # Memories that were not read, because their consent keeps their words as they are.
+    stayed: int
+    outputs: tuple[Output, ...]
+    # Keys of results of earlier passes that no longer follow.
+    taken_back: tuple[str, ...]
+    # Why some results cannot be memories here.
+    left_out: tuple[str, ...]
+    is_dry: bool
+
+    @property
+    def written(self) -> int:
+        """How many results are new or say something new."""
+        return sum(each.result in _WRITTEN for each in self.outputs)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "namespace": self.namespace,
+            "strategy": self.strategy,
+            "dry_run": self.is_dry,
+            "inputs": self.inputs,
+            "stayed": self.stayed,
+            "written": self.written,
+            "outputs": [each.document() for each in self.outputs],
+            "taken_back": list(self.taken_back),
+            "left_out": list(self.left_out),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A pass that somebody wants."""
+
+    access: Access
+    place: Place
+    strategy: str
+    options: Options
+    writer: Writer | None
+    is_dry: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a pass reads."""
+
+    inputs: Mapping[str, Input]
+    # Results of earlier passes of this strategy, by key.
+    results: Mapping[str, Memory]
+    # How many were not read, because their consent keeps them as they are.
+    stayed: int
+    # Where the change feed was.
+    change_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pass:
+    """What a pass comes to, before it is compared with what is there."""
+
+    asked: _Asked
+    run_id: str
+    found: _Found
+    given: tuple[Given, ...]
+    left_out: tuple[str, ...]
+    # The memories that any result rests on, by their ids in the store.
+    rests_on: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """What is to be done under one key."""
+
+    key: str
+    result: str
+    # What is to be written; None when something is only taken back.
+    given: Given | None = None
+    prior: Version | None = None
+    # What is shown of it.
+    memory: Memory
+
+
+def consolidate(
+    context: Context,
+    access: Access,
+    namespace: Namespace,
+    strategy: str,
+    *,
+    is_dry: bool = False,
+    options: Options = DEFAULT_OPTIONS,
+    writer: Writer | None = None,
+) -> DreamRun:
+    """Run one strategy over a namespace."""
+    access.require("read")
+    place = memories.place_of(access, namespace)
+    if not is_dry:
+        access.require("derive")
+        access.require("write")
+        require_whole(access, place)
+    _check(strategy, options)
+    asked = _Asked(access=access, place=place, strategy=strategy, options=options, writer=writer, is_dry=is_dry)
+    for _ in range(_TRIES - 1):
+        try:
+            return _consolidate(context, asked)
+        except Conflict:
+            continue
+    return _consolidate(context, asked)
+
+
+def _check(strategy: str, options: Options) -> None:
+    if strategy not in memory.STRATEGIES:
+        raise InvalidInput(f"strategy must be one of {', '.join(memory.STRATEGIES)}")
+    if options.limit > RESULTS_LIMIT:
+        raise InvalidInput(f"limit must be at most {RESULTS_LIMIT} results")
+    if options.budget_tokens > BUDGET_TOKENS_LIMIT:
+        raise InvalidInput(f"budget must be at most {BUDGET_TOKENS_LIMIT} tokens")
+    if options.likeness < LIKENESS_LEAST:
+        raise InvalidInput(f"likeness must be at least {LIKENESS_LEAST}")
+
+
+def _consolidate(context: Context, asked: _Asked) -> DreamRun:
+    now = context.clock()
+    made = _made(context, asked, _read(context, asked, now), now)
+    with context.engine.read(asked.place.tenant) as snapshot:
+        steps = _planned(context, snapshot, made, now)
+    if not asked.is_dry and any(step.result in (*_WRITTEN, _TAKEN_BACK) for step in steps):
+        return _applied(context, made, now)
+    run = _run(made, steps)
+    context.audit_read(asked.place.tenant, _audited(asked, run, now))
+    return run
+
+
+# --- what is read --------------------------------------------------------------------------------------------
+
+
+def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
+    place = asked.place
+    inputs: dict[str, Input] = {}
+    results: dict[str, Memory] = {}
+    chars = stayed = 0
+    with context.engine.read(place.tenant) as snapshot:
+        if not snapshot.has_space(place.space):
+            raise NamespaceNotFound(f"nothing was ever stored in {place.namespace}")
+        for version in _versions(context, asked.access, snapshot, place, now):
+            shown = unless_damaged(version, lambda v=version: memories.show(context, snapshot, v, place).memory)  # type: ignore[misc]
+            if shown is None:
+                continue
+            made_by = strategy_of(shown)
+            if made_by == asked.strategy:
+                results[shown["key"]] = shown
+            if made_by is not None:
+                continue
+            read = _input(context, version, shown, place)
+            if read is None:
+                stayed += 1
+                continue
+            inputs[shown["key"]] = read
+            chars += len(shown["value"])
+            if len(inputs) > INPUTS_LIMIT or chars > INPUTS_CHARS_LIMIT:
+                most = f"{INPUTS_LIMIT} memories or {INPUTS_CHARS_LIMIT} characters"
+                raise InvalidInput(f"{place.namespace} is too large for one pass, which reads at most {most}")
+        return _Found(inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.change_seq())
+
+
+def _versions(context: Context, access: Access, snapshot: Snapshot, place: Place, now: Instant) -> Iterator[Version]:
+    before: tuple[Instant, int] | None = None
+    visible = access.visibilities(place.tenant)
+    while True:
+        listing = Listing(space=place.space, visibilities=visible, before=before)
+        page = snapshot.listed(listing, limit=_PAGE_LIMIT, now=now)
+        for version, at in page:
+            before = at
+            if not version.state.erased and holds(version) and memories.may_see(context, access, version):
+                yield version
+        if len(page) < _PAGE_LIMIT:
+            return
+
+
+def _input(context: Context, version: Version, shown: Memory, place: Place) -> Input | None:
+    """A memory as a pass reads it; None if its words may not go into another."""
+    read = project(context, version)
+    if not read.exportable or _is_cut(version):
+        # UMP §2.7: a result may leave this store, and these words may not.
+        return None
+    note = Note(
+        name=shown["key"],
+        text=shown["value"],
+        at=parse_instant(shown["updated_at"]),
+        tags=tuple(memory.tags_of(shown)),
+        confidence=memory.metadata_of(shown).get("confidence"),
+        source=shown.get("source_id") or "",
+    )
+    # The user of a claimed namespace is no stranger there.
+    user = "" if read.scope.user == place.user else read.scope.user
+    fields = compliance.fields_of(version.document, version.tenant)
+    return protected(note, version.memory_id, user, version.state.expires, fields)
+
+
+def _is_cut(version: Version) -> bool:
+    """Whether others may see only a part of the text."""
+    if version.document.standard != ump.STANDARD:
+        return False
+    record = load(version.document.native)
+    return bool(rules.redact(record)[0]["body"].get("text") != record["body"]["text"])
+
+
+# --- what it comes to ----------------------------------------------------------------------------------------
+
+
+def _made(context: Context, asked: _Asked, found: _Found, now: Instant) -> _Pass:
+    looks_from = _latest(found.inputs, now)
+    run_id = _run_id(asked, found.inputs, looks_from)
+    maker = Maker(asked.place, asked.strategy, run_id, found.inputs)
+    given: list[Given] = []
+    left_out: list[str] = []
+    rests_on: set[int] = set()
+    for user, each in _dreams(asked, found.inputs, looks_from):
+        try:
+            result = _result(maker, _screened(context, each), user, found, asked.writer)
+            accepted = memories.accept(context, asked.access, result)
+        except (InvalidInput, ConsentViolation) as error:
+            left_out.append(error.message)
+            continue
+        given.append(replace(accepted, place=replace(accepted.place, user=user or accepted.place.user)))
+        rests_on.update(found.inputs[name].memory_id for name in each.inputs)
+    if len(given) > WRITTEN_LIMIT:
+        raise InvalidInput(f"this pass would make more than {WRITTEN_LIMIT} memories; choose a smaller limit")
+    return _Pass(
+        asked=asked,
+        run_id=run_id,
+        found=found,
+        given=tuple(given),
+        left_out=tuple(left_out),
+        rests_on=frozenset(rests_on),
+    )
+
+
+def _dreams(asked: _Asked, inputs: Mapping[str, Input], now: int) -> Iterator[tuple[str, Dream]]:
+    """What the strategy finds in the memories of each user, and in those of none."""
+    groups: dict[str, list[Note]] = defaultdict(list)
+    for each in inputs.values():
+        groups[each.user].append(each.note)
+    for user in sorted(groups):
+        for made in dream(asked.strategy, groups[user], now=now, options=asked.options):
+            yield user, made
+
+
+def _screened(context: Context, made: Dream) -> Dream:
+    """What was found, without what looks like a secret; it may have come in before anybody looked."""
+    return replace(made, text=screened(context, made.text, "value"), detail=screened_fields(context, made.detail))
+
+
+def _result(maker: Maker, made: Dream, user: str, found: _Found, writer: Writer | None) -> Memory:
+    key = maker.key(made, user)
+    plain = maker.memory(made, key, user)
+    if writer is None:
+        return plain
+    before, current = mark_of(plain)["digest"], found.results.get(key)
+    if current is not None and mark_of(current).get("found") == before:
+        # It was worded before: a model is not asked twice for the same, and need not answer the same.
+        return current
+    worded = reworded(maker.strategy, made, [found.inputs[name].note for name in made.inputs], writer)
+    return plain if worded is made else maker.memory(worded, key, user, found=before)
+
+
+def _latest(inputs: Mapping[str, Input], now: Instant) -> int:
+    """The moment a pass looks from: the last thing that was written, so that waiting alone changes nothing.
+
+    A clock that is ahead must not make everybody's plans things of the past.
+    """
+    return max((each.note.at for each in inputs.values() if each.note.at <= now), default=now)
+
+
+def _run_id(asked: _Asked, inputs: Mapping[str, Input], looks_from: int) -> str:
+    told = asked.options
+    said_to_it = (told.budget_tokens, told.least, told.likeness, told.limit, type(asked.writer).__name__, looks_from)
+    digest = hashlib.sha256(f"{asked.place.namespace}\x00{asked.strategy}\x00{said_to_it!r}".encode())
+    for name in sorted(inputs):
+        note = inputs[name].note
+        said = (name, note.text, note.at, note.tags, note.confidence, note.source, inputs[name].user)
+        digest.update(repr(said).encode("utf-8", "surrogatepass"))
+    return str(uuid.uuid5(_RUN_SPACE, digest.hexdigest()))
+
+
+# --- what becomes of it --------------------------------------------------------------------------------------
+
+
+def _planned(context: Context, snapshot: Snapshot, made: _Pass, now: Instant) -> list[_Step]:
+    """What is to be done, compared with what is there: one step for each result, then what is taken back."""
+    steps = [_step(context, snapshot, made, each, now) for each in made.given]
+    for key in sorted(made.found.results.keys() - {step.key for step in steps}):
+        prior = memories.find(context, snapshot, made.asked.place, key)
+        if prior is None:
+            continue
+        current = memories.show(context, snapshot, prior, made.asked.place).memory
+        if strategy_of(current) == made.asked.strategy and may_change(snapshot, prior, now):
+            steps.append(_Step(key=key, result=_TAKEN_BACK, prior=prior, memory=current))
+    return steps
+
+
+def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: Instant) -> _Step:
+    key = given.memory["key"]
+    prior = memories.find(context, snapshot, made.asked.place, key, or_retracted=True)
+    if prior is None:
+        return _Step(key=key, result="created", given=given, memory=given.memory)
+    if prior.state.verification == "retracted":
+        # Somebody said that it is wrong.
+        return _Step(key=key, result="kept", given=given, prior=prior, memory=given.memory)
+    current = memories.show(context, snapshot, prior, made.asked.place).memory
+    if strategy_of(current) == made.asked.strategy and mark_of(current)["digest"] == mark_of(given.memory)["digest"]:
+        return _Step(key=key, result="unchanged", given=given, prior=prior, memory=current)
+    is_ours = strategy_of(current) == made.asked.strategy and may_change(snapshot, prior, now)
+    return _Step(key=key, result="updated" if is_ours else "kept", given=given, prior=prior, memory=given.memory)
+
+
+def _applied(context: Context, made: _Pass, now: Instant) -> DreamRun:
+    place = made.asked.place
+    erased = False
+
+    def work(unit: Unit) -> DreamRun:
+        nonlocal erased
+        _require_unmoved(unit, made)
+        steps = _planned(context, unit, made, now)
+        memories.spend(context, unit, sum(step.result in _WRITTEN for step in steps), now)
+        done, changes = [], []
+        for step in steps:
+            if step.result in (*_WRITTEN, _TAKEN_BACK) and _rests_on_erased(context, unit, place, step):
+                step = _erased(context, unit, step, now)
+                erased = True
+            shown, change = _take(context, unit, step, now)
+            done.append(shown)
+            changes += [change] if change is not None else []
+        run = _run(made, done)
+        if changes:  # another process may have been first
+            runs.keep(unit, run.run_id, place.namespace, made.asked.strategy, changes, now)
+        unit.record(_audited(made.asked, run, now))
+        return run
+
+    run = context.engine.write(place.tenant, work)
+    if erased:
+        context.engine.scrub()
+    return run
+
+
+def _require_unmoved(unit: Unit, made: _Pass) -> None:
+    """Raise Conflict if what the results rest on was changed or forgotten while they were made."""
+    since = unit.change_seq() - made.found.change_seq
+    changes = unit.changes(made.found.change_seq, _CHANGES_LIMIT) if 0 < since <= _CHANGES_LIMIT else []
+    if since > _CHANGES_LIMIT or any(change.version.memory_id in made.rests_on for change in changes):
+        raise Conflict(f"{made.asked.place.namespace} changes faster than it can be consolidated; try again")
+
+
+def _take(context: Context, unit: Unit, step: _Step, now: Instant) -> tuple[_Step, Change | None]:
+    """Do a step; what is to be known to undo it."""
+    prior_id = None if step.prior is None else step.prior.version_id
+    if step.result == _TAKEN_BACK:
+        if step.prior is not None:
+            withdraw(unit, step.prior, now)
+        return step, Change(key=step.key, written=None, before=prior_id)
+    if step.given is None or step.result not in _WRITTEN:
+        return step, None
+    previous = None if step.prior is None else memories.show(context, unit, step.prior, step.given.place).memory
+    fresh = memory.with_times(step.given.memory, now, previous)
+    version = memories.append(context, unit, owned(context, step.given, fresh), fresh, step.prior, now)
+    change = Change(key=step.key, written=version.version_id, before=prior_id)
+    return replace(step, memory=memory.shown(fresh)), change
+
+
+def _rests_on_erased(context: Context, unit: Unit, place: Place, step: _Step) -> bool:
+    """Whether what is there cites something that was erased: then its own words have to go, too."""
+    if step.prior is None:
+        return False
+    current = memories.show(context, unit, step.prior, place).memory
+    return any(is_erased(context, unit, place, key) for key in cited_keys(current))
+
+
+def _erased(context: Context, unit: Unit, step: _Step, now: Instant) -> _Step:
+    """Erase what is there, with its history; what is written instead begins anew."""
+    if step.prior is not None:
+        for each in unit.history(step.prior.memory_id):
+            if not each.state.erased:
+                erase_version(context, unit, each, _ERASED_REASON, now)
+        unit.announce("tombstoned", step.prior, now=now)
+    return replace(step, prior=None)
+
+
+def _run(made: _Pass, steps: Sequence[_Step]) -> DreamRun:
+    outputs = [
+        Output(memory=step.memory, result=step.result, inputs=excerpts(step.memory, made.found.inputs))
+        for step in steps
+        if step.result != _TAKEN_BACK
+    ]
+    return DreamRun(
+        run_id=made.run_id,
+        namespace=made.asked.place.namespace,
+        strategy=made.asked.strategy,
+        inputs=len(made.found.inputs),
+        stayed=made.found.stayed,
+        outputs=tuple(outputs),
+        taken_back=tuple(step.key for step in steps if step.result == _TAKEN_BACK),
+        left_out=made.left_out,
+        is_dry=made.asked.is_dry,
+    )
+
+
+def _audited(asked: _Asked, run: DreamRun, now: Instant) -> AuditEntry:
+    would = "would be " if run.is_dry else ""
+    result = f"{run.written} {would}written, {len(run.taken_back)} {would}taken back"
+    meta = {"strategy": run.strategy, "run_id": run.run_id, "inputs": run.inputs, "dry_run": run.is_dry}
+    scope = place_scope(asked.place)
+    return audit_entry(asked.access, "oams.consolidate", now=now, scope=scope, result=result, meta=meta)

@@ -1,0 +1,77 @@
+"""Consent grains as permission (OMS §8.10): a grant lets its grantee in, a withdrawal shuts the door at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memoranda.errors import StoreCorrupt
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Version, Visibility
+from memoranda.model.query import Structure
+from memoranda.service.core import compliance
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+from memoranda.service.core.views import grain_of, holds, project
+from memoranda.standards.oms import mapping as oms
+from memoranda.storage.engine import Snapshot
+
+PAGE_LIMIT = 500
+READING = "retrieve"
+
+
+def authorising(context: Context, tenant: str, subject: str, grantee: str, scope: str) -> str | None:
+    """The address of the consent grain under which `grantee` may do `scope` with what is `subject`'s, now."""
+    now = context.clock()
+    with context.engine.read(tenant) as snapshot:
+        revoked = _withdrawn(snapshot, subject, grantee, now)
+        grants = list(_said(snapshot, Structure(subject=subject, relation="mg:permits", object=grantee), now))
+    if revoked is None:
+        return None
+    for version in reversed(grants):
+        if version.document.name in revoked or version.state.tombstoned is not None or not holds(version):
+            continue
+        fields = grain_of(version.document).fields
+        begins, ends = fields.get("valid_from", 0), fields.get("valid_to", now)
+        if scope in fields.get("scope", ()) and begins <= now <= ends:
+            return version.document.name
+    return None
+
+
+def _withdrawn(snapshot: Snapshot, subject: str, grantee: str, now: Instant) -> set[str] | None:
+    """The consents that were withdrawn; None if that cannot be told, because a withdrawal is damaged."""
+    # Once withdrawn is withdrawn: also when the withdrawal itself was superseded or forgotten since.
+    asked = Structure(subject=subject, relation="mg:revokes", object=grantee, current=False)
+    try:
+        return {str(grain_of(each.document).fields.get("prior_consent", "")) for each in _said(snapshot, asked, now)}
+    except StoreCorrupt:
+        return None
+
+
+def _said(snapshot: Snapshot, asked: Structure, now: Instant) -> Iterator[Version]:
+    """All consent grains between two parties, oldest first."""
+    after: int | None = 0
+    while after is not None:
+        page = snapshot.find(asked, after=after, limit=PAGE_LIMIT, now=now)
+        after = page[-1].version_id if len(page) == PAGE_LIMIT else None
+        yield from (version for version in page if version.document.standard == oms.STANDARD)
+
+
+def may_read_personal(context: Context, access: Access, version: Version) -> bool:
+    """Whether a preset lets someone else read what is about a person: only under that person's consent."""
+    if not compliance.needs_consent_to_read(context.presets) or access.sees_unredacted(version.tenant):
+        return True
+    if version.state.erased:
+        return True
+    user = project(context, version).scope.user
+    grantee = access.actor if access.is_peer else access.default_tenant
+    return not user or authorising(context, version.tenant, user, grantee, READING) is not None
+
+
+def visibilities(context: Context, access: Access, tenant: str) -> tuple[Visibility, ...]:
+    """What the caller may see there: by its credential, or because the owner consented to it reading."""
+    # A peer carries another's token: a consent given to the one who signed it is not the bearer's.
+    if access.reaches(tenant) or access.limits or access.is_peer:
+        return access.visibilities(tenant)
+    if authorising(context, tenant, tenant, access.default_tenant, READING) is None:
+        return access.visibilities(tenant)
+    return ("shared", "public")

@@ -1,0 +1,82 @@
+"""What every verb needs: the store, the operator's key, the clock, and the version of UMP we advertise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memoranda.encoding.didkey import SigningKey
+from memoranda.model.change import AuditEntry
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Document, Projection
+from memoranda.service.cal.session import Host
+from memoranda.service.core.access import Access
+from memoranda.service.core.quotas import Quotas
+from memoranda.service.openwop.secrets import Vault
+from memoranda.storage.engine import Engine
+
+# Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
+AuditReads = Literal["deferred", "durable"]
+# An entry outlives the memory it is about, so it names the place but never the person, agent or session.
+_AUDITED_SCOPE = ("owner", "project", "visibility")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Injected once, at the rim."""
+
+    engine: Engine
+    operator: SigningKey
+    clock: Callable[[], Instant]
+    ump_version: str = "0.1"
+    audit_reads: AuditReads = "deferred"
+    # How documents of further standards are read, by the standard's name: (document, tenant) -> projection.
+    readers: Mapping[str, Callable[[Document, str], Projection]] = field(default_factory=dict)
+
+    # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.
+    did_documents: Mapping[str, object] = field(default_factory=dict)
+
+    # Compliance presets in force (see compliance.py), and whether documents that name a user are encrypted.
+    presets: frozenset[str] = frozenset()
+    encrypts_users: bool = False
+    encrypts_all: bool = False
+
+    # What the host decides about CAL.
+    cal: Host = field(default_factory=Host)
+
+    # What a tenant may keep and do through OAMS.
+    oams: Quotas = field(default_factory=Quotas)
+
+    # Secrets of runs, in memory only, and the policy for what looks like one (openwop SR-1).
+    secrets: Vault = field(default_factory=Vault)
+
+    def audit_read(self, tenant: str, entry: AuditEntry) -> None:
+        """Put a read on record."""
+        if self.audit_reads == "durable":
+            self.engine.write(tenant, lambda unit: unit.record(entry))
+        else:
+            self.engine.record_later(tenant, entry)
+
+
+def audit_entry(
+    access: Access,
+    op: str,
+    *,
+    now: Instant,
+    targets: tuple[str, ...] = (),
+    scope: dict[str, str] | None = None,
+    result: str = "",
+    meta: Mapping[str, object] | None = None,
+) -> AuditEntry:
+    """An audit entry for what this caller did."""
+    return AuditEntry(
+        at=now,
+        op=op,
+        actor=access.actor,
+        actor_kind=access.actor_kind,
+        targets=targets,
+        scope=tuple((name, value) for name, value in (scope or {}).items() if name in _AUDITED_SCOPE),
+        result=result,
+        meta={"credential": access.credential, **(meta or {})},
+    )

@@ -1,0 +1,42 @@
+"""Erasing a version for good, whichever standard it was written in."""
+
+from __future__ import annotations
+
+from memoranda.encoding.json_text import dump
+from memoranda.errors import GrainError, StoreCorrupt
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Version
+from memoranda.service.core.context import Context
+from memoranda.service.core.protection import check_erasure, policy_fields, refuse_held
+from memoranda.service.core.views import tombstone_record, view
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms.policy import DENIED
+from memoranda.standards.ump import rules
+from memoranda.standards.ump.signature import sign
+from memoranda.storage.engine import Unit
+
+
+def erase_version(context: Context, unit: Unit, version: Version, reason: str, now: Instant) -> None:
+    """Content, words and subject go; what is left is a record that says only that there was something.
+
+    Raises GrainError if the version is held, or is the withdrawal of a consent that is still here. Call `Engine.scrub`
+    after the unit.
+    """
+    try:
+        check_erasure(version, now)
+        _keep_withdrawal(unit, version)
+        record = view(context, version, now)
+    except StoreCorrupt:
+        # What cannot be read any more protects nothing but itself; a hold in the index still stands.
+        refuse_held(version)
+        record = tombstone_record(context, version)
+    tombstone = sign(rules.erase(record, reason=reason), context.operator)
+    unit.erase(version, tombstone=dump(tombstone), now=now)
+
+
+def _keep_withdrawal(unit: Unit, version: Version) -> None:
+    # OMS §8.10: without its withdrawal a consent would count again.
+    fields = policy_fields(version)
+    prior = unit.named(oms.STANDARD, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
+    if prior is not None and not prior.state.erased:
+        raise GrainError("the consent that this withdraws is still here; erase that first", oms_code=DENIED)

@@ -1,0 +1,142 @@
+"""The change feed: what changed in a scope, and a notifier that says when something did (UMP §3.8 subscribe).
+
+Reading the feed is a plain call. Waiting is the binding's business: it registers a callback with the `ChangeNotifier`,
+which watches the store in one thread, sees what any process has written, and sleeps when nobody listens.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from memoranda.errors import StoreUnavailable
+from memoranda.model.change import ChangeType
+from memoranda.service.core.access import Access
+from memoranda.service.core.consent import may_read_personal
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
+from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Engine
+
+PAGE_LIMIT = 200
+# How long a change of another process may take to be noticed.
+POLL_SECONDS = 0.05
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeEvent:
+    """One change, as a subscriber sees it. `seq` resumes the feed."""
+
+    seq: int
+    type: ChangeType
+    id: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedPage:
+    """Some events, and where to go on: `next` also passes over what the subscriber may not see."""
+
+    events: tuple[ChangeEvent, ...]
+    next: int
+    is_last: bool
+
+
+def _subscribed(access: Access, scope: Mapping[str, str]) -> str:
+    """Whether the caller may listen there; the tenant it is about."""
+    access.require("read")
+    tenant = access.tenant_for(scope.get("owner"))
+    # Places in someone else's feed would tell how much happens there.
+    access.require_reach(tenant)
+    access.require_scope({**scope, "owner": tenant})
+    return tenant
+
+
+def feed_end(context: Context, access: Access, scope: Mapping[str, str]) -> int:
+    """Where the feed ends now: a new subscriber starts here."""
+    tenant = _subscribed(access, scope)
+    with context.engine.read(tenant) as snapshot:
+        end, known = snapshot.change_seq(), snapshot.audit_head()[0] > 0
+    entry = audit_entry(access, "subscribe", now=context.clock(), scope=dict(scope), result="ok")
+    context.audit_read(tenant if known else access.default_tenant, entry)
+    return end
+
+
+def changes(context: Context, access: Access, scope: Mapping[str, str], after: int) -> FeedPage:
+    """The next changes in a scope, redacted like everything that leaves."""
+    tenant = _subscribed(access, scope)
+    now = context.clock()
+    with context.engine.read(tenant) as snapshot:
+        page = snapshot.changes(after, PAGE_LIMIT)
+    visible = access.visibilities(tenant)
+    events = []
+    for change in page:
+        version = change.version
+        record = unless_damaged(version, lambda version=version: view(context, version, now))  # type: ignore[misc]
+        if record is None or not holds(version) or not may_read_personal(context, access, version):
+            continue
+        found = scope_of(record)
+        if found["visibility"] not in visible or not access.within(found):
+            continue
+        if all(found.get(name) == value for name, value in scope.items()):
+            shown = show(context, access, record)
+            events.append(ChangeEvent(seq=change.seq, type=change.type, id=record["id"], record=shown))
+    return FeedPage(events=tuple(events), next=page[-1].seq if page else after, is_last=len(page) < PAGE_LIMIT)
+
+
+class ChangeNotifier:
+    """Calls every listener, from its own thread, when any process has written to the store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._listeners: set[Callable[[], None]] = set()
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Register a callback, which must be quick; returns the function that removes it."""
+        with self._changed:
+            self._listeners.add(callback)
+            if self._thread is None:
+                # Looked at before listening begins, so that what is written while the thread starts is heard.
+                seen = self._engine.change_token()
+                self._thread = threading.Thread(target=self._run, args=(seen,), name="memoranda-changes", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+        def stop() -> None:
+            with self._changed:
+                self._listeners.discard(callback)
+
+        return stop
+
+    def close(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, seen: int) -> None:
+        while True:
+            with self._changed:
+                while not self._listeners and not self._stopped:
+                    self._changed.wait()
+                self._changed.wait(POLL_SECONDS)
+                if self._stopped:
+                    return
+                listeners = tuple(self._listeners)
+            try:
+                token = self._engine.change_token()
+            except StoreUnavailable:
+                _log.warning("the store could not be watched; trying again")
+                continue
+            if token != seen:
+                seen = token
+                for listener in listeners:
+                    listener()

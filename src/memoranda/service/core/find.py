@@ -1,0 +1,187 @@
+"""Finding a memory by its name, within what the caller may see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memoranda.errors import ForbiddenScope, NotFound, SignatureInvalid
+from memoranda.model.instant import Instant, format_instant
+from memoranda.model.memory import Version
+from memoranda.model.query import Filter
+from memoranda.service.core.access import Access
+from memoranda.service.core.consent import may_read_personal, visibilities
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.views import holds, outline, scope_of, show, unless_damaged, view
+from memoranda.standards.ump import mapping
+from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Unit
+
+NAMES_LIMIT = 500
+
+
+def find_own(context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD) -> Version:
+    """A memory the caller's credential reaches and its token allows. For changing it."""
+    version = _locate(context, access, name, standard, reachable_only=True)
+    scope = scope_of(view(context, version, now))
+    if scope["visibility"] not in access.visibilities(version.tenant):
+        raise NotFound(f"no memory {name}")
+    access.require_scope(scope)
+    return version
+
+
+def find_visible(
+    context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD
+) -> tuple[Version, Record]:
+    """A memory the caller may see, as a verified record, not yet redacted."""
+    version = _locate(context, access, name, standard, reachable_only=False)
+    record = view(context, version, now)
+    if scope_of(record)["visibility"] not in visibilities(context, access, version.tenant):
+        raise NotFound(f"no memory {name}")
+    access.require_scope(scope_of(record))
+    if not holds(version):
+        # UMP L3: integrity is verified on read.
+        raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
+    if not may_read_personal(context, access, version):
+        raise NotFound(f"no memory {name}")
+    return version, record
+
+
+def get(context: Context, access: Access, name: str) -> Record:
+    """One record by its id (UMP §3.4)."""
+    access.require("read")
+    now = context.clock()
+    version, record = find_visible(context, access, name, now)
+    entry = audit_entry(access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok")
+    context.audit_read(version.tenant, entry)
+    return show(context, access, record)
+
+
+def history(context: Context, access: Access, name: str) -> list[dict[str, object]]:
+    """All versions of the memory this id belongs to, oldest first."""
+    access.require("read")
+    now = context.clock()
+    version, record = find_visible(context, access, name, now)
+    with context.engine.read(version.tenant) as snapshot:
+        versions = snapshot.history(version.memory_id)
+    entry = audit_entry(access, "history", now=now, targets=(name,), scope=scope_of(record), result="ok")
+    context.audit_read(version.tenant, entry)
+    shown: list[dict[str, object]] = []
+    visible = visibilities(context, access, version.tenant)
+    for each in versions:
+        one = unless_damaged(each, lambda each=each: view(context, each, now))  # type: ignore[misc]
+        if one is None or not may_read_personal(context, access, each):
+            continue
+        if scope_of(one)["visibility"] in visible and access.within(scope_of(one)):
+            shown.append(
+                {
+                    "record": show(context, access, one),
+                    "recorded": format_instant(each.state.recorded),
+                    "replaced": None if each.state.retired is None else format_instant(each.state.retired),
+                    "verified": holds(each),
+                }
+            )
+    return shown
+
+
+def list_records(
+    context: Context, access: Access, *, project: str | None, after: int, limit: int
+) -> tuple[list[Record], int | None]:
+    """What is current, last observed first, a page at a time; `after` is how many were passed over before."""
+    access.require("read")
+    now = context.clock()
+    tenant = access.default_tenant
+    scope = {**access.limits, "owner": tenant, **({} if project is None else {"project": project})}
+    access.require_scope(scope)
+    asked = access.limits.get("visibility")
+    where = Filter(
+        at=now,
+        space=scope.get("project"),
+        agent=scope.get("agent"),
+        visibilities=tuple(v for v in access.visibilities(tenant) if asked in (None, v)),
+    )
+    with context.engine.read(tenant) as snapshot:
+        found = snapshot.recent(where, after + limit + 1, now)
+        versions = snapshot.versions(found[after : after + limit])
+    # UMP L3: integrity is verified on read.
+    readable = [version for version in versions if not version.state.erased and holds(version)]
+    records = [show(context, access, view(context, version, now)) for version in readable]
+    targets = tuple(record["id"] for record in records)
+    entry = audit_entry(access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records")
+    context.audit_read(tenant, entry)
+    return records, (after + limit if len(found) > after + limit else None)
+
+
+def _locate(context: Context, access: Access, name: str, standard: str, *, reachable_only: bool) -> Version:
+    """The caller's own memory of that name, else one that is public. Another's private one does not exist."""
+    if access.tenant is not None:
+        version = _named(context, access.tenant, standard, name)
+        if version is not None:
+            return version
+    others = context.engine.system.tenants_naming(standard, name)
+    for tenant in others:
+        version = _named(context, tenant, standard, name)
+        if version is None:
+            continue
+        if access.tenant is None:
+            if len(others) > 1:
+                raise ForbiddenScope(f"several owners hold {name}; use a credential of one of them")
+            return version
+        if not reachable_only and _is_visible(context, access, version):
+            return version
+    raise NotFound(f"no memory {name}")
+
+
+def _named(context: Context, tenant: str, standard: str, name: str) -> Version | None:
+    with context.engine.read(tenant) as snapshot:
+        found = snapshot.named(standard, name)
+        # What is forgotten may have been brought again under the same name.
+        is_there = found is not None and found.state.tombstoned is None
+        if is_there or not snapshot.unnamed(1):
+            return found
+    name_all(context, tenant)
+    with context.engine.read(tenant) as snapshot:
+        return snapshot.named(standard, name)
+
+
+def name_all(context: Context, tenant: str) -> None:
+    """Give the views of memories of other standards their UMP names; only now does somebody ask for one."""
+    while True:
+        with context.engine.read(tenant) as snapshot:
+            waiting = snapshot.unnamed(NAMES_LIMIT)
+        if not waiting:
+            return
+        names = [(version, _view_name(context, version)) for version in waiting]
+        context.engine.write(tenant, lambda unit, names=names: _put_names(unit, names))  # type: ignore[misc]
+
+
+def give_name(context: Context, unit: Unit, version: Version) -> None:
+    """Give the view of one memory its name at once: it follows another that says so, or everyone may ask for it."""
+    _put_names(unit, [(version, _view_name(context, version))])
+
+
+def _view_name(context: Context, version: Version) -> str | None:
+    record = unless_damaged(version, lambda: outline(context, version)) if holds(version) else None
+    return None if record is None else str(record["id"])
+
+
+def _put_names(unit: Unit, names: Sequence[tuple[Version, str | None]]) -> None:
+    for version, name in names:
+        if name is not None and is_left(unit.named(mapping.STANDARD, name), version):
+            unit.add_name(version, mapping.STANDARD, name)
+        unit.set_named(version)
+
+
+def is_left(known: Version | None, by: Version) -> bool:
+    """Whether a name may be taken: a name that stands for something stays with it.
+
+    But the very same document, forgotten and then brought again, is under one name what is there now.
+    """
+    if known is None or known.state.erased:
+        return True
+    return known.state.tombstoned is not None and known.document == by.document and by.state.tombstoned is None
+
+
+def _is_visible(context: Context, access: Access, version: Version) -> bool:
+    scope = unless_damaged(version, lambda: scope_of(view(context, version, context.clock())))
+    seen = visibilities(context, access, version.tenant)
+    return scope is not None and scope["visibility"] in seen and version.state.tombstoned is None

@@ -1,0 +1,105 @@
+"""What protects a memory from being superseded, contradicted or erased, whichever standard asks.
+
+A grain carries its invalidation policy with it (OMS §23); a legal hold lies beside it, in its state, because the
+grain itself cannot change. Memories of other standards have no policy, but can be held too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from memoranda.errors import GrainError, MemorandaError
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Version
+from memoranda.service.core.views import grain_of, load
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms import policy, signature
+from memoranda.standards.oms.grains import decode
+from memoranda.standards.ump import mapping as ump
+from memoranda.storage.engine import Snapshot
+
+Fields = Mapping[str, Any]
+_HELD = "the memory is on legal hold and cannot be superseded, contradicted, forgotten or erased"
+
+
+def policy_fields(version: Version) -> Fields:
+    """The fields of a grain, or of the grain that this is the view of; nothing for what has no policy."""
+    if version.state.erased:
+        return {}
+    if version.document.standard == oms.STANDARD:
+        return grain_of(version.document).fields
+    unwrap = {ump.STANDARD: ump.unwrap, oams.STANDARD: oams.unwrap}.get(version.document.standard)
+    inner = None if unwrap is None else unwrap(load(version.document.native))
+    if inner is None or inner.standard != oms.STANDARD:
+        return {}
+    try:
+        return decode(signature.blob_of(inner.native), profile=oms.VIEWS).fields
+    except MemorandaError:
+        return {}
+
+
+def check_supersession(
+    snapshot: Snapshot,
+    prior: Version,
+    new: Fields,
+    *,
+    signer: str | None = None,
+    valid_signers: Collection[str] = (),
+    now: Instant,
+) -> policy.Decision:
+    """Whether `new` may take `prior` out of the present. Raises GrainError if not."""
+    old = policy_fields(prior)
+    history = snapshot.history(prior.memory_id)
+    for each in history:
+        # A record keeps its name when it is told again, and its hold with it.
+        if each.document.name == prior.document.name:
+            refuse_held(each)
+    lineage = [policy_fields(each) for each in history if each.version_id != prior.version_id]
+    decision = policy.check_all(
+        old,
+        new,
+        lineage=filter(None, lineage),
+        ancestors=list(_ancestors(snapshot, new)),
+        signer=signer,
+        valid_signers=valid_signers,
+        now_ms=now,
+    )
+    decision.require()
+    return decision
+
+
+def check_erasure(version: Version, now: Instant) -> None:
+    """Whether a memory may be erased. Raises GrainError if not: a hold beats everything (OMS §23.2)."""
+    refuse_held(version)
+    policy.check_erasure(policy_fields(version), now_ms=now).require()
+
+
+def refuse_held(version: Version) -> None:
+    """Raise GrainError if the version is held."""
+    if version.state.held:
+        raise GrainError(_HELD, oms_code=policy.DENIED)
+
+
+def _ancestors(snapshot: Snapshot, new: Fields) -> Iterator[tuple[int, Fields]]:
+    """What a grain derives from, with the number of hops, nearest first, at most 16 hops (OMS §23.7)."""
+    seen: set[str] = set()
+    level = _sources(new)
+    for hops in range(1, policy.MAX_HOPS + 1):
+        following: list[str] = []
+        for address in level:
+            if address in seen:
+                continue
+            seen.add(address)
+            version = snapshot.named(oms.STANDARD, address)
+            if version is not None and (fields := policy_fields(version)):
+                yield hops, fields
+                following += _sources(fields)
+        if not following:
+            return
+        level = following
+
+
+def _sources(fields: Fields) -> list[str]:
+    return [source for source in fields.get("derived_from", ()) if isinstance(source, str)]

@@ -1,0 +1,76 @@
+"""Upkeep: retention is kept on time, whether or not anyone reads (UMP §2.7), erasures are finished, and what was put
+off or scheduled is done (openwop).
+
+Every long-running process does it; what one of them has done, the others find done.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+
+from memoranda.errors import MemorandaError
+from memoranda.service.core.context import Context
+from memoranda.service.openwop import schedule
+from memoranda.service.ump.revise import expire
+
+BATCH_LIMIT = 200
+# Nothing due: look again this soon, because another process may have written something shorter-lived.
+IDLE_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+def sweep(context: Context) -> int:
+    """Tombstone everything that is past its retention; how many there were."""
+    count = 0
+    while due := context.engine.system.expired(context.clock(), BATCH_LIMIT):
+        by_tenant: dict[str, list[int]] = defaultdict(list)
+        for tenant, version_id in due:
+            by_tenant[tenant].append(version_id)
+        for tenant, version_ids in by_tenant.items():
+            expire(context, tenant, version_ids)
+        count += len(due)
+    return count
+
+
+class Upkeep:
+    """Runs the sweep when something falls due."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="memoranda-upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether what falls due is done."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        wait = 0.0
+        while not self._stop.wait(wait):
+            try:
+                sweep(self._context)
+                schedule.tick(self._context)
+                # What a reader kept from being scrubbed when it was erased.
+                self._context.engine.scrub(patient=False)
+                wait = self._until_next()
+            except MemorandaError as error:
+                _log.warning("upkeep: %s", error.message)
+                wait = IDLE_SECONDS
+
+    def _until_next(self) -> float:
+        due = self._context.engine.system.next_expiry()
+        if due is None:
+            return IDLE_SECONDS
+        return min(IDLE_SECONDS, max(0.001, (due - self._context.clock()) / 1000))

@@ -1,0 +1,332 @@
+"""Versions as UMP records: the native document, what the store knows about it laid over, verified, redacted.
+
+A version that nothing happened to is shown as it is, with its own signature. When the store knows more than
+the document (it was superseded, forgotten, has expired), the record says so and the operator signs that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import orjson
+
+from memoranda.encoding.didkey import SigningKey
+from memoranda.encoding.json_text import dump
+from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
+from memoranda.model.instant import Instant, format_instant
+from memoranda.model.memory import Document, Projection, State, Version
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+from memoranda.standards.oams import mapping as oams_mapping
+from memoranda.standards.oams.memory import check as check_memory
+from memoranda.standards.oams.namespace import owner_hash, parse_namespace, space_of
+from memoranda.standards.oms import mapping as oms_mapping
+from memoranda.standards.oms import signature as oms_signature
+from memoranda.standards.oms.grains import Grain, decode
+from memoranda.standards.openwop import mapping as openwop_mapping
+from memoranda.standards.ump import mapping, rules, signature
+from memoranda.standards.ump.record import SCOPE_FIELDS, Record, check_complete
+from memoranda.storage.engine import Snapshot
+
+T = TypeVar("T")
+
+
+def ump_document(record: Record) -> Document:
+    """A signed record as a native document."""
+    return Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=record["id"], native=dump(record))
+
+
+def project(context: Context, version: Version) -> Projection:
+    """A version read without its standard."""
+    document = version.document
+    if document.standard == mapping.STANDARD:
+        return mapping.project(load(document.native))
+    if document.standard == oms_mapping.STANDARD:
+        return oms_mapping.project(grain_of(document), version.tenant)
+    if document.standard == oams_mapping.STANDARD:
+        return project_memory(context, load(document.native), version.tenant)
+    if document.standard == openwop_mapping.STANDARD:
+        return openwop_mapping.project(load(document.native), version.tenant, version.state.space)
+    reader = context.readers.get(document.standard)
+    if reader is None:
+        raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
+    return reader(document, version.tenant)
+
+
+def project_memory(context: Context, memory: dict[str, Any], tenant: str) -> Projection:
+    """An OAMS memory without its words; whoever a claimed namespace belongs to is its user.
+
+    What is the whole view of another document is read as that document: a person it names, say, is to be found.
+    """
+    space, user = _place(memory["namespace"], tenant)
+    own = oams_mapping.project(memory, tenant, space, user=user)
+    original = original_of(context, memory, tenant)
+    if original is None:
+        return own
+    return replace(original[1], created=own.created, observed=own.observed, sameness="")
+
+
+# Many memories of few namespaces are read together.
+@lru_cache(maxsize=256)
+def _place(text: str, tenant: str) -> tuple[str, str]:
+    namespace = parse_namespace(text)
+    return space_of(namespace, tenant), "" if namespace.owner == owner_hash(tenant) else namespace.owner
+
+
+def original_of(context: Context, memory: dict[str, Any], tenant: str) -> tuple[Document, Projection] | None:
+    """The document that an OAMS memory is the whole view of, and its reading. What says anything else has none."""
+    inner = oams_mapping.unwrap(memory)
+    if inner is None:
+        return None
+    space, user = _place(memory["namespace"], tenant)
+    read = _read_original(context, inner, tenant, space)
+    if read is None or not oams_mapping.is_view(memory, read, inner):
+        return None
+    return inner, replace(read, scope=replace(read.scope, space=space, user=read.scope.user or user))
+
+
+def _read_original(context: Context, inner: Document, tenant: str, space: str) -> Projection | None:
+    """A document that somebody put into a memory, if it holds; a record only of this owner and in this space."""
+    if inner.standard == mapping.STANDARD:
+        if not _is_record(inner.native, context.ump_version):
+            return None
+        record = load(inner.native)
+        read = mapping.project(record)
+        is_here = (read.scope.tenant, read.scope.space) == (tenant, space)
+        return read if is_here and record["id"] == inner.name else None
+    if inner.standard == oms_mapping.STANDARD:
+        try:
+            return oms_mapping.project(_decoded(inner.name, inner.native), tenant)
+        except MemorandaError:
+            return None
+    return None
+
+
+def grain_of(document: Document) -> Grain:
+    """A stored grain, its address checked every time. Raises StoreCorrupt."""
+    try:
+        return _decoded(document.name, document.native)
+    except MemorandaError as error:
+        raise StoreCorrupt("a stored grain is not what its address says any more; run 'memoranda verify'") from error
+
+
+# One request looks at a grain several times. The key is the bytes themselves, so what changed on disk is read anew;
+# a grain may have a mebibyte, so few are kept.
+@lru_cache(maxsize=16)
+def _decoded(address: str, native: bytes) -> Grain:
+    return decode(oms_signature.blob_of(native), address=address, profile=oms_mapping.VIEWS)
+
+
+def load(native: bytes) -> Record:
+    """A stored record as a dict. It was checked when it came in, so the fast reader will do."""
+    try:
+        record = orjson.loads(native)
+    except orjson.JSONDecodeError as error:
+        raise StoreCorrupt("a stored document cannot be read any more; run 'memoranda verify'") from error
+    if not isinstance(record, dict):
+        raise StoreCorrupt("a stored document is no record any more; run 'memoranda verify'")
+    return record
+
+
+def scope_of(record: Mapping[str, object]) -> dict[str, str]:
+    """A record's scope, as tokens and audit entries compare it."""
+    scope = record.get("scope")
+    if not isinstance(scope, dict):
+        raise StoreCorrupt("a stored document has lost its scope; run 'memoranda verify'")
+    return {"visibility": "private", **{name: scope[name] for name in SCOPE_FIELDS if name in scope}}
+
+
+def view(context: Context, version: Version, now: Instant) -> Record:
+    """The record a version shows. Ask `holds` before letting anyone see it."""
+    document = version.document
+    if version.state.erased:
+        return tombstone_record(context, version)
+    is_record = document.standard == mapping.STANDARD
+    record = load(document.native) if is_record else _signed(context, version)
+    shown = _overlay(record, version.state, context.ump_version, now)
+    return record if shown is record else signature.sign(shown, context.operator)
+
+
+def outline(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
+    """The name, the scope and the consent that `view` shows, for our own use: it need not be signed.
+
+    `read` is the version's grain and its projection, where someone has them at hand.
+    """
+    document = version.document
+    if version.state.erased:
+        return tombstone_record(context, version)
+    return load(document.native) if document.standard == mapping.STANDARD else _translated(context, version, read)
+
+
+def root_of(snapshot: Snapshot, version: Version) -> Version:
+    """The first version of a memory, whose name it keeps in standards that do not rename what is revised."""
+    if version.version_id == version.memory_id:
+        return version
+    found = snapshot.versions([version.memory_id])
+    return found[0] if found and not found[0].state.erased else version
+
+
+def _signed(context: Context, version: Version) -> Record:
+    record = _translated(context, version)
+    # The operator vouches for a translation; the original is inside.
+    return record if "integrity" in record else signature.sign(record, context.operator)
+
+
+def _translated(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
+    """Another standard's document as a record: the record it was made from, or one with the document inside."""
+    document = version.document
+    if document.standard == oams_mapping.STANDARD:
+        return _translated_memory(context, version)
+    inner = oms_mapping.unwrap(read[0] if read else grain_of(document)) if _is_of_oms(document) else None
+    if inner is not None and inner.standard == mapping.STANDARD and _is_record(inner.native, context.ump_version):
+        record = load(inner.native)
+        if record["scope"]["owner"] == version.tenant:
+            return record
+    projection = read[1] if read else project(context, version)
+    return mapping.from_projection(projection, document, version=context.ump_version)
+
+
+def _translated_memory(context: Context, version: Version) -> Record:
+    """An OAMS memory as a record. What is the view of another document is shown as that document is."""
+    memory = load(version.document.native)
+    original = original_of(context, memory, version.tenant)
+    if original is None:
+        projection = project_memory(context, memory, version.tenant)
+        return mapping.from_projection(projection, version.document, version=context.ump_version)
+    document, projection = original
+    if document.standard == mapping.STANDARD:
+        return load(document.native)
+    return mapping.from_projection(projection, document, version=context.ump_version)
+
+
+def _is_of_oms(document: Document) -> bool:
+    return document.standard == oms_mapping.STANDARD
+
+
+def tombstone_record(context: Context, version: Version) -> Record:
+    """What an erased version still says: its tombstone, or, when it cannot be read, only that it was."""
+    if version.state.erased and version.document.native:
+        return load(version.document.native)
+    created = format_instant(version.state.recorded)
+    name = version.document.name
+    tombstone_record: Record = {
+        "ump": context.ump_version,
+        "id": name if name.startswith("urn:ump:") else "urn:ump:erased",
+        "kind": "semantic",
+        "body": {"text": "[erased: key destroyed]"},
+        "scope": {"owner": version.tenant, "visibility": "private"},
+        "time": {"created": created, "observed": created, "valid_from": created, "valid_to": None},
+        "lifecycle": {"status": "tombstoned"},
+        "superseded_by": [],
+    }
+    return signature.sign(tombstone_record, context.operator)
+
+
+def holds(version: Version) -> bool:
+    """Whether the document is still what was accepted (UMP L3, OMS Level 1: integrity is verified on read)."""
+    if version.state.erased or version.is_sealed:
+        # Its signature held when it was accepted, and not a byte has changed since.
+        return True
+    return verifies(version)
+
+
+def verifies(version: Version) -> bool:
+    """Whether the document's own signature or address holds, whatever the store says."""
+    document = version.document
+    if document.standard == mapping.STANDARD:
+        return _verifies(document.native)
+    if document.standard == oms_mapping.STANDARD:
+        return _is_grain(document.name, document.native)
+    # An OAMS memory is not signed; all that can be said is that it is one.
+    return document.standard != oams_mapping.STANDARD or _is_memory(document.native)
+
+
+def unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
+    """What `work` makes of a version, or None: a damaged document must not keep anyone from the others."""
+    try:
+        return work()
+    except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
+        if holds(version):
+            raise
+        return None
+
+
+def show(context: Context, access: Access, record: Record) -> Record:
+    """The record as this caller may see it (UMP §2.7: redact before a visibility boundary is crossed)."""
+    if access.sees_unredacted(record["scope"]["owner"]):
+        return record
+    return redacted(record, context.operator)
+
+
+def redacted(record: Record, operator: SigningKey) -> Record:
+    """A copy without what its consent says to strip; signed anew, because the old signature covers the whole."""
+    shown, changed = rules.redact(record)
+    return signature.sign(shown, operator) if changed else record
+
+
+@lru_cache(maxsize=8_192)
+def _verifies(native: bytes) -> bool:
+    # The key is the bytes themselves, so a document changed on disk is verified anew.
+    try:
+        return signature.verify(load(native))
+    except StoreCorrupt:
+        return False
+
+
+def _is_record(native: bytes, version: str) -> bool:
+    """Whether bytes that somebody put into a grain are a whole record that holds."""
+    try:
+        check_complete(load(native), version=version)
+    except (StoreCorrupt, InvalidInput):
+        return False
+    return _verifies(native)
+
+
+def _is_memory(native: bytes) -> bool:
+    try:
+        check_memory(load(native), complete=True)
+    except MemorandaError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=8_192)
+def _is_grain(address: str, native: bytes) -> bool:
+    try:
+        _decoded(address, native)
+        # A did:web signer was checked on the way in, with documents that may be gone.
+        if oms_signature.is_envelope(native) and oms_signature.signer_of(native).startswith("did:key:"):
+            return oms_signature.verify(native)
+    except MemorandaError:
+        return False
+    return True
+
+
+def _overlay(record: Record, state: State, version: str, now: Instant) -> Record:
+    shown = record
+    successor = state.successor_names.get(mapping.STANDARD, "")
+    if successor and successor not in record.get("superseded_by", ()):
+        shown = rules.close(shown, valid_to=_closing(record, state), successor_id=successor)
+    expired = state.expires is not None and state.expires <= now
+    if (state.tombstoned is not None or expired) and record.get("lifecycle", {}).get("status") != "tombstoned":
+        end = state.valid_to if state.tombstoned is not None else _earlier(state.valid_to, state.expires)
+        shown = rules.tombstone(shown, at=format_instant(end if end is not None else now))
+    if shown.get("ump") != version:
+        # UMP 1.0 §8: a server MUST emit the version it advertises.
+        shown = {**shown, "ump": version}
+    return shown
+
+
+def _closing(record: Record, state: State) -> str:
+    written = record["time"].get("valid_to")
+    if written is not None and state.valid_to == state.declared_valid_to:
+        return str(written)
+    return format_instant(state.valid_to) if state.valid_to is not None else format_instant(state.recorded)
+
+
+def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:
+    known = [instant for instant in (one, other) if instant is not None]
+    return min(known) if known else None

@@ -1,0 +1,1 @@
+"""OAMS: memories under keys in namespaces."""

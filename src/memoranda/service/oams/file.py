@@ -1,0 +1,90 @@
+"""RECALL over a JSONL file that is a store (OAMS, section 1): the weights of the store, without one.
+
+The file is read once more; what is kept of it are the counts of the memories that have a word of the query at all.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
+from memoranda.model.instant import Instant, parse_instant
+from memoranda.service.oams.memories import score_of
+from memoranda.standards.oams.jsonl_store import JsonlStore
+from memoranda.standards.oams.memory import shown
+from memoranda.standards.oams.namespace import Namespace, parse_namespace
+from memoranda.standards.oams.requests import RecallRequest
+from memoranda.storage.words import words
+
+Memory = dict[str, Any]
+# (namespace, key, updated, words in all, how often each word of the query): small, as every line may be one.
+_Match = tuple[str, str, Instant, int, tuple[int, ...]]
+
+# The constants of BM25 as full-text indexes have them.
+_K1, _B = 1.2, 0.75
+_LISTED = 10
+
+
+def only_namespace(store: JsonlStore) -> Namespace:
+    """The namespace that is meant when none is named. Raises InvalidInput unless there is exactly one.
+
+    Section 4: by default RECALL is scoped to a single namespace; more of them are opt-in.
+    """
+    names = store.namespaces
+    if not names:
+        raise NamespaceNotFound("the file has no memories")
+    if len(names) > 1:
+        more = ", …" if len(names) > _LISTED else ""
+        raise InvalidInput(f"the file has {len(names)} namespaces; name one of {', '.join(names[:_LISTED])}{more}")
+    return parse_namespace(names[0])
+
+
+def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memory]:
+    """The best memories of a file for a query, each with its score."""
+    asked = request.namespaces or (only_namespace(store),)
+    if len({each.owner for each in asked}) > 1:
+        # Section 4: MUST refuse what spans owners unless the caller presents consent; a file cannot tell of any.
+        raise CrossNamespace("a query that spans owners needs the consent of each; ask for one owner at a time")
+    if missing := [each for each in map(str, asked) if each not in store.namespaces]:
+        raise NamespaceNotFound(f"the file has no namespace {missing[0]!a}")
+    wanted = tuple(dict.fromkeys(words(request.query)))
+    is_newest = not request.query.strip()
+    matches, weights, mean = _matches(store, replace(request, namespaces=tuple(asked)), wanted, everything=is_newest)
+    relevance = [_relevance(match, weights, mean) for match in matches]
+    best = max(relevance, default=0.0) or 1.0
+    scored = ((score_of(found / best, match[2], now), match) for found, match in zip(relevance, matches, strict=True))
+    top = heapq.nsmallest(request.k, scored, key=lambda each: (-each[0], each[1][1], each[1][0]))
+    return [shown(store.get(parse_namespace(namespace), key), score=score) for score, (namespace, key, *_) in top]
+
+
+def _matches(
+    store: JsonlStore, request: RecallRequest, wanted: tuple[str, ...], *, everything: bool
+) -> tuple[list[_Match], list[float], float]:
+    """What may be in the answer; what each word of the query weighs; how many words a memory has on average."""
+    matches: list[_Match] = []
+    names = {str(each): str(each) for each in request.namespaces}
+    holders = [0] * len(wanted)
+    total = length = 0
+    for memory in store.candidates(request):
+        stems = words(memory["value"] or memory["key"])
+        total += 1
+        length += len(stems)
+        counts = tuple(map(stems.count, wanted))
+        if any(counts):
+            holders = [held + bool(count) for held, count in zip(holders, counts, strict=True)]
+        elif not everything:
+            continue
+        updated = parse_instant(memory["updated_at"])
+        matches.append((names[memory["namespace"]], memory["key"], updated, len(stems), counts))
+    weights = [math.log(1.0 + (total - held + 0.5) / (held + 0.5)) for held in holders]
+    return matches, weights, max(1.0, length / max(1, total))
+
+
+def _relevance(match: _Match, weights: Sequence[float], mean: float) -> float:
+    *_, length, counts = match
+    spread = _K1 * (1.0 - _B + _B * length / mean)
+    return sum(weight * count * (_K1 + 1.0) / (count + spread) for weight, count in zip(weights, counts, strict=True))

@@ -1,0 +1,716 @@
+"""OAMS 0.1 over the one store: five operations, namespaces as access control, and consent of both owners.
+
+A memory under a key is a memory of the store: every STORE with other content is its next version, and its name stands
+for whatever is its head, also when another standard revised it. Memories of other standards appear in the namespace
+of their space, under the name of their first version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from memoranda.encoding.bases import base64url_decode, base64url_encode
+from memoranda.encoding.json_text import dump
+from memoranda.errors import (
+    CrossNamespace,
+    ForbiddenScope,
+    InvalidInput,
+    MemoryNotFound,
+    NamespaceNotFound,
+    QuotaExceeded,
+    StoreCorrupt,
+    VersionMismatch,
+)
+from memoranda.model.facts import Compares, IsOneOf, Selected, Selection, Test
+from memoranda.model.instant import DAY_MS, Instant, format_instant
+from memoranda.model.memory import Document, Projection, Version
+from memoranda.model.native import NATIVE_KEY
+from memoranda.model.query import Listing
+from memoranda.service.core import compliance
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.find import give_name
+from memoranda.service.core.protection import check_supersession, refuse_held
+from memoranda.service.core.screening import screened_fields
+from memoranda.service.core.views import holds, load, original_of, project, project_memory, root_of, unless_damaged
+from memoranda.service.oms.grains import is_listed
+from memoranda.service.ump.revise import handover, tombstone
+from memoranda.standards.oams import mapping, memory
+from memoranda.standards.oams.namespace import Namespace, namespace_of, owner_hash, parse_namespace, space_of
+from memoranda.standards.oams.requests import ListRequest, RecallRequest
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms.grains import ADDRESS_CHARS
+from memoranda.standards.openwop import mapping as openwop
+from memoranda.standards.ump import mapping as ump
+from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.words import words
+
+Memory = dict[str, Any]
+# How well the words match, when it was last updated, and the memory.
+_Hit = tuple[float, Instant, Memory]
+
+# Where a memory may say anything at all.
+_SAID: Final[tuple[str, ...]] = ("value", "tags", "metadata", "source_id")
+WINDOW_MS: Final = 60_000
+BATCH_LIMIT: Final = 10_000
+# Ranking sees more than is asked for, because recency may reorder.
+_CANDIDATES_FACTOR, _CANDIDATES_LEAST = 3, 32
+_LEXICAL_WEIGHT, _RECENCY_WEIGHT = 0.85, 0.15
+_HALF_LIFE_MS: Final = 90 * DAY_MS
+_SCORE_DIGITS: Final = 6
+_CURSOR_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A namespace, and where in the store it is."""
+
+    namespace: str
+    tenant: str
+    space: str
+    # Whom a claimed namespace belongs to.
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A memory as the API answers, and the tag of this very version."""
+
+    memory: Memory
+    etag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored(Shown):
+    """What became of a memory."""
+
+    result: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of a list, and where the next begins."""
+
+    memories: list[Memory]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A memory that passed every check and knows its place."""
+
+    place: Place
+    memory: Memory
+    warnings: tuple[str, ...]
+    # The bytes in which it came, if they are to be kept as they are.
+    raw: bytes | None = None
+    # What needs no store, done before the writer's turn: only when both times are given.
+    projection: Projection | None = None
+    stems: tuple[str, ...] | None = None
+    # The caller, if there is anything that it may not see; what it may not see it does not write over.
+    bearer: Access | None = None
+
+
+def place_of(access: Access, namespace: Namespace, *, tenant: str | None = None) -> Place:
+    """Where a namespace is, if the caller may go there. Raises CrossNamespace."""
+    whose = tenant or access.default_tenant
+    space = space_of(namespace, whose)
+    try:
+        access.require_reach(whose)
+        # What a token says of agents and visibility is asked of each memory.
+        access.require_scope({**access.limits, "owner": whose, "project": space or None})
+    except ForbiddenScope as error:
+        raise CrossNamespace(error.message) from None
+    user = "" if namespace.owner == owner_hash(whose) else namespace.owner
+    return Place(namespace=str(namespace), user=user, tenant=whose, space=space)
+
+
+def default_namespace(access: Access) -> Namespace:
+    """Where a caller is who names no namespace."""
+    space = access.limits.get("project") or access.default_project or ""
+    return parse_namespace(namespace_of(space, access.default_tenant))
+
+
+# --- store ---------------------------------------------------------------------------------------------------
+
+
+def store(
+    context: Context, access: Access, value: object, *, if_match: str | None = None, if_absent: bool = False
+) -> Stored:
+    """Write one memory: a new one, the next version of one, or nothing when it says what is there already."""
+    access.require("write")
+    now = context.clock()
+    given = accept(context, access, value)
+
+    def work(unit: Unit) -> Stored:
+        spend(context, unit, 1, now)
+        stored = write(context, unit, given, now, if_match=if_match, if_absent=if_absent)
+        unit.record(_audited(access, "store", now, given.place, (stored.etag,), stored.result))
+        return stored
+
+    return context.engine.write(given.place.tenant, work)
+
+
+def batch_store(context: Context, access: Access, values: Sequence[object]) -> list[Stored]:
+    """Write many memories, all or none."""
+    access.require("write")
+    if not 1 <= len(values) <= BATCH_LIMIT:
+        raise InvalidInput(f"memories: a batch has from 1 to {BATCH_LIMIT} memories")
+    now = context.clock()
+    given: list[Given] = []
+    for number, value in enumerate(values):
+        try:
+            given.append(accept(context, access, value))
+        except InvalidInput as error:
+            raise type(error)(f"memories[{number}]: {error.message}") from None
+
+    def work(unit: Unit) -> list[Stored]:
+        spend(context, unit, len(given), now)
+        heads = Heads(context, unit, given)
+        stored = [follow(context, unit, each, heads.of(each), now) for each in given]
+        changed = sum(each.result != "unchanged" for each in stored)
+        unit.record(_audited(access, "batch_store", now, given[0].place, (), f"{changed} of {len(stored)} written"))
+        return stored
+
+    return context.engine.write(given[0].place.tenant, work)
+
+
+def accept(
+    context: Context, access: Access, value: object, *, raw: bytes | None = None, complete: bool = False
+) -> Given:
+    """Everything that can be decided without the store."""
+    checked, warnings = memory.check(value, complete=complete)
+    spoken = {name: checked[name] for name in _SAID if name in checked}
+    passed = screened_fields(context, spoken)
+    if passed is not spoken:
+        checked = {**checked, **passed}
+    place = place_of(access, parse_namespace(checked["namespace"]))
+    is_limited = not _sees_all(access, place.tenant)
+    if is_limited:
+        _require_scope(access, place, checked)
+    if context.presets:
+        said = compliance.said_by_memory(checked, user=place.user)
+        is_encrypted = context.encrypts_users and (context.encrypts_all or bool(said["user_id"]))
+        compliance.check_write(context.presets, said, is_encrypted=is_encrypted)
+    projection, stems = None, None
+    if complete:
+        projection = project_memory(context, checked, place.tenant)
+        stems = tuple(words(projection.text))
+    return Given(
+        place=place,
+        memory=checked,
+        warnings=tuple(warnings),
+        # Bytes that say more than what is kept are not kept.
+        raw=raw if checked is value else None,
+        projection=projection,
+        stems=stems,
+        bearer=access if is_limited else None,
+    )
+
+
+def _require_scope(access: Access, place: Place, given: Memory) -> None:
+    """A narrowed token writes only what it reaches itself."""
+    scope = {"owner": place.tenant, "project": place.space or None, "visibility": mapping.visibility_of(given)}
+    try:
+        access.require_scope(scope)
+    except ForbiddenScope as error:
+        raise CrossNamespace(error.message) from None
+
+
+def write(
+    context: Context,
+    unit: Unit,
+    given: Given,
+    now: Instant,
+    *,
+    if_match: str | None = None,
+    if_absent: bool = False,
+) -> Stored:
+    """Write an accepted memory in a unit of work."""
+    prior = find(context, unit, given.place, given.memory["key"], or_retracted=True)
+    return follow(context, unit, given, prior, now, if_match=if_match, if_absent=if_absent)
+
+
+class Heads:
+    """The heads of many memories, most of which are not there yet: that is asked for all at once."""
+
+    def __init__(self, context: Context, unit: Unit, given: Sequence[Given]) -> None:
+        self._context, self._unit = context, unit
+        keys = {(each.place.space, each.memory["key"]): each for each in given}
+        asked = [
+            (name, pair) for name, each in keys.items() for pair in _names(context, each.place, each.memory["key"])
+        ]
+        known = unit.known_names([pair for _, pair in asked])
+        self._there = {name for name, pair in asked if pair in known}
+
+    def of(self, given: Given) -> Version | None:
+        """The head of one of them; from then on it is there."""
+        name = (given.place.space, given.memory["key"])
+        if name in self._there:
+            return find(self._context, self._unit, given.place, given.memory["key"], or_retracted=True)
+        self._there.add(name)
+        return None
+
+
+def _names(context: Context, place: Place, key: str) -> list[tuple[str, str]]:
+    """What a key may be the name of."""
+    foreign = [(standard, key) for standard in (ump.STANDARD, oms.STANDARD, openwop.STANDARD)]
+    return [(mapping.STANDARD, name_of(context, place, key)), *foreign]
+
+
+def follow(
+    context: Context,
+    unit: Unit,
+    given: Given,
+    prior: Version | None,
+    now: Instant,
+    *,
+    if_match: str | None = None,
+    if_absent: bool = False,
+) -> Stored:
+    """Write what follows the head that was found, or is the first of its memory."""
+    place, wanted = given.place, given.memory
+    if prior is not None and given.bearer is not None and not may_see(context, given.bearer, prior):
+        raise CrossNamespace("what is kept under this key is not for this credential")
+    current = None if prior is None else show(context, unit, prior, place)
+    is_there = prior is not None and not _is_retracted(prior)
+    _check_condition(current if is_there else None, if_match, if_absent)
+    if prior is not None and current is not None:
+        wanted = mapping.without_original(wanted)
+        if is_there and any(memory.same_content(current.memory, each) for each in (given.memory, wanted)):
+            return Stored(memory=current.memory, etag=current.etag, result="unchanged", warnings=given.warnings)
+        check_supersession(unit, prior, {}, now=now)
+    elif _is_taken(context, unit, given):
+        wanted = mapping.without_original(wanted)
+    fresh = memory.with_times(wanted, now, None if current is None else current.memory)
+    version = append(context, unit, given, fresh, prior, now)
+    result = "created" if prior is None else "updated"
+    return Stored(memory=memory.shown(fresh), etag=_etag(version), result=result, warnings=given.warnings)
+
+
+def append(context: Context, unit: Unit, given: Given, fresh: Memory, prior: Version | None, now: Instant) -> Version:
+    """Write a version that is new or follows the prior one."""
+    place = given.place
+    native = given.raw if given.raw is not None and fresh is given.memory else dump(fresh)
+    projection = given.projection if fresh is given.memory else None
+    if projection is None:
+        projection = project_memory(context, fresh, place.tenant)
+    projection = _in_time(projection, prior, now)
+    is_view = NATIVE_KEY in memory.metadata_of(fresh)
+    is_named = prior is not None or is_view or projection.scope.visibility == "public"
+    _check_room(context, unit, is_new=prior is None, size=len(native))
+    name = name_of(context, place, fresh["key"])
+    version = unit.append(
+        Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native),
+        projection,
+        now=now,
+        memory_id=None if prior is None else prior.memory_id,
+        follow_head=True,
+        is_named=is_named,
+        stems=given.stems,
+    )
+    if is_named:
+        give_name(context, unit, version)
+    if is_view and (original := original_of(context, fresh, place.tenant)) and original[0].standard == oms.STANDARD:
+        unit.add_name(version, oms.STANDARD, original[0].name)
+    if prior is not None:
+        unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
+    unit.announce("created" if prior is None else "revised", version, now=now)
+    return version
+
+
+def _in_time(projection: Projection, prior: Version | None, now: Instant) -> Projection:
+    """A new version is true from when it was written; what it was made from, until then.
+
+    A clock that is ahead does not keep it from being true now. Lists go by the last update, also if that is said to be
+    before the creation.
+    """
+    starts = projection.valid_from if prior is None else max(projection.valid_from, projection.observed)
+    starts, created = min(starts, now), min(projection.created, projection.observed)
+    if (starts, created) == (projection.valid_from, projection.created):
+        return projection
+    return replace(projection, valid_from=starts, created=created)
+
+
+def _is_taken(context: Context, unit: Unit, given: Given) -> bool:
+    """Whether a new memory is the view of a document that is here itself, or was: that one keeps its name."""
+    if NATIVE_KEY not in memory.metadata_of(given.memory):
+        return False
+    original = original_of(context, given.memory, given.place.tenant)
+    known = None if original is None else unit.named(original[0].standard, original[0].name)
+    return known is not None and not known.state.erased
+
+
+def _check_condition(current: Shown | None, if_match: str | None, if_absent: bool) -> None:
+    if if_absent and current is not None:
+        raise VersionMismatch("there is a memory under this key already")
+    if if_match is None:
+        return
+    if current is None or (if_match != "*" and current.etag not in _tags(if_match)):
+        raise VersionMismatch("the memory has changed since; read it again")
+
+
+def _tags(if_match: str) -> list[str]:
+    return [tag.strip().removeprefix("W/").strip('"') for tag in if_match.split(",")]
+
+
+def spend(context: Context, unit: Unit, count: int, now: Instant) -> None:
+    """Count writes against the quota. Raises QuotaExceeded."""
+    limit = context.oams.writes_per_minute
+    if not limit:
+        return
+    for _ in range(count):
+        if not unit.take_rate("oams writes", now=now, window_ms=WINDOW_MS, limit=limit):
+            raise QuotaExceeded(f"more than {limit} writes a minute; try again later")
+
+
+def _check_room(context: Context, unit: Unit, *, is_new: bool, size: int) -> None:
+    quotas = context.oams
+    if not quotas.memories and not quotas.bytes:
+        return
+    live, used = unit.usage()
+    if is_new and quotas.memories and live >= quotas.memories:
+        raise QuotaExceeded(f"there are {live} memories, and {quotas.memories} is the most")
+    if quotas.bytes and used + size > quotas.bytes:
+        raise QuotaExceeded(f"{quotas.bytes} bytes is the most, and {used} are used")
+
+
+# --- read ----------------------------------------------------------------------------------------------------
+
+
+def get(context: Context, access: Access, namespace: Namespace, key: str) -> Shown:
+    """One memory by its key."""
+    access.require("read")
+    now, place = context.clock(), place_of(access, namespace)
+    with context.engine.read(place.tenant) as snapshot:
+        _require_namespace(snapshot, place)
+        version = find(context, snapshot, place, key)
+        if version is None or not may_see(context, access, version):
+            raise MemoryNotFound(f"no memory {key!r} in {namespace}")
+        if not holds(version):
+            raise StoreCorrupt("the stored memory is not what was accepted any more; run 'memoranda verify'")
+        found = show(context, snapshot, version, place)
+    context.audit_read(place.tenant, _audited(access, "get", now, place, (found.etag,), "ok"))
+    return found
+
+
+def list_memories(context: Context, access: Access, request: ListRequest) -> Page:
+    """What there is in a namespace, last updated first, a page at a time (LIST)."""
+    access.require("read")
+    now, place = context.clock(), place_of(access, request.namespace)
+    found: list[Memory] = []
+    before = None if request.cursor is None else _opened(context, place, request.cursor)
+    is_more = True
+    with context.engine.read(place.tenant) as snapshot:
+        _require_namespace(snapshot, place)
+        while is_more and len(found) < request.limit:
+            wanted = request.limit - len(found)
+            listing = Listing(
+                space=place.space,
+                visibilities=access.visibilities(place.tenant),
+                tags=request.tags,
+                since=request.since,
+                before=before,
+            )
+            page = snapshot.listed(listing, limit=wanted + 1, now=now)
+            is_more = len(page) > wanted
+            for version, at in page[:wanted]:
+                before = at
+                if (shown := _shown(context, access, snapshot, version, place)) is not None:
+                    found.append(shown.memory)
+    entry = _audited(access, "list", now, place, (), f"{len(found)} memories")
+    context.audit_read(place.tenant, entry)
+    return Page(memories=found, next_cursor=_sealed(context, place, before) if is_more and before else None)
+
+
+def recall(
+    context: Context, access: Access, request: RecallRequest, *, consents: Sequence[Access] = ()
+) -> list[Memory]:
+    """The best memories for a query, each with its score, from one namespace or several (RECALL, section 4)."""
+    access.require("read")
+    now = context.clock()
+    reached = _reached(context, access, request.namespaces or (default_namespace(access),), consents)
+    hits: list[_Hit] = []
+    for allowed, place in reached:
+        found = _recall_one(context, allowed, place, request, now)
+        hits += found
+        for chain in dict.fromkeys((place.tenant, access.default_tenant)):
+            # A query that spans owners goes on record with everyone concerned.
+            if chain == place.tenant or len(reached) > 1:
+                meta = {"namespaces": len(reached), "query": context.engine.fingerprint(chain, request.query)}
+                if allowed is not access:
+                    meta["consent"] = allowed.credential
+                entry = _audited(access, "recall", now, place, (), f"{len(found)} hits", meta)
+                context.audit_read(chain, entry)
+    # Only now: what the caller does not get to see must not show in the scores of the rest.
+    best = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0
+    ranked = [(score_of(lexical / best, updated, now), shown) for lexical, updated, shown in hits]
+    ranked.sort(key=lambda each: (-each[0], each[1]["key"], each[1]["namespace"]))
+    return [memory.shown(shown, score=score) for score, shown in ranked[: request.k]]
+
+
+def _reached(
+    context: Context, access: Access, asked: Sequence[Namespace], consents: Sequence[Access]
+) -> list[tuple[Access, Place]]:
+    """Who lets the caller into each namespace. Spanning owners needs the consent of each of them (section 4)."""
+    if len({each.owner for each in asked}) == 1:
+        return [(access, place_of(access, each)) for each in asked]
+    reached = []
+    for namespace in asked:
+        # The owner itself before anyone who only claims the name.
+        found = min(_consenting(context, namespace, consents), key=lambda each: each[1].user != "", default=None)
+        if found is None:
+            raise CrossNamespace(f"a query that spans owners needs the consent of each; none was shown for {namespace}")
+        reached.append(found)
+    return reached
+
+
+def _consenting(context: Context, namespace: Namespace, consents: Sequence[Access]) -> Iterator[tuple[Access, Place]]:
+    """The consents that open a namespace: to read, given by its owner, and not for something else."""
+    for consent in consents:
+        tenant = consent.limits.get("owner")
+        if tenant is None or "read" not in consent.verbs:
+            continue
+        try:
+            place = place_of(consent, namespace, tenant=tenant)
+        except CrossNamespace:
+            continue
+        if namespace.owner == owner_hash(tenant) or _is_known(context, place):
+            yield consent, place
+
+
+def _is_known(context: Context, place: Place) -> bool:
+    with context.engine.read(place.tenant) as snapshot:
+        return snapshot.has_space(place.space)
+
+
+def _recall_one(context: Context, access: Access, place: Place, request: RecallRequest, now: Instant) -> list[_Hit]:
+    wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.k)
+    with context.engine.read(place.tenant) as snapshot:
+        _require_namespace(snapshot, place)
+        if request.query.strip():
+            selection = _selection(access, place, request)
+            found = snapshot.match(request.query, selection, limit=wanted, whole=False, now=now).found
+        else:
+            found = _latest(snapshot, access, place, request, wanted, now)
+        lexical = {each.version_id: each.lexical for each in found}
+        hits: list[_Hit] = []
+        for version in snapshot.versions(list(lexical)):
+            shown = _shown(context, access, snapshot, version, place)
+            if shown is not None:
+                hits.append((lexical[version.version_id], version.state.updated, shown.memory))
+    return hits
+
+
+def _selection(access: Access, place: Place, request: RecallRequest) -> Selection:
+    tests: list[Test] = [IsOneOf(name="label", texts=(tag,)) for tag in request.tags]
+    if request.since is not None:
+        tests.append(Compares(name="updated", operator=">=", number=request.since))
+    if request.until is not None:
+        tests.append(Compares(name="updated", operator="<", number=request.until))
+    visibilities = access.visibilities(place.tenant)
+    return Selection(space=place.space, tests=tests, visibilities=visibilities, field_indexes=False)
+
+
+def _latest(
+    snapshot: Snapshot, access: Access, place: Place, request: RecallRequest, limit: int, now: Instant
+) -> tuple[Selected, ...]:
+    listing = Listing(
+        space=place.space,
+        visibilities=access.visibilities(place.tenant),
+        tags=request.tags,
+        since=request.since,
+        before=None if request.until is None else (request.until, 0),
+    )
+    return tuple(Selected(version.version_id, "") for version, _ in snapshot.listed(listing, limit=limit, now=now))
+
+
+def score_of(lexical: float, updated: Instant, now: Instant) -> float:
+    """From 0 to 1: mostly how well the words match, as a share of the best match, and a little how recent it is."""
+    recency = 0.5 ** (max(0, now - updated) / _HALF_LIFE_MS)
+    return float(round(_LEXICAL_WEIGHT * lexical + _RECENCY_WEIGHT * recency, _SCORE_DIGITS))
+
+
+# --- forget --------------------------------------------------------------------------------------------------
+
+
+def forget(context: Context, access: Access, namespace: Namespace, key: str, *, if_match: str | None = None) -> None:
+    """Take a memory out of every answer; it stays on record (FORGET)."""
+    access.require("write")
+    now, place = context.clock(), place_of(access, namespace)
+
+    def work(unit: Unit) -> None:
+        _require_namespace(unit, place)
+        version = find(context, unit, place, key)
+        if version is None or not may_see(context, access, version):
+            raise MemoryNotFound(f"no memory {key!r} in {namespace}")
+        _check_condition(show(context, unit, version, place), if_match, if_absent=False)
+        check_supersession(unit, version, {}, now=now)
+        for each in unit.history(version.memory_id):
+            refuse_held(each)
+        tombstone(unit, version, now, whole=True)
+        unit.announce("tombstoned", version, now=now)
+        unit.record(_audited(access, "forget", now, place, (_etag(version),), "tombstoned"))
+
+    context.engine.write(place.tenant, work)
+
+
+# --- finding and showing -------------------------------------------------------------------------------------
+
+
+def find(context: Context, snapshot: Snapshot, place: Place, key: str, *, or_retracted: bool = False) -> Version | None:
+    """The head of the memory under a key, unless it was forgotten or retracted, has expired or never was."""
+    now = context.clock()
+    version = snapshot.named(mapping.STANDARD, name_of(context, place, key))
+    if version is None or not _is_there(version, place, now):
+        version = _foreign(snapshot, place, key)
+    if version is None or not _is_there(version, place, now):
+        return None
+    return version if or_retracted or not _is_retracted(version) else None
+
+
+def _is_there(version: Version, place: Place, now: Instant) -> bool:
+    state = version.state
+    if not state.is_head or state.erased or state.tombstoned is not None or state.space != place.space:
+        return False
+    return state.expires is None or state.expires > now
+
+
+def _is_retracted(version: Version) -> bool:
+    return version.state.verification == "retracted"
+
+
+def _foreign(snapshot: Snapshot, place: Place, key: str) -> Version | None:
+    """The head of a memory of another standard, by the key under which it is shown."""
+    if key.startswith("urn:ump:"):
+        named = snapshot.named(ump.STANDARD, key)
+    elif len(key) == ADDRESS_CHARS:
+        named = snapshot.named(oms.STANDARD, key)
+    else:
+        named = snapshot.named(openwop.STANDARD, key)
+    if named is None:
+        return None
+    head = snapshot.history(named.memory_id)[-1]
+    return head if _key(snapshot, head, place) == key else None
+
+
+def _key(snapshot: Snapshot, version: Version, place: Place) -> str:
+    """A memory keeps the key it had first, unless it came from another namespace: there it is another's."""
+    root = _root(snapshot, version)
+    if root.document.standard != mapping.STANDARD:
+        return mapping.key_of(root.document)
+    return str(load(root.document.native)["key"]) if root.state.space == place.space else version.document.name
+
+
+def _root(snapshot: Snapshot, version: Version) -> Version:
+    root = root_of(snapshot, version)
+    return root if holds(root) else version
+
+
+def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
+    """A version as a memory of OAMS, as the API shows it."""
+    return Shown(memory=memory.shown(as_memory(context, snapshot, version, place)), etag=_etag(version))
+
+
+def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
+    """A version as a memory of OAMS: itself, or the view of what another standard wrote."""
+    if version.document.standard == mapping.STANDARD:
+        return load(version.document.native)
+    made = mapping.from_projection(project(context, version), version.document, namespace=place.namespace)
+    made |= {"key": _key(snapshot, version, place), "updated_at": format_instant(version.state.updated)}
+    return _rooted(context, snapshot, version, made)
+
+
+def _shown(context: Context, access: Access, snapshot: Snapshot, version: Version, place: Place) -> Shown | None:
+    """The same for lists: without what is damaged or not for this caller."""
+    if version.state.erased or not holds(version) or not may_see(context, access, version):
+        return None
+    return unless_damaged(version, lambda: show(context, snapshot, version, place))
+
+
+def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory) -> Memory:
+    """A memory keeps its creation and the source that was last told, whoever revises it."""
+    root = _root(snapshot, version)
+    if root is version:
+        return made
+    if root.document.standard == mapping.STANDARD:
+        made["created_at"] = load(root.document.native)["created_at"]
+    else:
+        made["created_at"] = format_instant(project(context, root).created)
+    told = [each for each in snapshot.history(version.memory_id) if each.document.standard == mapping.STANDARD]
+    last = next((load(each.document.native) for each in reversed(told) if not each.state.erased and holds(each)), None)
+    if last is not None:
+        # Section 5: the source of a memory is preserved as it is.
+        made.pop("source_id", None)
+        made |= {name: last[name] for name in ("source_id",) if name in last}
+    return made
+
+
+def may_see(context: Context, access: Access, version: Version) -> bool:
+    """Whether the caller may see it, and see it whole."""
+    return _sees_all(access, version.tenant) or is_listed(context, access, version)
+
+
+def _sees_all(access: Access, tenant: str) -> bool:
+    return access.sees_unredacted(tenant) and not access.is_narrowed
+
+
+def _require_namespace(snapshot: Snapshot, place: Place) -> None:
+    if not snapshot.has_space(place.space):
+        raise NamespaceNotFound(f"nothing was ever stored in {place.namespace}")
+
+
+def name_of(context: Context, place: Place, key: str) -> str:
+    """The name of a memory in the store: keys may say as much as values, so only a fingerprint is kept."""
+    return context.engine.fingerprint(place.tenant, f"oams\x00{place.space}\x00{key}")
+
+
+def _etag(version: Version) -> str:
+    document = version.document
+    return hashlib.sha256(f"{document.standard}\x00{document.name}\x00".encode() + document.native).hexdigest()[:32]
+
+
+def _sealed(context: Context, place: Place, at: tuple[Instant, int]) -> str:
+    """A cursor tells nothing: version numbers count the writes of all owners together."""
+    plain = at[0].to_bytes(8, "big", signed=True) + at[1].to_bytes(8, "big")
+    tag = _print(context, place, f"tag {plain.hex()}")
+    return base64url_encode(tag + _masked(context, place, tag, plain))
+
+
+def _opened(context: Context, place: Place, cursor: str) -> tuple[Instant, int]:
+    try:
+        sealed = base64url_decode(cursor)
+    except ValueError:
+        sealed = b""
+    tag, rest = sealed[:_CURSOR_BYTES], sealed[_CURSOR_BYTES:]
+    if len(rest) == _CURSOR_BYTES:
+        plain = _masked(context, place, tag, rest)
+        if tag == _print(context, place, f"tag {plain.hex()}"):
+            return Instant(int.from_bytes(plain[:8], "big", signed=True)), int.from_bytes(plain[8:], "big")
+    raise InvalidInput("cursor: not one that this namespace gave")
+
+
+def _masked(context: Context, place: Place, tag: bytes, data: bytes) -> bytes:
+    mask = _print(context, place, f"mask {tag.hex()}")
+    return bytes(one ^ other for one, other in zip(data, mask, strict=True))
+
+
+def _print(context: Context, place: Place, text: str) -> bytes:
+    return bytes.fromhex(context.engine.fingerprint(place.tenant, f"cursor of oams {place.space}: {text}"))
+
+
+def _audited(
+    access: Access,
+    op: str,
+    now: Instant,
+    place: Place,
+    targets: tuple[str, ...],
+    result: str,
+    meta: Mapping[str, object] | None = None,
+) -> Any:
+    scope = {"owner": place.tenant, **({"project": place.space} if place.space else {})}
+    return audit_entry(access, f"oams.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta)

@@ -1,0 +1,1 @@
+"""OMS: grains in the one store."""

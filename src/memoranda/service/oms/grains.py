@@ -1,0 +1,680 @@
+"""Grains: the store protocol of OMS §28.4 at Level 3, over the one store.
+
+A grain is a version like any other. What the index knows about it (superseded, when, verified, held) is state and
+never enters the blob. `put` adds, `supersede` replaces in one atomic step under the policy of what it replaces, and
+`erase` is for compliance alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from memoranda.encoding.bases import base64_encode
+from memoranda.errors import Conflict, ForbiddenScope, GrainError, InvalidInput, MemorandaError, NotFound
+from memoranda.model.facts import FieldIndex
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Document, Projection, Version
+from memoranda.model.query import Filter, Structure
+from memoranda.service.core import compliance
+from memoranda.service.core.access import Access
+from memoranda.service.core.consent import may_read_personal
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.find import find_own, find_visible, is_left
+from memoranda.service.core.protection import check_supersession, policy_fields
+from memoranda.service.core.screening import refuse_secrets, screened_fields
+from memoranda.service.core.views import grain_of, holds, load, original_of, outline, project, scope_of, unless_damaged
+from memoranda.service.ump.revise import handover
+from memoranda.standards.cal.field_index import field_index_of
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oms import grains as codec
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms import policy, signature
+from memoranda.standards.oms.advice import warnings_for
+from memoranda.standards.oms.fields import INDEX_FIELDS
+from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.manifest import IndexState
+from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
+from memoranda.standards.oms.signature import SignedGrain
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump import rules
+from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Snapshot, Unit
+
+LIST_LIMIT = 500
+PAGE_LIMIT = 500
+BATCH_LIMIT = 200
+# OMS §28.4: these say "I replace something", so they belong to `supersede`.
+SUPERSESSION_FIELDS = ("supersession_justification", "supersession_auth", "invalidation_type")
+CONSENT_BYTE = 0x0A
+VERIFICATIONS = ("unverified", "verified", "contested", "retracted")
+
+# A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
+Given = Mapping[str, Any] | bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What became of a grain, and what its author may want to know."""
+
+    address: str
+    result: Literal["created", "exists", "superseded"]
+    warnings: tuple[str, ...] = ()
+    needs_review: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredGrain:
+    """A grain as it lies in the store: the bytes it travels in, its fields, and what the index knows."""
+
+    address: str
+    delivery: bytes
+    grain: Grain
+    index: IndexState
+    is_held: bool = False
+    needs_review: bool = False
+    # False when the memory was written through another standard and this is its view.
+    is_native: bool = True
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: full field names, and the index beside them."""
+        known = {
+            "superseded_by": self.index.superseded_by,
+            "system_valid_to": self.index.system_valid_to,
+            "verification_status": self.index.verification_status,
+        }
+        return {
+            "address": self.address,
+            "grain": jsonable(self.grain.fields),
+            "index": {name: value for name, value in known.items() if value is not None},
+            "held": self.is_held,
+            "needs_review": self.needs_review,
+            "native": self.is_native,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A given grain that can be read and whose signature, if it has one, holds."""
+
+    grain: Grain
+    delivery: bytes
+    signer: str | None
+
+
+def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with the present moment, and the project the agent was started for, where they name none."""
+    filled = {"created_at": context.clock(), **fields}
+    if access.default_project and "namespace" not in filled:
+        filled["namespace"] = access.default_project
+    return filled
+
+
+def put(context: Context, access: Access, given: Given, *, owner: str | None = None) -> Stored:
+    """Add a grain; the same grain again is no news. Refuses what would replace another (use `supersede`)."""
+    access.require("write")
+    now, tenant = context.clock(), tenant_of(access, owner)
+    opened = open_given(context, given)
+    _refuse_index_fields(opened.grain)
+    implied = [name for name in SUPERSESSION_FIELDS if name in opened.grain.fields]
+    if implied:
+        raise GrainError(f"{implied[0]}: a grain that replaces another is written by supersede", oms_code="ERR_SCHEMA")
+    projection = admitted(context, access, opened.grain, tenant)
+
+    def work(unit: Unit) -> Stored:
+        return write(context, access, unit, opened.grain, opened.delivery, projection, now)
+
+    return context.engine.write(tenant, work)
+
+
+def write(
+    context: Context,
+    access: Access,
+    unit: Unit,
+    grain: Grain,
+    delivery: bytes,
+    projection: Projection,
+    now: Instant,
+    *,
+    memory_id: int | None = None,
+) -> Stored:
+    """Write an admitted grain in a unit of work: as a new memory, or as the next version of one."""
+    known = unit.named(oms.STANDARD, grain.address)
+    if known is not None and not known.state.erased:
+        stored = Stored(address=grain.address, result="exists")
+    else:
+        version = append(context, unit, grain, delivery, projection, now, memory_id=memory_id)
+        unit.announce("created", version, now=now)
+        stored = Stored(address=grain.address, result="created", warnings=warnings_for(grain.fields))
+    unit.record(audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result))
+    return stored
+
+
+def get(context: Context, access: Access, address: str) -> StoredGrain:
+    """One grain by its address."""
+    access.require("read")
+    now = context.clock()
+    version, record = find_visible(context, access, codec.check_address(address), now, standard=oms.STANDARD)
+    if version.state.erased:
+        raise NotFound(f"no grain {address}")
+    if _would_be_cut(access, record):
+        raise NotFound(f"no grain {address}")
+    found = shown(context, version)
+    entry = audited(access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok")
+    context.audit_read(version.tenant, entry)
+    return found
+
+
+def exists(context: Context, access: Access, address: str) -> bool:
+    """Whether there is such a grain that the caller may see."""
+    try:
+        get(context, access, address)
+    except NotFound:
+        return False
+    return True
+
+
+def listing(
+    context: Context,
+    access: Access,
+    structure: Structure,
+    *,
+    owner: str | None = None,
+    type_byte: int | None = None,
+    after: int = 0,
+    limit: int = 50,
+) -> tuple[list[StoredGrain], int | None]:
+    """Grains by structure, in the order written, and where to go on."""
+    access.require("read")
+    if not 1 <= limit <= LIST_LIMIT:
+        raise InvalidInput(f"limit must be from 1 to {LIST_LIMIT}")
+    now, tenant = context.clock(), tenant_of(access, owner)
+    access.require_scope({**access.limits, "owner": tenant, **_asked_project(structure)})
+    read_all(context, tenant)
+    found: list[StoredGrain] = []
+    last: int | None = after
+    while len(found) < limit and last is not None:
+        with context.engine.read(tenant) as snapshot:
+            page = snapshot.find(structure, after=last, limit=limit, now=now)
+        last = page[-1].version_id if len(page) == limit else None
+        for version in page:
+            if len(found) == limit:
+                break
+            if not is_listed(context, access, version, type_byte):
+                continue
+            found.append(shown(context, version))
+            cursor = version.version_id
+        if len(found) == limit:
+            last = cursor
+    entry = audited(access, "list", now, (), tenant, structure.space or "", f"{len(found)} grains")
+    context.audit_read(tenant, entry)
+    return found, last
+
+
+def search(
+    context: Context, access: Access, text: str, *, owner: str | None = None, where: Structure, limit: int = 20
+) -> list[tuple[StoredGrain, float]]:
+    """Grains of any of the ten types by their words, best first (OMS §28.4, Level 3)."""
+    access.require("read")
+    if not 1 <= limit <= LIST_LIMIT:
+        raise InvalidInput(f"limit must be from 1 to {LIST_LIMIT}")
+    now, tenant = context.clock(), tenant_of(access, owner)
+    access.require_scope({**access.limits, "owner": tenant, **_asked_project(where)})
+    wanted = Filter(
+        at=now, space=where.space, user=where.user, session=where.session, visibilities=access.visibilities(tenant)
+    )
+    with context.engine.read(tenant) as snapshot:
+        matches = snapshot.search(text, wanted, limit, now)
+        versions = snapshot.versions([hit.version_id for hit in matches.hits])
+    best = max((hit.lexical for hit in matches.hits), default=1.0) or 1.0
+    scores = {hit.version_id: round(hit.lexical / best, 6) for hit in matches.hits}
+    found = [
+        (shown(context, version), scores[version.version_id])
+        for version in versions
+        if is_listed(context, access, version, None)
+    ]
+    entry = audited(access, "search", now, (), tenant, where.space or "", f"{len(found)} grains")
+    context.audit_read(tenant, entry)
+    return found
+
+
+def supersede(
+    context: Context, access: Access, old_address: str, given: Given, *, justification: str | None = None
+) -> Stored:
+    """Replace a grain, or a memory of any standard by its address: policy, write and index in one step."""
+    access.require("write")
+    now = context.clock()
+    codec.check_address(old_address)
+    tenant = find_own(context, access, old_address, now, standard=oms.STANDARD).tenant
+    if justification is not None:
+        if isinstance(given, bytes):
+            raise InvalidInput("justification: a finished grain says it in supersession_justification itself")
+        given = {**given, "supersession_justification": justification}
+    opened = open_given(context, given)
+    _refuse_index_fields(opened.grain)
+
+    def work(unit: Unit) -> Stored:
+        prior = unit.named(oms.STANDARD, old_address)
+        if prior is None or prior.state.erased:
+            raise NotFound(f"no grain {old_address}")
+        if not prior.state.is_head:
+            raise Conflict(f"{old_address} is already superseded; supersede its successor")
+        if prior.state.tombstoned is not None:
+            raise Conflict(f"{old_address} was forgotten; put the new grain as a memory of its own")
+        grain, decision = replace_version(context, access, unit, prior, opened, now)
+        targets = (grain.address, old_address)
+        unit.record(audited(access, "supersede", now, targets, tenant, grain.namespace, decision.reason))
+        warnings = warnings_for(grain.fields)
+        return Stored(address=grain.address, result="superseded", warnings=warnings, needs_review=decision.needs_review)
+
+    return context.engine.write(tenant, work)
+
+
+def replace_version(
+    context: Context, access: Access, unit: Unit, prior: Version, opened: Opened, now: Instant
+) -> tuple[Grain, policy.Decision]:
+    """Write the successor of a head, if the policy of what it replaces lets it; the caller puts it on record."""
+    signers = _valid_signers(context, prior, opened.grain)
+    decision = check_supersession(
+        unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
+    )
+    fresh = _with_inherited_policy(opened, prior, decision)
+    if unit.named(oms.STANDARD, fresh.grain.address) is not None:
+        raise Conflict(f"{fresh.grain.address} is already in the store; it cannot be made a successor")
+    projection = admitted(context, access, fresh.grain, unit.tenant)
+    version = append(context, unit, fresh.grain, fresh.delivery, projection, now, memory_id=prior.memory_id)
+    unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
+    if decision.needs_review:
+        unit.flag_for_review(version, needs_review=True)
+    unit.announce("revised", version, now=now)
+    return fresh.grain, decision
+
+
+def set_verification(
+    context: Context, access: Access, address: str, status: str, *, reason: str = "", by: str | None = None
+) -> str:
+    """Say what is known of a grain's truth. Contesting or retracting asks its policy first (OMS §23, Bypass 1)."""
+    access.require("write")
+    if status not in VERIFICATIONS:
+        raise InvalidInput(f"status must be one of {', '.join(VERIFICATIONS)}")
+    now = context.clock()
+    tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+
+    def work(unit: Unit) -> str:
+        version = unit.named(oms.STANDARD, address)
+        if version is None or version.state.erased:
+            raise NotFound(f"no grain {address}")
+        if status in ("contested", "retracted"):
+            contradicting = policy_fields(named) if by and (named := unit.named(oms.STANDARD, by)) else {}
+            said = {"supersession_justification": reason, **contradicting} if reason else contradicting
+            if check_supersession(unit, version, said, now=now).needs_review:
+                unit.flag_for_review(version, needs_review=True)
+        unit.set_verification(version, status)
+        unit.record(audited(access, "verification", now, (address,), tenant, "", status, {"reason": reason}))
+        return status
+
+    return context.engine.write(tenant, work)
+
+
+def set_hold(context: Context, access: Access, address: str, *, held: bool, reason: str = "") -> bool:
+    """Put a legal hold on a grain, or lift it (in the index: the grain itself cannot change)."""
+    access.require("write")
+    if access.is_peer:
+        raise ForbiddenScope("only the owner may hold or release")
+    now = context.clock()
+    tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+
+    def work(unit: Unit) -> bool:
+        version = unit.named(oms.STANDARD, address)
+        if version is None or version.state.erased:
+            raise NotFound(f"no grain {address}")
+        unit.hold(version, held=held)
+        result = "held" if held else "released"
+        unit.record(audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason}))
+        return held
+
+    return context.engine.write(tenant, work)
+
+
+def erase(context: Context, access: Access, address: str, *, reason: str) -> None:
+    """Compliance erasure of one grain; no general way to delete (OMS §28.4). Holds are honoured."""
+    access.require("write")
+    if access.is_peer:
+        raise ForbiddenScope("only the owner may erase")
+    if not reason.strip():
+        raise InvalidInput("reason: an erasure needs one; it goes into the audit log")
+    now = context.clock()
+    tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+
+    def work(unit: Unit) -> None:
+        version = unit.named(oms.STANDARD, address)
+        if version is None or version.state.erased:
+            raise NotFound(f"no grain {address}")
+        erase_version(context, unit, version, reason, now)
+        unit.announce("tombstoned", version, now=now)
+        unit.record(audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason}))
+
+    context.engine.write(tenant, work)
+    context.engine.scrub()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserErasure:
+    """What the erasure of a user did. A held version keeps the user's key alive."""
+
+    erased: int
+    held: int
+    key_destroyed: bool
+
+
+def erase_user(context: Context, access: Access, user: str, *, reason: str, owner: str | None = None) -> UserErasure:
+    """Erase everything of a user, and destroy the user's key so that every copy of the database is erased too."""
+    access.require("write")
+    if access.is_peer or access.is_narrowed:
+        raise ForbiddenScope("only the owner may erase a user")
+    if not user or not reason.strip():
+        raise InvalidInput("user and reason: both are needed; the reason goes into the audit log")
+    tenant, now = tenant_of(access, owner), context.clock()
+    erased, held = _erase_all(context, tenant, user, reason, now)
+    destroyed = held == 0 and context.engine.destroy_user_key(tenant, user)
+    if destroyed:
+        # What was written in between went with the key; its words and links go now.
+        erased += _erase_all(context, tenant, user, reason, now)[0]
+    meta = {"reason": reason, "user": context.engine.fingerprint(tenant, user), "held": held}
+    result = f"{erased} erased"
+    context.engine.write(
+        tenant, lambda unit: unit.record(audited(access, "erase_user", now, (), tenant, "", result, meta))
+    )
+    context.engine.scrub()
+    return UserErasure(erased=erased, held=held, key_destroyed=destroyed)
+
+
+def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Instant) -> tuple[int, int]:
+    """How many versions of a user were erased, and how many are held."""
+    erased = held = after = 0
+    while True:
+        with context.engine.read(tenant) as snapshot:
+            page = snapshot.of_user(user, after=after, limit=BATCH_LIMIT)
+        if not page:
+            return erased, held
+        after = page[-1].version_id
+        gone, kept = context.engine.write(tenant, lambda unit, page=page: _erase_page(context, unit, page, reason, now))  # type: ignore[misc]
+        erased, held = erased + gone, held + kept
+
+
+def _erase_page(context: Context, unit: Unit, page: list[Version], reason: str, now: Instant) -> tuple[int, int]:
+    gone = kept = 0
+    for version in unit.versions([version.version_id for version in page]):
+        try:
+            erase_version(context, unit, version, reason, now)
+        except GrainError:
+            kept += 1
+            continue
+        unit.announce("tombstoned", version, now=now)
+        gone += 1
+    return gone, kept
+
+
+def tenant_of(access: Access, owner: str | None) -> str:
+    tenant = access.tenant_for(owner)
+    access.require_reach(tenant)
+    return tenant
+
+
+def open_given(context: Context, given: Given, *, is_new: bool = True) -> Opened:
+    if isinstance(given, bytes):
+        opened = signature.open_delivery(given, context.did_documents)
+        said = opened.grain if isinstance(opened, SignedGrain) else opened
+        if is_new:
+            refuse_secrets(context, said.fields)
+        if isinstance(opened, SignedGrain):
+            return Opened(grain=opened.grain, delivery=opened.envelope, signer=opened.signer)
+        return Opened(grain=opened, delivery=opened.blob, signer=None)
+    if not isinstance(given, Mapping):
+        raise InvalidInput("a grain must be an object of its fields, or its bytes")
+    grain = codec.encode(screened_fields(context, given))
+    return Opened(grain=grain, delivery=grain.blob, signer=None)
+
+
+def _refuse_index_fields(grain: Grain) -> None:
+    # OMS §5.6: what the index knows never enters a blob. Readers tolerate it; a writer is told.
+    if found := sorted(INDEX_FIELDS & grain.fields.keys()):
+        raise GrainError(f"{found[0]}: belongs to the index and cannot be in a grain", oms_code="ERR_SCHEMA")
+
+
+def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Projection:
+    """The grain's projection, if the caller's scope and the store's presets let it in."""
+    projection = oms.project(grain, tenant)
+    scope = {"owner": tenant, "visibility": projection.scope.visibility}
+    if projection.scope.space:
+        scope["project"] = projection.scope.space
+    access.require_scope(scope)
+    if grain.type_byte == CONSENT_BYTE and access.is_peer:
+        raise ForbiddenScope("only the owner may write consent")
+    is_encrypted = context.encrypts_users and (context.encrypts_all or bool(projection.scope.user))
+    compliance.check_write(context.presets, grain.fields, is_encrypted=is_encrypted)
+    return projection
+
+
+def append(
+    context: Context,
+    unit: Unit,
+    grain: Grain,
+    delivery: bytes,
+    projection: Projection,
+    now: Instant,
+    *,
+    memory_id: int | None = None,
+) -> Version:
+    """Append an admitted grain; the caller announces it and puts it on record."""
+    media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
+    document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
+    version = unit.append(document, projection, now=now, memory_id=memory_id, field_index=field_index_of(grain))
+    # Known to UMP at once under the name that its view will have; a name that stands for something stays with it.
+    name = outline(context, version, (grain, projection))["id"]
+    known = unit.named(ump.STANDARD, name)
+    if known is None or known.state.erased:
+        unit.add_name(version, ump.STANDARD, name)
+    return version
+
+
+def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[str]:
+    """Whose endorsements of this replacement hold; they count only if the grain says what it replaces."""
+    auth = grain.fields.get("supersession_auth")
+    protecting = policy_fields(prior).get("invalidation_policy")
+    if not auth or not isinstance(protecting, Mapping):
+        return frozenset()
+    if prior.document.name not in grain.fields.get("derived_from", ()):
+        return frozenset()
+    payload = signature.endorsement_payload(grain.fields, cbor=grain.header.is_cbor, type_byte=grain.type_byte)
+    authorized = [did for did in protecting.get("authorized", ()) if isinstance(did, str)]
+    return signature.quorum_signers(auth, payload, authorized, context.did_documents)
+
+
+def _with_inherited_policy(opened: Opened, prior: Version, decision: policy.Decision) -> Opened:
+    """OMS §23.5: what follows a protected goal stands under its policy."""
+    inherited = policy_fields(prior).get("invalidation_policy")
+    if not decision.inherits_policy or inherited is None:
+        return opened
+    if opened.grain.fields.get("invalidation_policy") == inherited:
+        return opened
+    if opened.delivery != opened.grain.blob:
+        raise GrainError("invalidation_policy: the new grain must carry the policy it inherits", oms_code="ERR_SCHEMA")
+    fields = {**opened.grain.fields, "invalidation_policy": inherited}
+    grain = codec.encode(fields, cbor=opened.grain.header.is_cbor, default_namespace=None)
+    return replace(opened, grain=grain, delivery=grain.blob)
+
+
+def is_listed(context: Context, access: Access, version: Version, type_byte: int | None = None) -> bool:
+    """Whether a list may name the version: the caller may see it, and see it whole."""
+    if version.state.erased or not holds(version):
+        return False
+    if type_byte is not None and shown(context, version).grain.type_byte != type_byte:
+        return False
+    record = outline(context, version)
+    scope = scope_of(record)
+    if scope["visibility"] not in access.visibilities(version.tenant) or not access.within(scope):
+        return False
+    if _would_be_cut(access, record):
+        return False
+    return may_read_personal(context, access, version)
+
+
+def _would_be_cut(access: Access, record: Record) -> bool:
+    """Whether the caller may see only a part of it: a grain is whole or it is not that grain (UMP §2.7)."""
+    return not access.sees_unredacted(record["scope"]["owner"]) and rules.redact(record)[1]
+
+
+def shown(context: Context, version: Version) -> StoredGrain:
+    """A version as a grain: itself, the grain it was made from, or its view; known by that address from now on."""
+    grain, delivery = whole(context, version)
+    is_native = version.document.standard == oms.STANDARD
+    if not is_native:
+        _name(context, version.tenant, [(version, grain.address)])
+    state = version.state
+    return StoredGrain(
+        address=grain.address,
+        delivery=delivery,
+        grain=grain,
+        index=IndexState(
+            superseded_by=_successor_address(context, version),
+            system_valid_to=state.closed if state.superseded_by else None,
+            verification_status=state.verification,
+        ),
+        is_held=state.held,
+        needs_review=state.needs_review,
+        is_native=is_native,
+    )
+
+
+def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
+    """A version as a grain, and the bytes it travels in."""
+    if version.document.standard == oms.STANDARD:
+        return grain_of(version.document), version.document.native
+    inner, projection = _inner(context, version)
+    if inner is not None and inner.standard == oms.STANDARD:
+        try:
+            opened = open_given(context, inner.native, is_new=False)
+        except MemorandaError:
+            pass
+        else:
+            return opened.grain, opened.delivery
+    if inner is not None and projection is not None:
+        grain = oms.from_projection(projection, inner)
+    else:
+        grain = oms.from_projection(project(context, version), version.document)
+    return grain, grain.blob
+
+
+def _inner(context: Context, version: Version) -> tuple[Document | None, Projection | None]:
+    """The document that a version is the view of, if it is one; with its reading, if it is that and nothing else."""
+    if version.document.standard == oams.STANDARD:
+        return original_of(context, load(version.document.native), version.tenant) or (None, None)
+    is_record = version.document.standard == ump.STANDARD
+    return ump.unwrap(load(version.document.native)) if is_record else None, None
+
+
+def read_all(context: Context, tenant: str) -> None:
+    """Let memories of other standards be asked for as grains: by address, and field by field.
+
+    Not done when they are written: whoever never asks for grains need not pay for it.
+    """
+    while True:
+        with context.engine.read(tenant) as snapshot:
+            unread = snapshot.without_field_index(PAGE_LIMIT)
+        if not unread:
+            return
+        field_indexes = [(version, _field_index(context, version)) for version in unread]
+        context.engine.write(tenant, lambda unit, field_indexes=field_indexes: _put_field_indexs(unit, field_indexes))  # type: ignore[misc]
+
+
+def _field_index(context: Context, version: Version) -> FieldIndex:
+    grain = unless_damaged(version, lambda: whole(context, version)[0]) if holds(version) else None
+    return FieldIndex(at=Instant(0)) if grain is None else field_index_of(grain)
+
+
+def _put_field_indexs(unit: Unit, field_indexes: Sequence[tuple[Version, FieldIndex]]) -> None:
+    for version, field_index in field_indexes:
+        unit.put_field_index(version, field_index)
+        # A grain of that address that is here itself keeps it, and its policy with it.
+        if field_index.address and is_left(unit.named(oms.STANDARD, field_index.address), version):
+            unit.add_name(version, oms.STANDARD, field_index.address)
+
+
+def ensure_names(context: Context, tenant: str, versions: Sequence[Version]) -> None:
+    """Let the views of memories of other standards be found by their addresses, all in one step."""
+    foreign = [version for version in versions if version.document.standard != oms.STANDARD]
+    _name(context, tenant, [(version, whole(context, version)[0].address) for version in foreign])
+
+
+def _name(context: Context, tenant: str, named: Sequence[tuple[Version, str]]) -> None:
+    with context.engine.read(tenant) as snapshot:
+        unknown = [each for each in named if is_left(snapshot.named(oms.STANDARD, each[1]), each[0])]
+
+    def work(unit: Unit) -> None:
+        for version, address in unknown:
+            # A grain of that address that is here itself keeps it, and its policy with it.
+            if is_left(unit.named(oms.STANDARD, address), version):
+                unit.add_name(version, oms.STANDARD, address)
+
+    if unknown:
+        context.engine.write(tenant, work)
+
+
+def is_free(snapshot: Snapshot, address: str) -> bool:
+    """Whether an address stands for nothing that is still there."""
+    known = snapshot.named(oms.STANDARD, address)
+    return known is None or known.state.erased
+
+
+def _successor_address(context: Context, version: Version) -> str | None:
+    names = version.state.successor_names
+    if not version.state.superseded_by or oms.STANDARD in names:
+        return names.get(oms.STANDARD)
+    with context.engine.read(version.tenant) as snapshot:
+        # Not every standard renames what is revised, so the name that UMP gives the successor comes first.
+        named = snapshot.named(ump.STANDARD, names[ump.STANDARD]) if ump.STANDARD in names else None
+        later = [
+            each for each in snapshot.history(version.memory_id) if each.document.name == version.state.superseded_by
+        ]
+    following = named or (later[-1] if later else None)
+    return None if following is None else shown(context, following).address
+
+
+def space_of(namespace: str) -> str:
+    return "" if namespace == DEFAULT_NAMESPACE else namespace
+
+
+def _asked_project(structure: Structure) -> dict[str, str]:
+    return {"project": structure.space} if structure.space else {}
+
+
+def audited(
+    access: Access,
+    op: str,
+    now: Instant,
+    targets: tuple[str, ...],
+    tenant: str,
+    namespace: str,
+    result: str,
+    meta: Mapping[str, object] | None = None,
+) -> Any:
+    scope = {"owner": tenant, **({"project": namespace} if namespace else {})}
+    return audit_entry(access, f"oms.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta)
+
+
+def jsonable(value: Any) -> Any:
+    """Fields as JSON: bytes as base64 text."""
+    kind = type(value)
+    if kind in _JSON_SCALARS:
+        return value
+    if kind is dict:
+        return {key: item if type(item) in _JSON_SCALARS else jsonable(item) for key, item in value.items()}
+    if kind is list:
+        return [item if type(item) in _JSON_SCALARS else jsonable(item) for item in value]
+    return base64_encode(value) if isinstance(value, bytes) else value
+
+
+_JSON_SCALARS: Final = frozenset((str, int, float, bool, type(None)))

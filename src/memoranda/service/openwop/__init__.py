@@ -1,0 +1,1 @@
+"""openwop: the memory adapter, runs, background work, proposals."""

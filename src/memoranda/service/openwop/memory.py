@@ -1,0 +1,442 @@
+"""The MemoryAdapter of openwop, over the one store: list and get for nodes, put and delete for hosts.
+
+The tenant comes from the credential; a ref only chooses among its spaces (CTI-1). What is malformed or has another
+tenant's shape answers as if it were empty. Inside a run, the store is as it was when the run began, with the run's own
+writes: what others write, change or delete meanwhile is not seen until the next run.
+"""
+
+from __future__ import annotations
+
+import heapq
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from memoranda.encoding.bases import base32_encode
+from memoranda.errors import InvalidInput
+from memoranda.model.change import Change
+from memoranda.model.facts import IsOneOf, Selection
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Document, Version
+from memoranda.model.query import Listing
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.protection import check_supersession
+from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
+from memoranda.service.oams.memories import Place, name_of
+from memoranda.service.oms.grains import is_listed
+from memoranda.service.openwop import runs
+from memoranda.service.openwop.runs import Run
+from memoranda.service.ump.revise import tombstone
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms.grains import ADDRESS_CHARS
+from memoranda.standards.openwop import events, mapping, refs
+from memoranda.standards.openwop.entry import (
+    MAX_ID_CHARS,
+    MAX_TAG_CHARS,
+    Draft,
+    Entry,
+    ListOptions,
+    created_of,
+    entry,
+    within_budget,
+)
+from memoranda.standards.ump import mapping as ump
+from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.words import words
+
+ID_PREFIX: Final = "mem_"
+_RANKED_FACTOR, _RANKED_MORE = 2, 8
+# A page where most of it may be passed over.
+_SCAN_LIMIT: Final = 200
+
+
+def list_entries(
+    context: Context, access: Access, ref: object, options: ListOptions | None = None, *, run_id: str | None = None
+) -> list[Entry]:
+    """The entries of a ref, the newest first; nothing for a ref that is malformed, unknown or somebody else's."""
+    access.require("read")
+    wanted = options or ListOptions()
+    tenant, now = access.default_tenant, context.clock()
+    space = _space(access, ref, tenant)
+    if space is None:
+        return []
+    with context.engine.read(tenant) as snapshot:
+        run = None if run_id is None else runs.load(snapshot, run_id)
+        found = _found(context, access, snapshot, space, wanted, run, now)
+    shown = found[: wanted.limit]
+    if wanted.token_budget is not None:
+        shown = within_budget(shown, wanted.token_budget, context.cal.counter.count)
+    _audit(context, access, "list", space, now, f"{len(shown)} entries")
+    return shown
+
+
+def get_entry(
+    context: Context, access: Access, ref: object, entry_id: object, *, run_id: str | None = None
+) -> Entry | None:
+    """One entry of a ref, or None."""
+    access.require("read")
+    tenant, now = access.default_tenant, context.clock()
+    space = _space(access, ref, tenant)
+    if space is None or not isinstance(entry_id, str) or not 0 < len(entry_id) <= MAX_ID_CHARS:
+        return None
+    with context.engine.read(tenant) as snapshot:
+        run = None if run_id is None else runs.load(snapshot, run_id)
+        version = find(context, snapshot, space, entry_id)
+        if version is not None:
+            version = version if run is None else _as_of(snapshot, version.memory_id, run)
+        shown = None
+        if version is not None and is_open(version, run, now):
+            shown = _shown(context, access, snapshot, version)
+    _audit(context, access, "get", space, now, "ok" if shown else "none")
+    return shown
+
+
+def put_entry(
+    context: Context,
+    access: Access,
+    ref: str,
+    draft: Draft,
+    *,
+    run_id: str | None = None,
+    node_id: str | None = None,
+    agent_id: str | None = None,
+) -> Entry:
+    """Write an entry; the host gives it its id and its time. Secrets of the run never reach the store (SR-1)."""
+    access.require("write")
+    tenant, now = access.default_tenant, context.clock()
+    space = _space(access, ref, tenant)
+    if space is None:
+        raise InvalidInput("memoryRef: not one of this host")
+    if draft.expires is not None and draft.expires <= now:
+        raise InvalidInput("entry.expiresAt is already past")
+    run_key = None if run_id is None else (tenant, run_id)
+    if run_key is not None and context.secrets.holds(ref, run_key):
+        raise InvalidInput("memoryRef: holds a secret of the run")
+    clean = context.secrets.redacted(draft, run_key)
+    node, agent = (each and context.secrets.redacted_text(each, run_key, "node") for each in (node_id, agent_id))
+
+    def work(unit: Unit) -> Entry:
+        made = append(unit, space, clean, now)
+        if run_id is not None:
+            run = runs.load_open(unit, run_id)
+            _attribute(unit, run, ref, made, now, node_id=node, agent_id=agent)
+        unit.record(_entry(access, "put", space, now, (made["id"],), "written"))
+        return made
+
+    return context.engine.write(tenant, work)
+
+
+def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Draft]) -> list[Entry]:
+    """Write many entries, all or none: what a host brings along when it starts."""
+    access.require("write")
+    tenant, now = access.default_tenant, context.clock()
+    space = _space(access, ref, tenant)
+    if space is None:
+        raise InvalidInput("memoryRef: not one of this host")
+    if any(draft.expires is not None and draft.expires <= now for draft in drafts):
+        raise InvalidInput("entry.expiresAt is already past")
+    clean = [context.secrets.redacted(draft, None) for draft in drafts]
+
+    def work(unit: Unit) -> list[Entry]:
+        made = [append(unit, space, draft, now) for draft in clean]
+        unit.record(_entry(access, "put", space, now, (), f"{len(made)} written"))
+        return made
+
+    return context.engine.write(tenant, work)
+
+
+def append(unit: Unit, space: str, draft: Draft, now: Instant, *, replaces: tuple[Version, ...] = ()) -> Entry:
+    """Write a redacted entry in a unit of work, as the successor of what it was made from, if of anything."""
+    made = entry(id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires)
+    document = Document(
+        standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=made["id"], native=mapping.encode(made)
+    )
+    projection = mapping.project(made, unit.tenant, space)
+    version = unit.append(document, projection, now=now, is_named=False)
+    for prior in replaces:
+        unit.close(prior, successor=version, valid_to=now, now=now)
+        unit.announce("revised", prior, now=now)
+    unit.announce("created", version, now=now)
+    return made
+
+
+def new_id() -> str:
+    return ID_PREFIX + base32_encode(secrets.token_bytes(15))
+
+
+def _attribute(
+    unit: Unit, run: Run, ref: str, made: Entry, now: Instant, *, node_id: str | None, agent_id: str | None
+) -> None:
+    payload: dict[str, Any] = {"memoryRef": ref, "memoryId": made["id"]}
+    optional = {"nodeId": node_id, "agentId": agent_id}
+    payload |= {name: value for name, value in optional.items() if value is not None}
+    if made["tags"]:
+        payload["tags"] = list(made["tags"])
+    runs.emit(unit, run.run_id, events.MEMORY_WRITTEN, payload, now=now, node_id=node_id)
+    kept = replace(run, own=(*run.own, (ref, made["id"])))
+    unit.put_run(run.run_id, kept.encoded(), started=run.started)
+
+
+def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> bool:
+    """Take an entry out of every later answer; whether there was one."""
+    access.require("write")
+    tenant, now = access.default_tenant, context.clock()
+    space = _space(access, ref, tenant)
+    if space is None:
+        return False
+
+    def work(unit: Unit) -> bool:
+        version = find(context, unit, space, entry_id)
+        if version is None or not is_open(version, None, now) or not _may_see(context, access, version):
+            return False
+        check_supersession(unit, version, {}, now=now)
+        tombstone(unit, version, now)
+        unit.announce("tombstoned", version, now=now)
+        unit.record(_entry(access, "delete", space, now, (entry_id,), "tombstoned"))
+        return True
+
+    return context.engine.write(tenant, work)
+
+
+# --- what a run sees -----------------------------------------------------------------------------------------
+
+
+def _found(
+    context: Context,
+    access: Access,
+    snapshot: Snapshot,
+    space: str,
+    wanted: ListOptions,
+    run: Run | None,
+    now: Instant,
+) -> list[Entry]:
+    """At least as many entries as are wanted, if there are so many, in their order."""
+
+    def shown(version: Version) -> Entry | None:
+        made = _shown(context, access, snapshot, version) if is_open(version, run, now) else None
+        return made if made is None or wanted.tag is None or wanted.tag in made["tags"] else None
+
+    if wanted.rank == "relevance" and wanted.query is not None:
+        ranked = _ranked(context, access, snapshot, space, wanted, run, now)
+        return [made for version in ranked if (made := shown(version)) is not None]
+    before = () if run is None else _changed_since(snapshot, space, run)
+    found = [(created_of(made), version.memory_id, made) for version in before if (made := shown(version)) is not None]
+    best = heapq.nlargest(wanted.limit, (each[0] for each in found))
+    heapq.heapify(best)
+    for version, updated in _current(snapshot, access, space, wanted, run, now):
+        if (made := shown(version)) is not None:
+            found.append((created_of(made), version.memory_id, made))
+            add = heapq.heappush if len(best) < wanted.limit else heapq.heappushpop
+            add(best, created_of(made))
+        # Nothing is created after it was updated: what comes now is no newer than all that are wanted.
+        if len(best) >= wanted.limit and updated <= best[0]:
+            break
+    # Of one instant, what was written last is the newest.
+    return [made for _, _, made in sorted(found, key=lambda each: each[:2], reverse=True)]
+
+
+def _current(
+    snapshot: Snapshot, access: Access, space: str, wanted: ListOptions, run: Run | None, now: Instant
+) -> Iterator[tuple[Version, Instant]]:
+    """What is there now and was when the run began, with when it was last updated, the latest first."""
+    tags = () if wanted.tag is None or not _is_label(wanted.tag) else (wanted.tag.lower(),)
+    size = wanted.limit if wanted.tag is None or tags else max(wanted.limit, _SCAN_LIMIT)
+    before: tuple[Instant, int] | None = None
+    while True:
+        listing = Listing(space=space, visibilities=access.visibilities(snapshot.tenant), tags=tags, before=before)
+        page = snapshot.listed(listing, limit=size, now=now)
+        for version, at in page:
+            before = at
+            if run is None or _was_there(version, run):
+                yield version, at[0]
+        if len(page) < size:
+            return
+
+
+def _is_label(tag: str) -> bool:
+    """Whether a tag is looked up as such. Those that tell where a memory of another standard came from are not."""
+    return not tag.startswith((mapping.SOURCE_PREFIX, mapping.DERIVED_PREFIX)) and len(tag) < MAX_TAG_CHARS
+
+
+def _ranked(
+    context: Context,
+    access: Access,
+    snapshot: Snapshot,
+    space: str,
+    wanted: ListOptions,
+    run: Run | None,
+    now: Instant,
+) -> list[Version]:
+    """What holds a word of the query, the best first."""
+    assert wanted.query is not None
+    labels = (wanted.tag.lower(),) if wanted.tag is not None and _is_label(wanted.tag) else ()
+    selection = Selection(
+        space=space,
+        tests=tuple(IsOneOf(name="label", texts=(label,)) for label in labels),
+        visibilities=access.visibilities(snapshot.tenant),
+        field_indexes=False,
+    )
+    limit = _RANKED_FACTOR * wanted.limit
+    while True:
+        found = snapshot.match(wanted.query, selection, limit=limit, whole=False, now=now).found
+        versions = [
+            each
+            for each in snapshot.versions([one.version_id for one in found])
+            if run is None or _was_there(each, run)
+        ]
+        if len(versions) >= wanted.limit or len(found) < limit:
+            break
+        limit *= _RANKED_MORE
+    return versions if run is None else _with_changed(context, snapshot, space, wanted.query, versions, run)
+
+
+def _with_changed(
+    context: Context, snapshot: Snapshot, space: str, query: str, ranked: list[Version], run: Run
+) -> list[Version]:
+    """What the run still sees and no search finds any more, put among what is found by how many words it shares."""
+    asked = frozenset(words(query))
+
+    def shared(version: Version) -> int:
+        read = unless_damaged(version, lambda: project(context, version))
+        return 0 if read is None else len(asked.intersection(words(read.text)))
+
+    changed = [(count, version) for version in _changed_since(snapshot, space, run) if (count := shared(version))]
+    if not changed:
+        return ranked
+    merged = [(shared(version), version) for version in ranked]
+    for count, version in changed:
+        place = next((at for at, (other, _) in enumerate(merged) if other < count), len(merged))
+        merged.insert(place, (count, version))
+    return [version for _, version in merged]
+
+
+def _was_there(version: Version, run: Run) -> bool:
+    """Whether a version was written before the run began, or by it."""
+    return version.version_id <= run.version_seq or version.document.name in run.own_names
+
+
+def _changed_since(snapshot: Snapshot, space: str, run: Run) -> Iterator[Version]:
+    """What was there when the run began and was replaced or forgotten since."""
+    seen: set[int] = set()
+    for change in _changes(snapshot, run):
+        memory_id = change.version.memory_id
+        if memory_id in seen or change.version.state.space != space:
+            continue
+        seen.add(memory_id)
+        version = _as_of(snapshot, memory_id, run)
+        if version is not None and not _is_current(version):
+            yield version
+
+
+def _changes(snapshot: Snapshot, run: Run) -> Iterator[Change]:
+    after = run.change_seq
+    while page := snapshot.changes(after, runs.EVENTS_LIMIT):
+        after = page[-1].seq
+        yield from page
+
+
+def _as_of(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
+    """The version of a memory that a run sees: its own, else what was there when it began."""
+    there = [each for each in snapshot.history(memory_id) if _was_there(each, run)]
+    for version in reversed(there):
+        if version.document.name in run.own_names or not _had_ended(snapshot, version, run):
+            return version
+    return None
+
+
+def _had_ended(snapshot: Snapshot, version: Version, run: Run) -> bool:
+    """Whether a version was replaced or forgotten before the run began."""
+    state = version.state
+    ends = [end for end in (state.closed, state.tombstoned, state.retired) if end is not None]
+    if not ends or min(ends) != run.started:
+        return bool(ends) and min(ends) < run.started
+    # In the very millisecond: the feed has an order where the clock has none.
+    return all(change.version.memory_id != version.memory_id for change in _changes(snapshot, run))
+
+
+def _is_current(version: Version) -> bool:
+    return version.state.is_head and version.state.tombstoned is None
+
+
+def is_open(version: Version, run: Run | None, now: Instant) -> bool:
+    """Whether it may still surface: an expiry counts to the millisecond, whatever a run saw when it began."""
+    state = version.state
+    if state.erased or (state.expires is not None and state.expires <= now):
+        return False
+    return run is not None or _is_current(version)
+
+
+# --- finding and showing -------------------------------------------------------------------------------------
+
+
+def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Version | None:
+    """The head of the memory that an id names in a space, whichever standard wrote it."""
+    if entry_id.startswith("urn:ump:"):
+        version = snapshot.named(ump.STANDARD, entry_id)
+    elif entry_id.startswith(ID_PREFIX):
+        version = snapshot.named(mapping.STANDARD, entry_id)
+    elif len(entry_id) == ADDRESS_CHARS:
+        version = snapshot.named(oms.STANDARD, entry_id)
+    else:
+        version = None
+    if version is None:
+        place = Place(namespace="", tenant=snapshot.tenant, space=space)
+        version = snapshot.named(oams.STANDARD, name_of(context, place, entry_id))
+    if version is None or version.state.space != space:
+        return None
+    head = snapshot.history(version.memory_id)[-1]
+    # A name of a later version names that version, not the memory: an entry has the name of its first.
+    return head if _id(root_of(snapshot, head)) == entry_id else None
+
+
+def id_of(snapshot: Snapshot, version: Version) -> str:
+    """The id of the entry that a version shows as."""
+    return _id(root_of(snapshot, version))
+
+
+def _id(root: Version) -> str:
+    if root.document.standard == oams.STANDARD:
+        return str(load(root.document.native)["key"])
+    return root.document.name
+
+
+def _shown(context: Context, access: Access, snapshot: Snapshot, version: Version) -> Entry | None:
+    if version.state.erased or not holds(version) or not _may_see(context, access, version):
+        return None
+    return unless_damaged(version, lambda: show(context, snapshot, version))
+
+
+def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
+    """A version as an entry: itself, or the projection of another standard's memory."""
+    root = root_of(snapshot, version)
+    if version.document.standard == mapping.STANDARD and root is version:
+        return dict(load(version.document.native))
+    read = project(context, version)
+    if root is not version and holds(root):
+        # MemoryEntry: createdAt never changes, and neither does the id, which is the first version's.
+        read = replace(read, created=project(context, root).created)
+    return mapping.from_projection(read, _id(root))
+
+
+def _may_see(context: Context, access: Access, version: Version) -> bool:
+    is_free = access.sees_unredacted(version.tenant) and not access.is_narrowed
+    return is_free or is_listed(context, access, version)
+
+
+def _space(access: Access, ref: object, tenant: str) -> str | None:
+    space = refs.resolve(ref, tenant)
+    if space is None or not access.within({**access.limits, "owner": tenant, "project": space or None}):
+        return None
+    return space
+
+
+def _entry(access: Access, op: str, space: str, now: Instant, targets: tuple[str, ...], result: str) -> Any:
+    scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
+    return audit_entry(access, f"openwop.{op}", now=now, targets=targets, scope=scope, result=result)
+
+
+def _audit(context: Context, access: Access, op: str, space: str, now: Instant, result: str) -> None:
+    context.audit_read(access.default_tenant, _entry(access, op, space, now, (), result))

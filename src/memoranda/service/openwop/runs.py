@@ -1,0 +1,248 @@
+"""Runs and their logs (openwop): append-only facts, read as JSON or as a stream, replayed and never made anew.
+
+Memoranda runs no workflows. A host's run is begun and ended by the host; what Memoranda does in the background
+(compaction, distillation, consolidation, commitments, proposals) has a run of its own, so that it has a log.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from memoranda.encoding import json_text
+from memoranda.encoding.bases import base32_encode
+from memoranda.errors import Conflict, NotFound
+from memoranda.model.instant import Instant, format_instant
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+from memoranda.standards.openwop import events, mapping
+from memoranda.standards.openwop.events import Event
+from memoranda.standards.openwop.runs import ForkRequest, snapshot_unavailable
+from memoranda.storage.engine import Snapshot, Unit
+
+EVENTS_LIMIT: Final = 1_000
+TERMINAL: Final = frozenset(("completed", "failed", "cancelled"))
+HOST_WORKFLOW: Final = "memoranda."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: what its snapshot shows, and what it saw of the store when it began."""
+
+    run_id: str
+    workflow_id: str
+    tenant: str
+    started: Instant
+    # The change feed's place when it began: what happened after it is not in its view.
+    change_seq: int
+    # The last version that was there when it began: of those written later it sees its own only.
+    version_seq: int
+    status: str = "running"
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    agent: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    source_run_id: str | None = None
+    # A replay repeats what is on record: nothing can be done in it.
+    is_replay: bool = False
+    # Entries that the run wrote itself: (ref, id).
+    own: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What its secrets are kept by."""
+        return self.tenant, self.run_id
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """The ids of the entries that the run wrote itself."""
+        return frozenset(name for _, name in self.own)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The run as others see it."""
+        shown: dict[str, Any] = {
+            "runId": self.run_id,
+            "workflowId": self.workflow_id,
+            "status": self.status,
+            "variables": dict(self.variables),
+            "owner": {"tenant": self.tenant},
+            "startedAt": format_instant(self.started),
+        }
+        optional = {"agent": self.agent, "error": self.error, "sourceRunId": self.source_run_id}
+        shown |= {name: value for name, value in optional.items() if value is not None}
+        if self.tags:
+            shown["tags"] = list(self.tags)
+        return shown
+
+    def encoded(self) -> bytes:
+        kept = {name: getattr(self, name) for name in Run.__slots__}
+        return json_text.dump({**kept, "variables": dict(self.variables), "metadata": dict(self.metadata)})
+
+
+def decoded(data: bytes) -> Run:
+    """A run as it was kept."""
+    kept = json_text.parse(data)
+    own = tuple((ref, name) for ref, name in kept.pop("own"))
+    return Run(**{**kept, "own": own, "tags": tuple(kept["tags"])})
+
+
+def new_run_id() -> str:
+    return f"run_{base32_encode(secrets.token_bytes(15))}"
+
+
+def begin(
+    unit: Unit,
+    *,
+    workflow_id: str,
+    now: Instant,
+    run_id: str | None = None,
+    agent: Mapping[str, Any] | None = None,
+    tags: tuple[str, ...] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> Run:
+    """Start a run in a unit of work: its view of the store is what is there now."""
+    if run_id is not None and unit.run(run_id) is not None:
+        raise Conflict("there is a run of this id already")
+    run = Run(
+        run_id=run_id or new_run_id(),
+        workflow_id=workflow_id,
+        tenant=unit.tenant,
+        started=now,
+        change_seq=unit.change_seq(),
+        version_seq=unit.last_version(),
+        agent=agent,
+        tags=tags,
+        metadata=metadata or {},
+    )
+    unit.put_run(run.run_id, run.encoded(), started=now)
+    emit(unit, run.run_id, "run.started", {"workflowId": workflow_id}, now=now)
+    return run
+
+
+def emit(
+    unit: Unit,
+    run_id: str,
+    type: str,  # noqa: A002
+    payload: dict[str, Any],
+    *,
+    now: Instant,
+    node_id: str | None = None,
+) -> Event:
+    """Append an event to a run's log."""
+    made = events.event(type, payload, run_id, unit.run_event_count(run_id), now, node_id=node_id)
+    unit.add_run_event(run_id, events.encode(made))
+    return made
+
+
+def finish(
+    unit: Unit,
+    run: Run,
+    *,
+    now: Instant,
+    status: str = "completed",
+    variables: Mapping[str, Any] | None = None,
+    error: Mapping[str, Any] | None = None,
+) -> Run:
+    """End a run."""
+    done = replace(run, status=status, variables=run.variables if variables is None else variables, error=error)
+    emit(unit, run.run_id, f"run.{status}", {} if error is None else {"code": str(error.get("code", ""))}, now=now)
+    unit.put_run(run.run_id, done.encoded(), started=run.started)
+    return done
+
+
+def host_run(unit: Unit, act: str, now: Instant, *facts: tuple[str, dict[str, Any]]) -> tuple[Run, list[Event]]:
+    """A run of the host's own for something done in the background, whole: begun, its facts, ended."""
+    run = begin(unit, workflow_id=HOST_WORKFLOW + act, now=now)
+    made = [emit(unit, run.run_id, type_, payload, now=now) for type_, payload in facts]
+    return finish(unit, run, now=now), made
+
+
+def load(snapshot: Snapshot, run_id: str) -> Run:
+    """A run of this tenant. Raises NotFound."""
+    kept = snapshot.run(run_id)
+    if kept is None:
+        raise NotFound(f"no run {run_id[:128]!a}")
+    return decoded(kept)
+
+
+def load_open(snapshot: Snapshot, run_id: str) -> Run:
+    """A run that is not over yet. Raises Conflict: a log ends with the run."""
+    run = load(snapshot, run_id)
+    if run.is_replay:
+        raise Conflict("the run is a replay: it repeats what is on record and does nothing anew")
+    if run.status in TERMINAL:
+        raise Conflict(f"the run is {run.status}")
+    return run
+
+
+def get(context: Context, access: Access, run_id: str) -> Run:
+    """One run of the caller's tenant."""
+    access.require("read")
+    with context.engine.read(access.default_tenant) as snapshot:
+        return load(snapshot, run_id)
+
+
+def read_events(context: Context, access: Access, run_id: str, *, after: int = -1) -> tuple[list[Event], bool]:
+    """The events of a run after a sequence, and whether there will be no more."""
+    access.require("read")
+    with context.engine.read(access.default_tenant) as snapshot:
+        run = load(snapshot, run_id)
+        found = [json_text.parse(event) for event in snapshot.run_events(run_id, after=after, limit=EVENTS_LIMIT)]
+    return found, run.status in TERMINAL and len(found) < EVENTS_LIMIT
+
+
+def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: int) -> Run:
+    """Another run with the facts of this one. A replay repeats what is on record from there on, and makes nothing new.
+
+    A branch keeps what was before and goes on by itself.
+    """
+    access.require("write")
+    now = context.clock()
+
+    def work(unit: Unit) -> Run:
+        source = load(unit, run_id)
+        count = unit.run_event_count(run_id)
+        _check_forkable(unit, source, mode, from_seq, count)
+        run = replace(source, run_id=new_run_id(), source_run_id=run_id, is_replay=mode == "replay")
+        taken = _taken(unit, run_id, mode, from_seq)
+        for sequence, event in enumerate(taken):
+            unit.add_run_event(run.run_id, events.encode(events.replayed(event, run.run_id, sequence)))
+        if mode == "branch":
+            # It sees the store as it is now; it is the host's to go on with it.
+            run = replace(
+                run,
+                status="running",
+                started=now,
+                change_seq=unit.change_seq(),
+                version_seq=unit.last_version(),
+                variables={},
+                error=None,
+                own=(),
+            )
+        unit.put_run(run.run_id, run.encoded(), started=now)
+        return run
+
+    return context.engine.write(access.default_tenant, work)
+
+
+def _check_forkable(unit: Unit, source: Run, mode: str, from_seq: int, count: int) -> None:
+    """First whether the log reaches so far, then whether memory as of there can still be served (MAE-3)."""
+    ForkRequest.parse({"mode": mode, "fromSeq": from_seq}).check_bounds(count)
+    if count == 0:
+        raise snapshot_unavailable(source.run_id, from_seq, "event_log_unavailable")
+    written = [unit.named(mapping.STANDARD, name) for _, name in source.own]
+    if any(version is None or version.state.erased for version in written):
+        raise snapshot_unavailable(source.run_id, from_seq, "retention_expired")
+
+
+def _taken(unit: Unit, run_id: str, mode: str, from_seq: int) -> list[Event]:
+    found: list[Event] = []
+    after = from_seq - 1 if mode == "replay" else -1
+    while page := unit.run_events(run_id, after=after, limit=EVENTS_LIMIT):
+        parsed = [json_text.parse(event) for event in page]
+        found += parsed
+        after = parsed[-1]["sequence"]
+    return found if mode == "replay" else [event for event in found if event["sequence"] < from_seq]

@@ -1,0 +1,160 @@
+"""Background work of openwop: distillation on a schedule, and commitments that fall due. Any process may do it.
+
+Every process with an upkeep thread looks; who claims an instant does its work, and the others find it claimed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput, MemorandaError, WorkflowError
+from memoranda.model.cron import next_after, parse_cron
+from memoranda.model.instant import Instant, format_instant
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.openwop import commitments, distill
+from memoranda.standards.openwop import refs
+from memoranda.storage.engine import Unit
+
+KIND: Final = "openwop schedule"
+WATCHED: Final = "openwop watch"
+_log = logging.getLogger(__name__)
+
+
+def schedule(
+    context: Context, access: Access, ref: str, cron: str, *, token_budget: int | None = None
+) -> dict[str, Any]:
+    """Distil a ref whenever the expression says (five fields, UTC)."""
+    access.require("write")
+    parse_cron(cron)
+    if refs.resolve(ref, access.default_tenant) is None:
+        raise InvalidInput("memoryRef: not one of this host")
+    now = context.clock()
+    made = {"memoryRef": ref, "cron": cron, "tokenBudget": token_budget, "since": now}
+    if token_budget is not None and token_budget < 1:
+        raise InvalidInput("tokenBudget must be at least 1")
+
+    def work(unit: Unit) -> None:
+        unit.put_item(KIND, ref, json_text.dump(made))
+        scope = {"owner": access.default_tenant}
+        unit.record(audit_entry(access, "openwop.schedule", now=now, scope=scope, result=cron))
+
+    context.engine.write(access.default_tenant, work)
+    return shown(made)
+
+
+def unschedule(context: Context, access: Access, ref: str) -> bool:
+    """Distil it no longer by itself; whether there was a schedule."""
+    access.require("write")
+
+    def work(unit: Unit) -> bool:
+        is_there = ref in unit.items(KIND)
+        unit.delete_item(KIND, ref)
+        return is_there
+
+    return context.engine.write(access.default_tenant, work)
+
+
+def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
+    """What is distilled by itself, and when next."""
+    access.require("read")
+    with context.engine.read(access.default_tenant) as snapshot:
+        return [shown(json_text.parse(value)) for value in snapshot.items(KIND).values()]
+
+
+def shown(kept: dict[str, Any]) -> dict[str, Any]:
+    """A schedule as others see it."""
+    told = {name: value for name, value in kept.items() if name != "since" and value is not None}
+    return {**told, "nextAt": format_instant(next_after(kept["cron"], kept["since"]))}
+
+
+def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True) -> None:
+    """Look for commitments in what is written to a ref from now on, or no longer."""
+    access.require("write")
+    if refs.resolve(ref, access.default_tenant) is None:
+        raise InvalidInput("memoryRef: not one of this host")
+
+    def work(unit: Unit) -> None:
+        if is_watched:
+            unit.put_item(WATCHED, ref, b"0")
+        else:
+            unit.delete_item(WATCHED, ref)
+
+    context.engine.write(access.default_tenant, work)
+
+
+def tick(context: Context) -> int:
+    """Do what is due in every tenant; how much was done."""
+    done = 0
+    for tenant in context.engine.system.tenants_with_items((KIND, WATCHED, commitments.KIND)):
+        try:
+            _look(context, tenant)
+            done += len(commitments.fire_due(context, tenant))
+            done += _distil_due(context, tenant)
+        except MemorandaError as error:
+            # What one tenant has must not keep the others waiting.
+            _log.warning("openwop upkeep: %s", error.message)
+    return done
+
+
+def _look(context: Context, tenant: str) -> None:
+    """Read what changed in watched refs since they were last looked at."""
+    with context.engine.read(tenant) as snapshot:
+        seq, watched = snapshot.change_seq(), snapshot.items(WATCHED)
+    for ref, seen in watched.items():
+        if int(seen) < seq:
+            commitments.infer(context, _ourselves(tenant), ref)
+            context.engine.write(tenant, lambda unit, ref=ref: _seen(unit, ref, seq))  # type: ignore[misc]
+
+
+def _seen(unit: Unit, ref: str, seq: int) -> None:
+    if ref in unit.items(WATCHED):
+        unit.put_item(WATCHED, ref, b"%d" % seq)
+
+
+def _ourselves(tenant: str) -> Access:
+    return Access(credential="schedule", actor="memoranda", tenant=tenant, default_tenant=tenant)
+
+
+def _distil_due(context: Context, tenant: str) -> int:
+    now, done = context.clock(), 0
+    with context.engine.read(tenant) as snapshot:
+        kept = [json_text.parse(value) for value in snapshot.items(KIND).values()]
+    for each in kept:
+        due = next_after(each["cron"], each["since"])
+        if due <= now:
+            done += int(_distil(context, tenant, each, due, now))
+    return done
+
+
+def _distil(context: Context, tenant: str, each: dict[str, Any], due: int, now: Instant) -> bool:
+    """Distil for an instant, unless another process did: the claim and what it is for commit together."""
+    access, ref = _ourselves(tenant), each["memoryRef"]
+
+    def work(unit: Unit) -> bool:
+        if not _claimed(unit, each, due, now):
+            return False
+        distill.distill_scheduled(context, access, unit, ref, each["tokenBudget"], now)
+        return True
+
+    try:
+        return context.engine.write(tenant, work)
+    except (WorkflowError, InvalidInput) as error:
+        # It would fail again every second; the next instant comes.
+        _log.warning("openwop distillation on schedule: %s", error.message)
+        context.engine.write(tenant, lambda unit: _claimed(unit, each, due, now))
+        return False
+
+
+def _claimed(unit: Unit, each: dict[str, Any], due: int, now: Instant) -> bool:
+    """Whether this process is the one to do it; several instants that were missed are made up for once."""
+    kept = unit.items(KIND).get(each["memoryRef"])
+    if kept is None or json_text.parse(kept) != each:
+        # Done by another process, called off, or to be done at another time by now.
+        return False
+    if not unit.once(f"distil {each['memoryRef']} {due}", now=now):
+        return False
+    unit.put_item(KIND, each["memoryRef"], json_text.dump({**each, "since": now}))
+    return True

@@ -1,0 +1,1 @@
+"""UMP: remember, recall, revise and forget records."""

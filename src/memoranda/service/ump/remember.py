@@ -1,0 +1,230 @@
+"""Remember: check, complete, sign, and either join what is known or write something new."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from memoranda.encoding.json_text import dump
+from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Projection, Version
+from memoranda.service.core import compliance
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.screening import refuse_secrets, screened_fields
+from memoranda.service.core.views import load, redacted, scope_of, ump_document, view
+from memoranda.standards.ump import mapping, rules, signature
+from memoranda.standards.ump import record as records
+from memoranda.standards.ump.canonical import random_id
+from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Unit
+
+Result = Literal["created", "merged"]
+# Where a record may say anything at all.
+SAID: Final[tuple[str, ...]] = ("body", "provenance")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What became of a draft: written as a new memory, or merged into one that already said it."""
+
+    id: str
+    result: Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A draft that passed every check and is ready to be written."""
+
+    draft: Record
+    record: Record
+    projection: Projection
+    # A record with a name or a signature of its own is kept as it is, never merged into another.
+    is_own: bool
+
+
+def with_defaults(access: Access, draft: object, *, method: str, actor_kind: str | None = None) -> object:
+    """Fill in what a local agent or person need not say: the owner and where it comes from."""
+    if not isinstance(draft, dict):
+        return draft
+    filled: dict[str, Any] = dict(draft)
+    scope = filled.get("scope", {})
+    if isinstance(scope, dict):
+        # A signed record says all it has to say.
+        is_free = access.default_project is not None and "integrity" not in filled
+        project = {"project": access.default_project} if is_free else {}
+        filled["scope"] = {"owner": access.default_tenant, **project, **scope}
+    if "provenance" not in filled and "integrity" not in filled:
+        kind = actor_kind or access.actor_kind
+        filled["provenance"] = {"actor": access.actor, "actor_kind": kind, "method": method}
+        if kind == "import":
+            # UMP §2.6: an import carries its provider. A record without provenance is known to be from a file only.
+            filled["provenance"]["source"] = {"provider": "file"}
+    return filled
+
+
+def accept(context: Context, access: Access, draft: object, now: Instant) -> Accepted:
+    """Everything that can be decided without the store. UMP §3.3: reject, never silently store."""
+    version = context.ump_version
+    checked = records.check(draft, version=version)
+    scope = scope_of(checked)
+    access.require_reach(scope["owner"])
+    access.require_scope(scope)
+    if "integrity" in checked:
+        record = records.check_complete(checked, version=version)
+        # Verified as it came: a default filled in now would break a signature that is good.
+        if not signature.verify(record):
+            raise SignatureInvalid("integrity: the signature does not match the record")
+        refuse_secrets(context, {name: record[name] for name in SAID if name in record})
+    else:
+        checked = screened_record(context, checked)
+        record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
+    _check_consent(record)
+    if context.presets:
+        is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
+        compliance.check_write(context.presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
+    is_own = "id" in checked or "integrity" in checked
+    return Accepted(draft=checked, record=record, projection=mapping.project(record), is_own=is_own)
+
+
+def screened_record(context: Context, record: Record) -> Record:
+    """A draft, a successor or a patch, with what it says as the policy for secrets lets it pass."""
+    return {**record, **screened_fields(context, {name: record[name] for name in SAID if name in record})}
+
+
+def remember(context: Context, access: Access, draft: object) -> Remembered:
+    """Write one memory."""
+    access.require("write")
+    now = context.clock()
+    accepted = accept(context, access, draft, now)
+    tenant = accepted.projection.scope.tenant
+    if accepted.is_own and access.tenant is None:
+        _refuse_name_of_another(context, accepted.record["id"], tenant)
+    return context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now))
+
+
+def write(
+    context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant, *, memory_id: int | None = None
+) -> Remembered:
+    """Write an accepted draft in a unit of work: as a new memory, or as the next version of the one that is named."""
+    remembered = _repeat(context, unit, accepted, now) if accepted.is_own else _merge(context, unit, accepted, now)
+    if remembered is None:
+        fresh = accepted if accepted.is_own else _with_free_name(context, unit, accepted, now)
+        version = _append(unit, fresh, now, memory_id)
+        unit.announce("created", version, now=now)
+        remembered = Remembered(id=version.document.name, result="created")
+    scope, targets = scope_of(accepted.record), (remembered.id,)
+    unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))
+    return remembered
+
+
+def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
+    """A name stands for one record only; the same record again is no news."""
+    record = accepted.record
+    known = unit.named(mapping.STANDARD, record["id"])
+    if known is None:
+        return None
+    shown = view(context, known, now)
+    # What this store itself gave away, closed since or redacted, is the same record too: an export comes back.
+    same = [shown, redacted(shown, context.operator)]
+    if known.document.standard == mapping.STANDARD:
+        same.append(load(known.document.native))
+    if all(each["integrity"]["content_hash"] != record["integrity"]["content_hash"] for each in same):
+        if not _is_later_edition(known, accepted):
+            raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
+        version = unit.append(ump_document(record), accepted.projection, now=now, memory_id=known.memory_id)
+        unit.retire(known, now=now)
+        unit.announce("merged", version, now=now)
+    return Remembered(id=record["id"], result="merged")
+
+
+def _is_later_edition(known: Version, accepted: Accepted) -> bool:
+    """Whether its own signer says more about the same record: closed, forgotten or confirmed since.
+
+    UMP keeps a record's id through all that, so this is how a memory that lives elsewhere too is brought up to date.
+    What was closed or forgotten here stays so.
+    """
+    record = accepted.record
+    if known.document.standard != mapping.STANDARD or "integrity" not in accepted.draft:
+        return False
+    ours = load(known.document.native)
+    return (
+        known.state.is_head
+        and known.state.tombstoned is None
+        and record["integrity"]["signer"] == ours["integrity"]["signer"]
+        and all(record.get(name) == ours.get(name) for name in ("kind", "scope", "supersedes"))
+        and record["body"]["text"] == ours["body"]["text"]
+        and record["time"]["created"] == ours["time"]["created"]
+        and accepted.projection.observed >= known.state.observed
+    )
+
+
+def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Accepted:
+    """Said again in the same millisecond after it was closed: the same content would get the same name."""
+    record = accepted.record
+    if unit.named(mapping.STANDARD, record["id"]) is None:
+        return accepted
+    while unit.named(mapping.STANDARD, record["id"]) is not None:
+        now = Instant(now + 1)
+        completed = records.complete(accepted.draft, now=now, version=context.ump_version)
+        if completed["time"] == record["time"]:  # the draft fixes every time itself
+            completed["id"] = random_id(secrets.token_bytes(16))
+        record = signature.seal(completed, context.operator)
+    return replace(accepted, record=record, projection=mapping.project(record))
+
+
+def _append(unit: Unit, accepted: Accepted, now: Instant, memory_id: int | None) -> Version:
+    """Write a new memory, or the next version of one whose last version names this record as its successor."""
+    record = accepted.record
+    document = ump_document(record)
+    projection = accepted.projection
+    for predecessor_id in record.get("supersedes", ())[:1]:
+        prior = unit.named(mapping.STANDARD, predecessor_id)
+        if prior is not None and prior.state.is_head and _names_successor(prior, record["id"]):
+            version = unit.append(document, projection, now=now, memory_id=prior.memory_id)
+            unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
+            return version
+    return unit.append(document, projection, now=now, memory_id=memory_id)
+
+
+def _names_successor(prior: Version, successor_id: str) -> bool:
+    return successor_id in load(prior.document.native).get("superseded_by", ())
+
+
+def _merge(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
+    """Join the same fact if nothing of the newcomer is lost by it; the draft itself is kept as the cause."""
+    existing = unit.same(accepted.projection.sameness, now)
+    if existing is None or existing.document.standard != mapping.STANDARD:
+        return None
+    known = load(existing.document.native)
+    # Someone else's signature is worth more than one record less.
+    if known["integrity"]["signer"] != context.operator.did:
+        return None
+    merged = rules.merge(known, accepted.draft, now=now)
+    if merged is None:
+        return None
+    record = signature.sign(merged, context.operator)
+    version = unit.append(
+        ump_document(record),
+        mapping.project(record),
+        now=now,
+        memory_id=existing.memory_id,
+        cause=dump(accepted.draft),
+    )
+    unit.retire(existing, now=now)
+    unit.announce("merged", version, now=now)
+    return Remembered(id=record["id"], result="merged")
+
+
+def _refuse_name_of_another(context: Context, name: str, tenant: str) -> None:
+    # Only for a credential that reaches all owners, who may know; others cannot tell whether a name is taken.
+    if any(other != tenant for other in context.engine.system.tenants_naming(mapping.STANDARD, name)):
+        raise Conflict(f"id: {name} already names a record of another owner")
+
+
+def _check_consent(record: Record) -> None:
+    # What may not leave cannot be for everyone.
+    if record["scope"].get("visibility") == "public" and record.get("consent", {}).get("exportable") is False:
+        raise ConsentViolation("consent: a public memory cannot be exportable: false")

@@ -1,0 +1,205 @@
+"""Revise, forget and feedback: what happens to a memory after it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
+from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.memory import Version
+from memoranda.model.native import NATIVE_KEY
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.find import find_own
+from memoranda.service.core.protection import check_supersession
+from memoranda.service.core.views import holds, scope_of, ump_document, view
+from memoranda.service.ump.remember import screened_record
+from memoranda.standards.ump import mapping, rules, signature
+from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, ReviseRequest
+from memoranda.storage.engine import Unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revised:
+    """The successor's id, and the chain it supersedes, newest first."""
+
+    id: str
+    supersedes: tuple[str, ...]
+
+
+Forgotten = Literal["tombstoned", "erased"]
+
+
+def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
+    """Write a successor; the prior stays true for the time before (UMP §3.5)."""
+    access.require("write")
+    now = context.clock()
+    tenant = find_own(context, access, request.id, now).tenant
+    patch = screened_record(context, request.patch)
+
+    def work(unit: Unit) -> Revised:
+        prior, record = _current(context, access, unit, request.id, now)
+        if prior.state.superseded_by:
+            known = prior.state.successor_names.get(mapping.STANDARD, prior.state.superseded_by)
+            raise Conflict(f"id: already superseded by {known}; revise that one")
+        if record.get("lifecycle", {}).get("status") == "tombstoned":
+            raise InvalidInput("id: a forgotten memory cannot be revised; remember it anew")
+        if not holds(prior):
+            raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
+        # What another standard protects, this one may not change (OMS §23).
+        check_supersession(unit, prior, {}, now=now)
+        successor = rules.succeed(without_original(record), patch, now=now, actor=request.actor)
+        _check_times(successor)
+        sealed = signature.seal(successor, context.operator)
+        version = unit.append(ump_document(sealed), mapping.project(sealed), now=now, memory_id=prior.memory_id)
+        unit.close(
+            prior, successor=version, valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])), now=now
+        )
+        unit.announce("revised", version, now=now)
+        entry = audit_entry(
+            access,
+            "revise",
+            now=now,
+            targets=(sealed["id"], request.id),
+            scope=scope_of(sealed),
+            result="revised",
+            meta={"supersedes": [request.id]},
+        )
+        unit.record(entry)
+        return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
+
+    return context.engine.write(tenant, work)
+
+
+def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotten:
+    """Tombstone, or erase for good (UMP §3.6)."""
+    access.require("write")
+    now = context.clock()
+    tenant = find_own(context, access, request.id, now).tenant
+    if request.hard and access.is_peer:
+        raise ForbiddenScope("hard: only the owner may erase")
+
+    def work(unit: Unit) -> Forgotten:
+        version, record = _current(context, access, unit, request.id, now)
+        result: Forgotten = "erased" if request.hard or version.state.erased else "tombstoned"
+        if request.hard:
+            _erase(context, unit, version, request.reason, now)
+        elif version.state.tombstoned is None:
+            check_supersession(unit, version, {}, now=now)
+            tombstone(unit, version, now)
+            unit.announce("tombstoned", version, now=now)
+        meta = {"reason": request.reason, "hard": request.hard}
+        scope = scope_of(record)
+        unit.record(
+            audit_entry(access, "forget", now=now, targets=(request.id,), scope=scope, result=result, meta=meta)
+        )
+        return result
+
+    result = context.engine.write(tenant, work)
+    if request.hard:
+        context.engine.scrub()
+    return result
+
+
+def feedback(context: Context, access: Access, request: FeedbackRequest) -> None:
+    """Record what became of a memory that was used (UMP §3.8)."""
+    access.require("derive")
+    now = context.clock()
+    tenant = find_own(context, access, request.id, now).tenant
+
+    def work(unit: Unit) -> None:
+        version, record = _current(context, access, unit, request.id, now)
+        unit.feedback(version, request.outcome, request.session or "", now=now)
+        scope, meta = scope_of(record), {"outcome": request.outcome}
+        unit.record(
+            audit_entry(
+                access,
+                "feedback",
+                now=now,
+                targets=(request.id,),
+                scope=scope,
+                result=request.outcome,
+                meta=meta,
+            )
+        )
+
+    context.engine.write(tenant, work)
+
+
+def expire(context: Context, tenant: str, version_ids: list[int]) -> None:
+    """Tombstone what is past its retention (UMP §2.7: a store MUST honour it), on time and once."""
+    now = context.clock()
+
+    def work(unit: Unit) -> None:
+        for version in unit.versions(version_ids):
+            end = version.state.expires
+            if version.state.tombstoned is not None or end is None or end > now:
+                continue  # another process was first
+            known = version.state.valid_to
+            unit.tombstone(version, valid_to=end if known is None else min(known, end), now=now)
+            if version.state.retired is not None:
+                continue  # an earlier document of a memory that is announced once
+            unit.announce("tombstoned", version, now=now)
+            access = Access(credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant)
+            targets = (version.document.name,)
+            unit.record(audit_entry(access, "expire", now=now, targets=targets, result="tombstoned"))
+
+    context.engine.write(tenant, work)
+
+
+def _current(context: Context, access: Access, unit: Unit, name: str, now: Instant) -> tuple[Version, Record]:
+    """Look again inside the transaction: what was found before may have changed."""
+    version = unit.named(mapping.STANDARD, name)
+    if version is None:
+        raise NotFound(f"no memory {name}")
+    record = view(context, version, now)
+    access.require_scope(scope_of(record))
+    return version, record
+
+
+def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False) -> None:
+    """Tombstone every document of this id: those before a merge must not come back when asked what was known then.
+
+    `whole`: everything that its memory ever said.
+    """
+    for each in unit.history(version.memory_id):
+        is_meant = each.document.name == version.document.name and each.version_id <= version.version_id
+        if (whole or is_meant) and each.state.tombstoned is None:
+            unit.tombstone(each, valid_to=_ended(each, now), now=now)
+
+
+def _erase(context: Context, unit: Unit, version: Version, reason: str, now: Instant) -> None:
+    """Erase this version and every earlier one of its memory: an old wording gives away the new one."""
+    for earlier in unit.history(version.memory_id):
+        if earlier.version_id > version.version_id or earlier.state.erased:
+            continue
+        erase_version(context, unit, earlier, reason, now)
+    unit.announce("tombstoned", version, now=now)
+
+
+def without_original(record: Record) -> Record:
+    """A record without the foreign document inside: a new version is not that document any more."""
+    structured = record["body"].get("structured") or {}
+    if NATIVE_KEY not in structured:
+        return record
+    kept = {name: value for name, value in structured.items() if name != NATIVE_KEY}
+    return {**record, "body": {"text": record["body"]["text"], **({"structured": kept} if kept else {})}}
+
+
+def handover(prior: Version, starts: Instant) -> Instant:
+    """The prior is true until its successor is, and never longer than it said itself."""
+    ends = max(prior.state.valid_from, starts)
+    return ends if prior.state.valid_to is None else min(prior.state.valid_to, ends)
+
+
+def _ended(version: Version, now: Instant) -> Instant:
+    return now if version.state.valid_to is None else min(version.state.valid_to, now)
+
+
+def _check_times(record: Record) -> None:
+    time = record["time"]
+    if time["valid_to"] is not None and parse_instant(time["valid_to"]) < parse_instant(time["valid_from"]):
+        raise InvalidInput("patch.time: valid_to is before valid_from")

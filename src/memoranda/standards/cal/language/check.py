@@ -1,0 +1,177 @@
+"""Checking without running: verdict, warnings, and how heavy a query is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, TypedDict
+
+from memoranda.errors import QueryError
+from memoranda.standards.cal import fields
+from memoranda.standards.cal.language import words
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import (
+    Add,
+    Assemble,
+    Batch,
+    Coalesce,
+    Explain,
+    Option,
+    Param,
+    Query,
+    Recall,
+    SetOp,
+    Statement,
+    Subquery,
+    Supersede,
+)
+from memoranda.standards.oms.registry import MG_RELATIONS
+
+
+class ErrorDocument(TypedDict):
+    """An error as `--check` and `/cal/check` print it."""
+
+    code: str
+    line: int
+    column: int
+    suggestion: str | None
+    message: str
+
+
+class CheckResult(TypedDict):
+    """Whether a text is a query, and if not, the first thing wrong with it."""
+
+    valid: bool
+    error: ErrorDocument | None
+
+
+class Warning(NamedTuple):  # noqa: A001 - the specification's word
+    """Something that does not fail a query and is said with its answer."""
+
+    code: str
+    message: str
+
+
+def check(text: str | bytes, *, strict: bool = False, params: Mapping[str, object] | None = None) -> CheckResult:
+    """The verdict as a document."""
+    try:
+        parse(text, strict=strict, params=params)
+    except QueryError as error:
+        return {"valid": False, "error": error_document(error)}
+    return {"valid": True, "error": None}
+
+
+def error_document(error: QueryError) -> ErrorDocument:
+    """An error as a document."""
+    return {
+        "code": error.cal_code,
+        "line": error.line,
+        "column": error.column,
+        "suggestion": error.suggestion,
+        "message": error.message,
+    }
+
+
+# --- walking ---------------------------------------------------------------------------------------------
+
+
+def recalls(query: Query) -> Iterator[Recall]:
+    """Every RECALL of a query, subqueries and LETs included."""
+    for each in query.lets:
+        yield from _inner(each.query)
+    yield from _recalls(query.statement)
+
+
+def _recalls(statement: Statement) -> Iterator[Recall]:
+    if isinstance(statement, Recall):
+        yield from _inner(statement)
+    elif isinstance(statement, Explain):
+        yield from _recalls(statement.query)
+    elif isinstance(statement, SetOp):
+        yield from _recalls(statement.left)
+        yield from _recalls(statement.right)
+    elif isinstance(statement, Coalesce):
+        for branch in statement.branches:
+            yield from _inner(branch)
+    elif isinstance(statement, Batch):
+        for entry in statement.entries:
+            yield from _recalls(entry.query)
+    elif isinstance(statement, Assemble):
+        for source in statement.sources:
+            if not isinstance(source.query, Param):
+                yield from _inner(source.query)
+
+
+def _inner(recall: Recall) -> Iterator[Recall]:
+    yield recall
+    for condition in recall.where:
+        if isinstance(condition.value, Subquery):
+            yield from _inner(condition.value.query)
+
+
+# --- warnings --------------------------------------------------------------------------------------------
+
+_IGNORED_OPTIONS: Final = frozenset(("summarize",))
+
+
+def warnings(query: Query) -> tuple[Warning, ...]:
+    """What can be said before running: unknown relations, domain fields, and options without effect; each once."""
+    found: dict[Warning, None] = {}
+    for recall in recalls(query):
+        found |= dict.fromkeys(_recall_warnings(recall))
+    statement = query.statement.query if isinstance(query.statement, Explain) else query.statement
+    if isinstance(statement, Assemble):
+        found |= dict.fromkeys(_option_warnings(statement.options))
+    elif isinstance(statement, Add | Supersede):
+        given = (each.value for each in statement.assignments if each.field == "relation")
+        found |= dict.fromkeys(_relation_warnings(given))
+    return tuple(found)
+
+
+def _recall_warnings(recall: Recall) -> Iterator[Warning]:
+    tags: set[object] = set()
+    for condition in recall.where:
+        if condition.field == "tags" and condition.operator == "INCLUDE" and isinstance(condition.value, tuple):
+            tags |= {tag for tag in condition.value if isinstance(tag, str)}
+    for condition in recall.where:
+        if condition.field == "relation" and condition.operator != "IS":
+            value = condition.value
+            yield from _relation_warnings(value if isinstance(value, tuple) else (value,))
+        prefix, colon, _ = condition.field.partition(":")
+        if not colon:
+            continue
+        profile = fields.PROFILES.get(prefix)
+        if profile is None:
+            yield Warning("CAL-W003", f"{prefix}: is not the prefix of a known domain profile.")
+        elif f"profile:{profile}" not in tags:
+            yield Warning("CAL-W002", f'{condition.field} is asked without tags INCLUDE ["profile:{profile}"].')
+    yield from _option_warnings(recall.options)
+
+
+def _relation_warnings(values: object) -> Iterator[Warning]:
+    assert hasattr(values, "__iter__")
+    for value in values:
+        if isinstance(value, str) and value.startswith("mg:") and value not in MG_RELATIONS:
+            yield Warning("CAL-W001", f"{value[:80]} is not one of the mg: relations.")
+
+
+def _option_warnings(options: tuple[Option, ...]) -> Iterator[Warning]:
+    for option in options:
+        if option.name in _IGNORED_OPTIONS or option.name.startswith(words.EXTENSION_PREFIX):
+            yield Warning("CAL-W004", f"{option.name} has no effect here.")
+
+
+# --- weight ----------------------------------------------------------------------------------------------
+
+
+def complexity(query: Query) -> int:
+    """What a firewall weighs (section 20): each of the conditions 1, subqueries and sources 5, search texts 10 each."""
+    total = 0
+    for recall in recalls(query):
+        total += len(recall.where)
+        total += 5 * sum(isinstance(each.value, Subquery) for each in recall.where)
+        total += 10 * (recall.like is not None) + 10 * sum(each.field == "query" for each in recall.where)
+    statement = query.statement.query if isinstance(query.statement, Explain) else query.statement
+    return total + (5 * len(statement.sources) if isinstance(statement, Assemble) else 0)
+
+
+MAX_COMPLEXITY: Final = 200

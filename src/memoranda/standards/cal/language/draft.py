@@ -1,0 +1,86 @@
+"""A RECALL while it is read, and what may not stand together in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from memoranda.standards.cal.fields import Field
+from memoranda.standards.cal.language.syntax import (
+    Between,
+    Condition,
+    Count,
+    Namespace,
+    Option,
+    Recall,
+    Stage,
+    Text,
+    Thread,
+)
+
+# Section 9.8: what cannot stand together. Lower case: a condition on that field.
+CONFLICTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ABOUT": ("LIKE",),
+    "LIKE": ("ABOUT", "query"),
+    "query": ("LIKE", "query"),
+    "SINCE": ("BETWEEN", "time"),
+    "BETWEEN": ("SINCE", "time"),
+    "time": ("SINCE", "BETWEEN"),
+    "user_id": ("MY",),
+    "RECENT": ("LIMIT", "ORDER"),
+    "LIMIT": ("RECENT",),
+    "ORDER": ("RECENT",),
+}
+
+
+class Draft:
+    """A RECALL while it is read."""
+
+    __slots__ = (
+        "about", "between", "contradictions", "depth", "extractor", "fields", "format", "grain_type", "in_coalesce",
+        "like", "my", "namespace", "options", "recent", "seen", "selected", "since", "stage_count", "stages", "thread",
+        "where",
+    )  # fmt: skip
+
+    def __init__(self, depth: int, *, in_coalesce: bool) -> None:
+        self.depth = depth
+        self.in_coalesce = in_coalesce
+        self.fields: Mapping[str, Field] = {}
+        # Clauses and fields so far, for what may come once or not together.
+        self.seen: set[str] = set()
+        self.stage_count = 0
+        self.selected: tuple[str, ...] = ()
+        # The token of the first SUBJECTS or OBJECTS.
+        self.extractor = -1
+        self.my = False
+        self.grain_type: str | None = None
+        self.namespace: Namespace | None = None
+        self.about: Text | None = None
+        self.like: Text | None = None
+        self.since: Text | None = None
+        self.between: Between | None = None
+        self.thread: Thread | None = None
+        self.where: tuple[Condition, ...] = ()
+        self.options: tuple[Option, ...] = ()
+        self.stages: list[Stage] = []
+        self.recent: Count | None = None
+        self.contradictions = False
+        self.format: str | None = None
+
+    def finish(self) -> Recall:
+        return Recall(
+            my=self.my,
+            grain_type=self.grain_type,
+            namespace=self.namespace,
+            about=self.about,
+            like=self.like,
+            since=self.since,
+            between=self.between,
+            thread=self.thread,
+            where=self.where,
+            options=self.options,
+            stages=tuple(self.stages),
+            recent=self.recent,
+            contradictions=self.contradictions,
+            format=self.format,
+        )

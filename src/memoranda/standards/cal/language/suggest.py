@@ -1,0 +1,134 @@
+"""What to write instead: near words, old names, and the shape of the statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from memoranda.standards.cal import fields
+from memoranda.standards.cal.language import words
+
+MAX_DISTANCE: Final = 2
+
+# Names that OMS gave up in 1.2, and what they are now.
+OLD_TYPES: Final = {
+    "fact": "belief",
+    "episode": "event",
+    "checkpoint": "state",
+    "tool": "action",
+    "tool_call": "action",
+}
+
+# What people write for a field, from other languages and older versions.
+OLD_FIELDS: Final = {
+    "user": "user_id",
+    "predicate": "relation",
+    "value": "object",
+    "entity": "subject",
+    "text": "query",
+    "search": "query",
+    "tag": "tags",
+    "created_at": "time",
+    "timestamp": "time",
+    "date": "time",
+    "tool": "tool_name",
+    "state": "goal_state",
+    "phase": "action_phase",
+}
+
+SHAPES: Final = {
+    "RECALL": 'RECALL beliefs ABOUT "alice" WHERE confidence >= 0.8 | LIMIT 10 AS markdown',
+    "ASSEMBLE": 'ASSEMBLE name FOR "intent" FROM label: (RECALL beliefs ABOUT "alice") BUDGET 2000 tokens FORMAT sml',
+    "EXISTS": "EXISTS sha256:…",
+    "HISTORY": 'HISTORY sha256:… or HISTORY WHERE subject = "alice" AND relation = "prefers"',
+    "EXPLAIN": "EXPLAIN RECALL beliefs",
+    "DESCRIBE": "DESCRIBE grain_types, fields, capabilities, server, templates or grammar",
+    "BATCH": "BATCH { first: RECALL beliefs, second: RECALL goals }",
+    "COALESCE": 'COALESCE(RECALL beliefs ABOUT "alice", RECALL events ABOUT "alice")',
+    "LET": "LET $people = RECALL beliefs | SUBJECTS;",
+    "DEFINE": "DEFINE TEMPLATE name EXTENDS readable ELEMENT { {{grain.content}} }",
+    "ADD": 'ADD belief SET subject = "alice" SET relation = "prefers" SET object = "tea" REASON "she said so"',
+    "SUPERSEDE": 'SUPERSEDE sha256:… SET object = "coffee" REASON "she changed her mind"',
+    "REVERT": 'REVERT sha256:… REASON "it was a misunderstanding"',
+    "(": "(RECALL beliefs) UNION (RECALL goals)",
+}
+KEYWORDS: Final = tuple(sorted(words.KEYWORDS))
+STATEMENTS: Final = tuple(word for word in SHAPES if word not in ("LET", "("))
+
+
+# Words of other query languages, and how CAL says it.
+_INSTEAD: Final = {
+    **dict.fromkeys(
+        sorted(words.REFUSED), "CAL reads and appends; nothing in it removes. SUPERSEDE and REVERT keep all versions."
+    ),
+    "OR": "Conditions are joined by AND; for alternatives use IN (…), COALESCE or UNION.",
+    "NOT": "There is no NOT; use !=, EXCLUDE or EXCEPT.",
+    "NULL": "There is no NULL; a missing field never matches.",
+    "LIKE": 'LIKE is a clause of its own: RECALL LIKE "text".',
+    "SELECT": "A query begins with RECALL; SELECT is a stage: RECALL beliefs | SELECT subject.",
+}
+
+
+def instead_of(token: str) -> str | None:
+    """What to write for a word that means something elsewhere."""
+    return _INSTEAD.get(token.upper())
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that takes the fewest edits, at most two; the first of equals."""
+    best, best_distance = None, MAX_DISTANCE + 1
+    low = word.lower()
+    for candidate in candidates:
+        if abs(len(candidate) - len(low)) < best_distance and len(low) > 1:
+            distance = _distance(low, candidate.lower(), best_distance)
+            # Two edits make any short word any other.
+            if 0 < distance < min(best_distance, max(len(low), 3) - 1):
+                best, best_distance = candidate, distance
+    return best
+
+
+def _distance(one: str, other: str, bound: int) -> int:
+    """Edits between two words, a swap of neighbours counting as one; `bound` if there are at least so many."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        after = [i]
+        for j, wanted in enumerate(other, 1):
+            cost = min(row[j] + 1, after[j - 1] + 1, row[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                cost = min(cost, before[j - 2] + 1)
+            after.append(cost)
+        if min(after) >= bound:
+            return bound
+        before, row = row, after
+    return row[-1]
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """A question, or None if nothing is near."""
+    found = nearest(word, candidates)
+    return None if found is None else f'Did you mean "{found}"?'
+
+
+def grain_type(word: str, *, plural: bool) -> str:
+    """For a word that is no grain type where one belongs."""
+    low = word.lower()
+    known = fields.PLURALS if plural else fields.SINGULARS
+    for old, new in OLD_TYPES.items():
+        if low in (old, f"{old}s"):
+            name = new if low == old else fields.PLURAL_OF[new]
+            return f'Did you mean "{name}"? (OMS renamed {old.title()} -> {new.title()} in v1.2)'
+    if plural and low in fields.PLURAL_OF:
+        return f'Did you mean "{fields.PLURAL_OF[low]}"?'
+    if not plural and low in fields.PLURALS:
+        return f'Did you mean "{fields.PLURALS[low]}"?'
+    return did_you_mean(word, known) or f"The grain types are {', '.join(known)}."
+
+
+def field_name(word: str, known: Iterable[str]) -> str:
+    """For a word that is no field where one belongs."""
+    names = tuple(known)
+    old = OLD_FIELDS.get(word.lower())
+    if old in names:
+        return f'Did you mean "{old}"?'
+    return did_you_mean(word, names) or f"The fields here are {', '.join(names)}."

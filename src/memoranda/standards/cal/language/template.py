@@ -1,0 +1,139 @@
+"""The text of templates: where it ends, how it is trimmed, and which tags it may hold (section 10.6).
+
+A subset of Mustache over a closed set of variables: no code, no files, no way to reach what was not recalled.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from memoranda.standards.cal import limits
+from memoranda.standards.cal.language import suggest
+from memoranda.standards.cal.language.rules import Problem
+
+VARIABLES: Final = frozenset(
+    """assembly.name assembly.intent assembly.source_count assembly.grain_count
+    budget.total budget.used budget.remaining budget.unit budget.utilization disclosure.level timestamp
+    source.label source.index source.priority source.grain_count source.tokens_used source.truncated
+    grain.content grain.type grain.subject grain.relation grain.humanized_relation grain.object grain.confidence
+    grain.importance grain.tags grain.created_at grain.relative_time grain.score grain.hash""".split()
+)
+# Only as {{#…}} and {{^…}}.
+CONDITIONS: Final = frozenset(("grain.is_full", "grain.is_summary"))
+LOOP: Final = "each"
+_LOOP_SECTIONS: Final = frozenset(("HEADER", "FOOTER"))
+
+_BRACES: Final = re.compile(r"\{\{|\}\}|[{}]")
+_TAG: Final = re.compile(r"\{\{(.)", re.DOTALL)
+_NAME: Final = re.compile(r"[\w.]+")
+_LAST_BREAK: Final = re.compile(r"\r?\n[ \t]*\Z")
+
+
+class Tag(NamedTuple):
+    """One `{{…}}`: its sign (`#`, `^`, `/`, `!` or none), its name, and where it stands in the text."""
+
+    sign: str
+    name: str
+    start: int
+    end: int
+
+
+def end_of_section(text: str, start: int) -> int | None:
+    """The offset of the brace that closes a section whose text begins at `start`; doubled braces are tags."""
+    depth = 1
+    for match in _BRACES.finditer(text, start):
+        if match[0] == "{":
+            depth += 1
+        elif match[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return match.start()
+    return None
+
+
+def trim(raw: str) -> str:
+    """The text between the braces: without the line breaks, or the spaces, that only set it off from them."""
+    if "\n" not in raw:
+        raw = raw.removeprefix(" ")
+        return raw.removesuffix(" ")
+    if raw.startswith(("\n", "\r\n")):
+        raw = raw.partition("\n")[2]
+        if not raw.strip(" \t"):
+            return ""
+    return _LAST_BREAK.sub("", raw)
+
+
+def braced(text: str) -> str:
+    """The braces around a text, so that `trim` finds it again."""
+    return f"{{\n{text}\n}}" if "\n" in text else f"{{ {text} }}"
+
+
+def tags(text: str) -> list[Tag] | Problem:
+    """Every tag of a text, or why one is none."""
+    found: list[Tag] = []
+    at = 0
+    while match := _TAG.search(text, at):
+        sign = match[1]
+        if sign in "{&=>":
+            return _syntax(f"{{{{{sign} is not part of templates")
+        end = text.find("}}", match.end(1) if sign != "}" else match.start(1))
+        if end < 0:
+            return _syntax("a tag is not closed")
+        body = text[match.start(1) : end]
+        sign = sign if sign in "#^/!" else ""
+        found.append(Tag(sign, body.removeprefix(sign).strip(), match.start(), end + 2))
+        at = end + 2
+    return found
+
+
+def text_problem(section: str, text: str) -> Problem | None:
+    """Whether the text of a section is well formed: known variables, balanced, not too deep."""
+    found = tags(text)
+    if isinstance(found, Problem):
+        return found
+    open_names: list[str] = []
+    for tag in found:
+        if tag.sign == "!":
+            continue
+        if tag.sign == "/":
+            if not open_names or open_names.pop() != tag.name:
+                return _unbalanced(f"{{{{/{tag.name}}}}} closes nothing")
+            continue
+        if problem := _name_problem(section, tag):
+            return problem
+        if tag.sign:
+            open_names.append(tag.name)
+            if len(open_names) > limits.TEMPLATE_DEPTH:
+                return Problem(
+                    "CAL-E093", f"Sections nest at most {limits.TEMPLATE_DEPTH} deep.", "Leave out the innermost."
+                )
+    return _unbalanced(f"{{{{#{open_names[-1]}}}}} is not closed") if open_names else None
+
+
+def _name_problem(section: str, tag: Tag) -> Problem | None:
+    name = tag.name
+    if not _NAME.fullmatch(name):
+        return _syntax("a tag holds no name")
+    if tag.sign and name == LOOP:
+        if tag.sign == "#" and section in _LOOP_SECTIONS:
+            return None
+        return _syntax("{{#each}} stands only in HEADER and FOOTER")
+    if name in VARIABLES or (tag.sign and name in CONDITIONS):
+        return None
+    near = suggest.did_you_mean(name, sorted(VARIABLES))
+    return Problem("CAL-E090", f'Unknown template variable "{name[:80]}".', near or "Use grain.content, grain.type, …")
+
+
+def _syntax(what: str) -> Problem:
+    return Problem(
+        "CAL-E094",
+        f"The template does not read: {what}.",
+        "Use {{variable}}, {{#section}}…{{/section}} or {{^section}}.",
+    )
+
+
+def _unbalanced(what: str) -> Problem:
+    return Problem(
+        "CAL-E091", f"The template is not balanced: {what}.", "Close every section in the order it was opened."
+    )
