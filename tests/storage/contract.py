@@ -207,7 +207,7 @@ class EngineContract:
         assert kept.document.native == b"{}"
         assert kept.state.tombstoned == LATER
 
-    def test_erasing_leaves_only_the_skeleton(self, engine: Engine) -> None:
+    def test_erasing_leaves_only_the_tombstone(self, engine: Engine) -> None:
         version = self.add(engine, "apple", relations=(Relation(type="about", target="entity:fruit"),))
         engine.write("ada", lambda unit: unit.erase(version, tombstone=b"tombstone_record", now=LATER))
         assert self.found(engine, "apple") == []

@@ -216,7 +216,7 @@ class FactsContract:
                 assert snapshot.count(Selection(), now=now) == expected
                 assert len(snapshot.match("apple", Selection(), limit=9, whole=True, now=now).found) == expected
 
-    def test_a_sheet_may_be_written_later(self, engine: Engine) -> None:
+    def test_a_field_index_may_be_written_later(self, engine: Engine) -> None:
         version = engine.write("ada", lambda unit: unit.append(document("x"), projection("apple"), now=NOW))
         other = engine.write("ada", lambda unit: unit.append(document("y"), projection("apple"), now=NOW))
         with engine.read("ada") as snapshot:

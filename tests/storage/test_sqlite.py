@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
 from memoranda.model.query import Filter
+from memoranda.storage import engine as engine_module
 from memoranda.storage.cipher import RingCipher
 from memoranda.storage.engine import Engine
 from memoranda.storage.queries import load_queries
@@ -72,7 +74,7 @@ def test_the_file_is_durable_by_its_settings(tmp_path: Path) -> None:
 
 def test_every_key_begins_with_the_tenant(tmp_path: Path) -> None:
     # What is looked up before a tenant is known, and the exceptions explained in the schema.
-    allowed = {"meta", "tenant", "api_key", "revoked_token", "version", "state_expiry", "note_kind"}
+    allowed = {"meta", "tenant", "api_key", "revoked_token", "version", "state_expiry", "item_kind"}
     database = SqliteDatabase(tmp_path / "store.db")
     with database.reading() as connection:
         raw = connection.raw
@@ -167,7 +169,6 @@ def test_every_structural_path_has_its_index(tmp_path: Path, path: str, index: s
 
 
 def _parameters(sql: str) -> set[str]:
-    import re
 
     return set(re.findall(r":(\w+)", sql))
 
@@ -235,3 +236,12 @@ def test_the_files_can_be_made_private(tmp_path: Path) -> None:
     modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     engine.close()
     assert modes == {0o600}
+
+
+def test_every_query_that_is_asked_for_by_name_is_there_and_none_is_left_over() -> None:
+    folder = Path(engine_module.__file__).parent
+    source = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    asked = set(re.findall(r'(?:_rows|_run|_run_many|_versions|\.rows?|\.run|\.run_many)\(\s*"(\w+)"', source))
+    assert asked - set(load_queries("sqlite")) == set()
+    unnamed = [name for name in load_queries("sqlite") if f'"{name}"' not in source]
+    assert [name for name in unnamed if not name.startswith("structural_")] == []

@@ -116,8 +116,8 @@ class SelectionSql:
         selection = self._selection
         if selection.space is None or not selection.current:
             return _Driver("state s", "s.tenant_id = :tenant_id")
-        typed = "sheet_time" if order.by == "at" else "sheet_address"
-        index = "sheet_recent" if selection.form is None else typed
+        typed = "field_time" if order.by == "at" else "field_address"
+        index = "field_recent" if selection.form is None else typed
         return _Driver(f"state s INDEXED BY {index}", "s.tenant_id = :tenant_id")
 
     def _liveness(self) -> list[str]:
@@ -195,7 +195,7 @@ class SelectionSql:
             clause = f"s.{_NUMBERS[test.name]} {operator} {number}"
             selection = self._selection
             if test.name == "at" and selection.current and selection.space is not None and test.operator != "!=":
-                index = "sheet_recent" if selection.form is None else "sheet_time"
+                index = "field_recent" if selection.form is None else "field_time"
                 whole = " AND ".join(["s.tenant_id = :tenant_id", *self._liveness_of_index(), clause])
                 self._drivers.append(_Driver(f"state s INDEXED BY {index}", whole))
             return clause

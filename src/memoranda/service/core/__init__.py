@@ -1,1 +1,1 @@
-"""What the verbs of every standard share: who may, what is protected, views, erasure, audit, the change feed, upkeep."""
+"""What the verbs of every standard share: who may, what is protected, views, erasure, audit, feed and upkeep."""

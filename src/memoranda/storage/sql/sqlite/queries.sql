@@ -20,7 +20,7 @@ AND (:visibilities IS NULL OR s.visibility IN (SELECT value FROM json_each(:visi
 -- fragment: version_columns
 v.version_id, s.memory_id, v.standard, v.media_type, v.name,
 CASE s.erased WHEN 0 THEN v.native ELSE (
-  SELECT k.native FROM skeleton k WHERE k.tenant_id = s.tenant_id AND k.version_id = s.version_id) END,
+  SELECT k.native FROM tombstone k WHERE k.tenant_id = s.tenant_id AND k.version_id = s.version_id) END,
 CASE s.erased WHEN 0 THEN v.cause END,
 s.status, s.valid_from_ms, s.valid_to_ms, s.declared_to_ms, s.recorded_ms, s.closed_ms, s.retired_ms,
 s.tombstoned_ms, s.expires_ms, s.erased,
@@ -96,13 +96,13 @@ ON CONFLICT DO NOTHING
 -- name: measure_remove
 DELETE FROM measure WHERE tenant_id = :tenant_id AND version_id = :version_id
 
--- name: sheet_put
+-- name: field_index_put
 UPDATE state SET address = :address, form = :form, at_ms = :at_ms, confidence = :confidence, importance = :importance,
   subject_key = :subject_key, relation_key = :relation_key, object_key = :object_key
 WHERE tenant_id = :tenant_id AND version_id = :version_id AND erased = 0
 
--- name: sheets_missing
-SELECT s.version_id FROM state s INDEXED BY sheet_missing
+-- name: field_index_missing
+SELECT s.version_id FROM state s INDEXED BY field_missing
 WHERE s.tenant_id = :tenant_id AND s.address IS NULL AND s.erased = 0
 ORDER BY s.version_id LIMIT :limit
 
@@ -166,17 +166,17 @@ WHERE d.tenant_id = :tenant_id AND d.name = 'label' AND d.value_key = :tag_key A
     AND f.version_id = s.version_id))
 ORDER BY s.updated_ms DESC, s.version_id DESC LIMIT :limit
 
--- name: spent_since
-SELECT count(*) FROM spent WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms
+-- name: uses_since
+SELECT count(*) FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms
 
--- name: spent_forget
-DELETE FROM spent WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms <= :since_ms
+-- name: uses_forget
+DELETE FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms <= :since_ms
 
--- name: spent_last
-SELECT ifnull(max(seq), 0) FROM spent WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms = :at_ms
+-- name: uses_last
+SELECT ifnull(max(seq), 0) FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms = :at_ms
 
--- name: spent_add
-INSERT INTO spent (tenant_id, name_key, at_ms, seq) VALUES (:tenant_id, :name_key, :at_ms, :seq)
+-- name: uses_add
+INSERT INTO use (tenant_id, name_key, at_ms, seq) VALUES (:tenant_id, :name_key, :at_ms, :seq)
 
 -- name: run_put
 INSERT INTO run (tenant_id, run_id, started_ms, document) VALUES (:tenant_id, :run_id, :started_ms, :document)
@@ -202,20 +202,20 @@ SELECT 1 + ifnull(max(sequence), -1) FROM run_event WHERE tenant_id = :tenant_id
 SELECT event FROM run_event
 WHERE tenant_id = :tenant_id AND run_id = :run_id AND sequence > :after ORDER BY sequence LIMIT :limit
 
--- name: tenants_noting
+-- name: tenants_with_items
 SELECT t.name FROM (
-  SELECT DISTINCT n.tenant_id FROM json_each(:kinds) k CROSS JOIN note n INDEXED BY note_kind ON n.kind = k.value
+  SELECT DISTINCT n.tenant_id FROM json_each(:kinds) k CROSS JOIN item n INDEXED BY item_kind ON n.kind = k.value
 ) f CROSS JOIN tenant t ON t.tenant_id = f.tenant_id ORDER BY t.tenant_id
 
--- name: note_remove
-DELETE FROM note WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
+-- name: item_delete
+DELETE FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
 
--- name: note_put
-INSERT INTO note (tenant_id, kind, name, value) VALUES (:tenant_id, :kind, :name, :value)
+-- name: item_put
+INSERT INTO item (tenant_id, kind, name, value) VALUES (:tenant_id, :kind, :name, :value)
 ON CONFLICT (tenant_id, kind, name) DO UPDATE SET value = excluded.value
 
--- name: notes_get
-SELECT name, value FROM note WHERE tenant_id = :tenant_id AND kind = :kind ORDER BY name
+-- name: items_get
+SELECT name, value FROM item WHERE tenant_id = :tenant_id AND kind = :kind ORDER BY name
 
 -- name: names_starting
 SELECT a.name, a.version_id FROM alias a
@@ -444,7 +444,7 @@ UPDATE version SET native = zeroblob(length(native)),
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: tombstone_put
-INSERT INTO skeleton (tenant_id, version_id, native) VALUES (:tenant_id, :version_id, :native)
+INSERT INTO tombstone (tenant_id, version_id, native) VALUES (:tenant_id, :version_id, :native)
 ON CONFLICT (tenant_id, version_id) DO UPDATE SET native = excluded.native
 
 -- name: feedback_add

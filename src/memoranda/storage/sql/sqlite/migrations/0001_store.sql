@@ -76,7 +76,7 @@ CREATE TABLE state (
   overridden     INTEGER NOT NULL DEFAULT 0,
   ignored        INTEGER NOT NULL DEFAULT 0,
   contradicted   INTEGER NOT NULL DEFAULT 0,
-  -- The sheet: what a version says, field by field. No address: not read yet; no form: nothing to ask for.
+  -- The field index: what a version says, field by field. No address: not read yet; no form: nothing to ask for.
   address        TEXT,
   form           TEXT,
   at_ms          INTEGER,
@@ -112,14 +112,14 @@ CREATE INDEX triple_ros ON state (tenant_id, relation_key, object_key, subject_k
   WHERE relation_key IS NOT NULL;
 CREATE INDEX triple_osr ON state (tenant_id, object_key, subject_key, relation_key, version_id)
   WHERE object_key IS NOT NULL;
--- Sheets in the orders that are asked for; whole pages and counts are answered from these alone.
-CREATE INDEX sheet_address ON state (tenant_id, live, space, form, address, expires_ms) WHERE address IS NOT NULL;
-CREATE INDEX sheet_time ON state (tenant_id, live, space, form, at_ms, address, expires_ms) WHERE address IS NOT NULL;
-CREATE INDEX sheet_recent ON state (tenant_id, live, space, at_ms, address, form, expires_ms) WHERE address IS NOT NULL;
+-- The field index in the orders that are asked for; whole pages and counts are answered from these alone.
+CREATE INDEX field_address ON state (tenant_id, live, space, form, address, expires_ms) WHERE address IS NOT NULL;
+CREATE INDEX field_time ON state (tenant_id, live, space, form, at_ms, address, expires_ms) WHERE address IS NOT NULL;
+CREATE INDEX field_recent ON state (tenant_id, live, space, at_ms, address, form, expires_ms) WHERE address IS NOT NULL;
 -- What there is now, last updated first, page by page.
 CREATE INDEX state_listed ON state (tenant_id, space, live, updated_ms, version_id, expires_ms, visibility);
 CREATE INDEX state_unnamed ON state (tenant_id, version_id) WHERE named = 0;
-CREATE INDEX sheet_missing ON state (tenant_id, version_id) WHERE address IS NULL AND erased = 0;
+CREATE INDEX field_missing ON state (tenant_id, version_id) WHERE address IS NULL AND erased = 0;
 -- The expiry sweep serves all tenants at once, so time comes first here.
 CREATE INDEX state_expiry ON state (expires_ms) WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL;
 
@@ -135,7 +135,7 @@ CREATE TABLE alias (
 
 CREATE INDEX alias_version ON alias (tenant_id, version_id);
 
--- The further texts of a sheet, for equality; values are keyed fingerprints, and so are names from outside.
+-- The further texts of a field index, for equality; values are keyed fingerprints, and so are names from outside.
 CREATE TABLE facet (
   tenant_id  INTEGER NOT NULL,
   name       TEXT NOT NULL,
@@ -145,7 +145,7 @@ CREATE TABLE facet (
 ) WITHOUT ROWID;
 CREATE INDEX facet_version ON facet (tenant_id, version_id, name);
 
--- The numbers of a sheet.
+-- The numbers of a field index.
 CREATE TABLE measure (
   tenant_id  INTEGER NOT NULL,
   name       TEXT NOT NULL,
@@ -156,7 +156,7 @@ CREATE TABLE measure (
 CREATE INDEX measure_version ON measure (tenant_id, version_id, name);
 
 -- Small things that a tenant's services keep beside its memories: templates, schedules.
-CREATE TABLE note (
+CREATE TABLE item (
   tenant_id INTEGER NOT NULL,
   kind      TEXT NOT NULL,
   name      TEXT NOT NULL,
@@ -165,7 +165,7 @@ CREATE TABLE note (
 ) WITHOUT ROWID;
 
 -- Who has any of a kind: background work looks for that, whoever's it is.
-CREATE INDEX note_kind ON note (kind, tenant_id);
+CREATE INDEX item_kind ON item (kind, tenant_id);
 
 -- Runs and what happened in them, in order; facts, so rows are never changed but for the state of a run.
 CREATE TABLE run (
@@ -186,7 +186,7 @@ CREATE TABLE run_event (
 ) WITHOUT ROWID;
 
 -- What may be done once, or so often in a while: names are keyed fingerprints.
-CREATE TABLE spent (
+CREATE TABLE use (
   tenant_id INTEGER NOT NULL,
   name_key  BLOB NOT NULL,
   at_ms     INTEGER NOT NULL,
@@ -246,7 +246,7 @@ CREATE VIRTUAL TABLE search USING fts5 (
 -- What is left of an erased version. Apart from it, because the row of the version must keep its size: then SQLite
 -- overwrites it where it stands. A row that shrinks or grows makes SQLite move its neighbours to other pages, and
 -- stale copies of them remain that a later hard forget cannot reach.
-CREATE TABLE skeleton (
+CREATE TABLE tombstone (
   tenant_id  INTEGER NOT NULL,
   version_id INTEGER NOT NULL,
   native     BLOB NOT NULL,

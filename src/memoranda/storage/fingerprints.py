@@ -1,0 +1,63 @@
+"""Keyed fingerprints: what stands in the database for names, words and values that must not be read there."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+from memoranda.errors import StoreCorrupt
+from memoranda.storage.cipher import Cipher
+from memoranda.storage.database import Connection, Database
+
+# Longer than a key itself, so that neither passes for the other.
+_IN_RING = b"kept in the key ring as: "
+
+
+class Fingerprints:
+    """Keyed fingerprints. The key lives in the store, so all its processes agree."""
+
+    def __init__(self, key: bytes, document_key: bytes | None = None) -> None:
+        self.secret = key
+        self._document_key = document_key
+        # Most words of a memory were seen before, and so were its tags, its user and its space.
+        self.word = lru_cache(maxsize=131_072)(self._word)
+        self.value = lru_cache(maxsize=8_192)(self._value)
+        self.scope_word = lru_cache(maxsize=8_192)(self._scope_word)
+
+    def _value(self, tenant_id: int, text: str) -> bytes | None:
+        return self._digest(b"value", tenant_id, text) if text else None
+
+    def _word(self, tenant_id: int, word: str) -> str:
+        return self._digest(b"word", tenant_id, word).hex()
+
+    def _scope_word(self, use: bytes, tenant_id: int, name: str) -> str:
+        return self._digest(use, tenant_id, name).hex()
+
+    def document(self, tenant: str, standard: str, name: str, native: bytes) -> bytes | None:
+        """The seal of a document: whoever can only write to the database cannot make one."""
+        if self._document_key is None:
+            return None
+        message = f"{tenant}\x00{standard}\x00{name}\x00".encode() + native
+        return hashlib.blake2b(message, digest_size=16, key=self._document_key).digest()
+
+    def _digest(self, use: bytes, tenant_id: int, text: str) -> bytes:
+        message = b"%d\x00" % tenant_id + text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(message, digest_size=8, key=self.secret, person=use).digest()
+
+
+def index_key(database: Database, cipher: Cipher) -> bytes:
+    """The key of all fingerprints, made once by whichever process comes first; in the key ring if there is one."""
+
+    def claim(connection: Connection) -> bytes:
+        key_id, key = cipher.index_key()
+        stored = key if key_id is None else _IN_RING + key_id.encode()
+        connection.run("meta_claim", {"name": "index_key", "value": stored})
+        row = connection.row("meta_get", {"name": "index_key"})
+        if row is None:
+            raise StoreCorrupt("the store has lost its index key")
+        return bytes(row[0])
+
+    with database.reading() as connection:
+        row = connection.row("meta_get", {"name": "index_key"})
+    stored = bytes(row[0]) if row else database.write(claim)
+    return cipher.key(stored.removeprefix(_IN_RING).decode()) if stored.startswith(_IN_RING) else stored

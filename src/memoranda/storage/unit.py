@@ -1,0 +1,322 @@
+"""One unit of work of one tenant: reads and writes in one transaction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from memoranda.model.change import AuditEntry, ChangeType
+from memoranda.model.facts import FieldIndex
+from memoranda.model.instant import LATEST, Instant
+from memoranda.model.memory import Document, Projection, State, Version
+from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
+from memoranda.storage.database import Connection, Row
+from memoranda.storage.engine import Seal
+from memoranda.storage.fingerprints import Fingerprints
+from memoranda.storage.rows import TenantRow
+from memoranda.storage.snapshot import FOREVER_MS, SqlSnapshot, bound_to
+from memoranda.storage.words import words
+
+# Marks that erased bytes are still to be scrubbed from the files.
+ERASURE_PENDING = "erasure_pending"
+
+_OUTCOMES = ("followed", "overridden", "ignored", "contradicted")
+_FIELD_INDEX_COLUMNS = (
+    "address",
+    "form",
+    "at_ms",
+    "confidence",
+    "importance",
+    "subject_key",
+    "relation_key",
+    "object_key",
+)
+
+
+class SqlUnit(SqlSnapshot):
+    """Reads and writes for one tenant in one transaction."""
+
+    def __init__(
+        self, connection: Connection, tenant: str, prints: Fingerprints, cipher: Cipher, row: Row, seal: Seal
+    ) -> None:
+        super().__init__(connection, tenant, prints, cipher, row)
+        self._seal = seal
+        self._sealer: Sealer | None = None
+
+    def _run(self, query: str, /, **params: Any) -> None:
+        params["tenant_id"] = self._tenant_id
+        self._connection.run(query, params)
+
+    def append(
+        self,
+        document: Document,
+        projection: Projection,
+        *,
+        now: Instant,
+        memory_id: int | None = None,
+        cause: bytes | None = None,
+        field_index: FieldIndex | None = None,
+        follow_head: bool = False,
+        is_named: bool = True,
+        stems: Sequence[str] | None = None,
+    ) -> Version:
+        ((version_id,),) = self._rows(
+            "version_add",
+            standard=document.standard,
+            media_type=document.media_type,
+            name=document.name,
+            recorded_ms=now,
+            seal=self._prints.document(self._tenant, document.standard, document.name, document.native),
+            **self._sealed(document, projection, cause, now),
+        )
+        memory = version_id if memory_id is None else memory_id
+        updated = self._updated(projection, memory_id)
+        self._index(version_id, memory, projection, field_index, now, updated=updated, is_named=is_named, stems=stems)
+        self._live_count += int(projection.status != "tombstoned")
+        self._byte_count += len(document.native)
+        state = State(
+            status=projection.status,
+            valid_from=projection.valid_from,
+            valid_to=projection.valid_to,
+            declared_valid_to=projection.valid_to,
+            observed=projection.observed,
+            updated=updated,
+            recorded=now,
+            space=projection.scope.space,
+            expires=projection.expires,
+        )
+        version = Version(
+            tenant=self._tenant,
+            memory_id=memory,
+            version_id=version_id,
+            document=document,
+            state=state,
+            cause=cause,
+        )
+        self.add_name(version, document.standard, document.name, follow_head=follow_head)
+        return version
+
+    def _updated(self, projection: Projection, memory_id: int | None) -> Instant:
+        """When the memory was last written, by its own account, but after every version before."""
+        written = max(projection.created, projection.observed)
+        if memory_id is None:
+            return written
+        ((last,),) = self._rows("memory_updated", memory_id=memory_id)
+        return written if last is None else min(LATEST, max(written, Instant(last + 1)))
+
+    def _sealed(self, document: Document, projection: Projection, cause: bytes | None, now: Instant) -> dict[str, Any]:
+        """The document as it goes to the disk: encrypted under its user's key when the store encrypts."""
+        if self._sealer is None:
+            # Once in a unit of work, which lasts milliseconds.
+            self._sealer = self._cipher.sealer()
+        key_id = self._sealer.key_for(self._tenant, projection.scope.user)
+        if key_id is None:
+            return {"key_id": None, "native": document.native, "cause": cause}
+        bound, seal = bound_to(self._tenant, document.standard, document.name, now), self._sealer.seal
+        sealed_cause = None if cause is None else seal(key_id, cause, bound + b"cause")
+        return {"key_id": key_id, "native": seal(key_id, document.native, bound + b"native"), "cause": sealed_cause}
+
+    def _index(
+        self,
+        version_id: int,
+        memory_id: int,
+        projection: Projection,
+        field_index: FieldIndex | None,
+        now: Instant,
+        *,
+        updated: Instant,
+        is_named: bool,
+        stems: Sequence[str] | None,
+    ) -> None:
+        scope = projection.scope
+        if stems is None:
+            stems = words(projection.text)
+        prints, tenant_id = self._prints, self._tenant_id
+        self._run(
+            "state_add",
+            version_id=version_id,
+            memory_id=memory_id,
+            space=scope.space,
+            kind=projection.kind,
+            visibility=scope.visibility,
+            status=projection.status,
+            user_key=prints.value(tenant_id, scope.user),
+            agent_key=prints.value(tenant_id, scope.agent),
+            session_key=prints.value(tenant_id, scope.session),
+            sameness_key=prints.value(tenant_id, projection.sameness),
+            **self._field_index_columns(field_index),
+            named=int(is_named),
+            observed_ms=projection.observed,
+            updated_ms=updated,
+            valid_from_ms=projection.valid_from,
+            valid_to_ms=projection.valid_to,
+            recorded_ms=now,
+            expires_ms=projection.expires,
+            exportable=int(projection.exportable),
+            term_count=len(stems),
+        )
+        listed = [prints.word(tenant_id, stem) for stem in dict.fromkeys(stems)]
+        listed += self._scope_words(scope.space, scope.user or None, scope.agent or None, scope.session or None)
+        self._connection.run("search_add", {"version_id": version_id, "words": " ".join(listed)})
+        if projection.tags:
+            self._add_facets(version_id, [("label", tag) for tag in dict.fromkeys(t.lower() for t in projection.tags)])
+        self._add_fields(version_id, field_index)
+        self._version_count += 1
+        self._term_count += len(stems)
+
+    def _field_index_columns(self, field_index: FieldIndex | None) -> dict[str, Any]:
+        if field_index is None:
+            return dict.fromkeys(_FIELD_INDEX_COLUMNS)
+        return {
+            "address": field_index.address,
+            "form": field_index.form,
+            "at_ms": field_index.at,
+            "confidence": field_index.confidence,
+            "importance": field_index.importance,
+            "subject_key": self._value_key(field_index.subject),
+            "relation_key": self._value_key(field_index.relation),
+            "object_key": self._value_key(field_index.object),
+        }
+
+    def _add_fields(self, version_id: int, field_index: FieldIndex | None) -> None:
+        if field_index is None:
+            return
+        if field_index.numbers:
+            numbered = [(self._field_name(name), number) for name, number in field_index.numbers]
+            self._run_many("measure_add", [{"name": n, "number": m, "version_id": version_id} for n, m in numbered])
+        self._add_facets(version_id, field_index.texts)
+
+    def _add_facets(self, version_id: int, texts: Sequence[tuple[str, str]]) -> None:
+        keyed = [(self._field_name(name), key) for name, text in texts if (key := self._value_key(text)) is not None]
+        if keyed:
+            self._run_many("facet_add", [{"name": n, "value_key": k, "version_id": version_id} for n, k in keyed])
+
+    def _run_many(self, query: str, params: list[dict[str, Any]]) -> None:
+        self._connection.run_many(query, [{**each, "tenant_id": self._tenant_id} for each in params])
+
+    def put_field_index(self, version: Version, field_index: FieldIndex) -> None:
+        self._run("field_index_put", version_id=version.version_id, **self._field_index_columns(field_index))
+        self._add_fields(version.version_id, field_index)
+
+    def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
+        name_key, since = self._value_key(name), now - window_ms
+        ((used,),) = self._rows("uses_since", name_key=name_key, since_ms=since)
+        if used + count > limit:
+            return False
+        self._run("uses_forget", name_key=name_key, since_ms=since)
+        ((last,),) = self._rows("uses_last", name_key=name_key, at_ms=now)
+        uses = range(last + 1, last + 1 + count)
+        self._run_many("uses_add", [{"name_key": name_key, "at_ms": now, "seq": seq} for seq in uses])
+        return True
+
+    def put_run(self, run_id: str, document: bytes, *, started: Instant) -> None:
+        self._run("run_put", run_id=run_id, document=document, started_ms=started)
+
+    def add_run_event(self, run_id: str, event: bytes) -> int:
+        ((sequence,),) = self._rows("run_event_add", run_id=run_id, event=event)
+        return int(sequence)
+
+    def delete_item(self, kind: str, name: str) -> None:
+        self._run("item_delete", kind=kind, name=name)
+
+    def put_item(self, kind: str, name: str, value: bytes) -> None:
+        self._run("item_put", kind=kind, name=name, value=value)
+
+    def once(self, name: str, *, now: Instant) -> bool:
+        return self.take_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
+
+    def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:
+        version_id = None if follow_head else version.version_id
+        self._run("alias_put", standard=standard, name=name, memory_id=version.memory_id, version_id=version_id)
+
+    def set_named(self, version: Version) -> None:
+        self._run("state_named", version_id=version.version_id)
+
+    def _leave(self, version: Version) -> int:
+        """A version that was live is not any more; how many bytes its document has, if it was not erased.
+
+        Looked up, not taken from the version: the caller may have changed it since it was read.
+        """
+        ((live, erased, size, is_encrypted),) = self._rows("state_counted", version_id=version.version_id)
+        self._live_count -= live
+        return 0 if erased else size - (SEAL_BYTES if is_encrypted else 0)
+
+    def close(self, version: Version, *, successor: Version, valid_to: Instant | None, now: Instant) -> None:
+        self._leave(version)
+        self._run(
+            "state_close",
+            version_id=version.version_id,
+            successor_id=successor.version_id,
+            valid_to_ms=valid_to,
+            now_ms=now,
+        )
+
+    def reopen(self, version: Version) -> None:
+        state = version.state
+        is_closed = bool(state.superseded_by) and state.tombstoned is None and not state.erased
+        self._live_count += int(is_closed and state.retired is None and state.verification != "retracted")
+        self._run("state_reopen", version_id=version.version_id)
+
+    def retire(self, version: Version, *, now: Instant) -> None:
+        self._leave(version)
+        self._run("state_retire", version_id=version.version_id, now_ms=now)
+
+    def tombstone(self, version: Version, *, valid_to: Instant | None, now: Instant) -> None:
+        self._leave(version)
+        self._run("state_tombstone", version_id=version.version_id, valid_to_ms=valid_to, now_ms=now)
+
+    def erase(self, version: Version, *, tombstone: bytes, now: Instant) -> None:
+        version_id = version.version_id
+        self._byte_count -= self._leave(version)
+        self._run("version_erase", version_id=version_id)
+        self._run("tombstone_put", version_id=version_id, native=tombstone)
+        self._run("state_erase", version_id=version_id, now_ms=now)
+        self._run("facet_remove", version_id=version_id)
+        self._run("measure_remove", version_id=version_id)
+        self._run("feedback_erase", version_id=version_id)
+        self._connection.run("search_remove", {"version_id": version_id})
+        # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
+        self._connection.run("meta_put", {"name": ERASURE_PENDING, "value": os.urandom(8)})
+
+    def hold(self, version: Version, *, held: bool) -> None:
+        self._run("state_hold", version_id=version.version_id, held=int(held))
+
+    def flag_for_review(self, version: Version, *, needs_review: bool) -> None:
+        self._run("state_review", version_id=version.version_id, review=int(needs_review))
+
+    def set_verification(self, version: Version, verification: str) -> None:
+        self._leave(version)
+        ((live,),) = self._rows("state_verification", version_id=version.version_id, verification=verification)
+        self._live_count += live
+
+    def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
+        version_id = version.version_id
+        session_key = self._prints.value(self._tenant_id, session)
+        self._run("feedback_add", version_id=version_id, at_ms=now, outcome=outcome, session_key=session_key)
+        self._run("state_feedback", version_id=version_id, **{name: int(name == outcome) for name in _OUTCOMES})
+
+    def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002
+        self._change_seq += 1
+        self._run("change_add", seq=self._change_seq, type=type, version_id=version.version_id, at_ms=now)
+
+    def record(self, entry: AuditEntry) -> None:
+        seq = self._audit_seq + 1
+        sealed, digest = self._seal(entry, seq, self._audit_hash)
+        self._run("audit_add", seq=seq, entry=sealed)
+        self._audit_seq, self._audit_hash = seq, digest
+
+    def finish(self) -> TenantRow:
+        """Write the tenant's counters back, once per unit; the row as it now is."""
+        row = TenantRow(
+            tenant_id=self._tenant_id,
+            change_seq=self._change_seq,
+            audit_seq=self._audit_seq,
+            audit_hash=self._audit_hash,
+            version_count=self._version_count,
+            term_count=self._term_count,
+            live_count=self._live_count,
+            byte_count=self._byte_count,
+        )
+        self._connection.run("tenant_put", row._asdict())
+        return row
