@@ -21,6 +21,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from tests.waiting import HANG_SECONDS
 
 from memoranda import Memoranda
 from memoranda.errors import MemorandaError, QueryError
@@ -31,7 +32,6 @@ from memoranda.standards.ump.signature import verify
 
 OWNER = "did:example:ada"
 MEMORANDA = [sys.executable, "-m", "memoranda"]
-DEADLINE_SECONDS = 60
 
 # An operation of UMP and its request in; its answer, or its error, out.
 Call = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -157,7 +157,7 @@ async def served(home: Path) -> AsyncIterator[tuple[str, str]]:
         yield announced["url"], Path(announced["credential"]).read_text().strip()
     finally:
         process.terminate()
-        assert process.wait(DEADLINE_SECONDS) == 0
+        assert process.wait(HANG_SECONDS) == 0
         process.stdout.close()
 
 
@@ -165,7 +165,7 @@ async def served(home: Path) -> AsyncIterator[tuple[str, str]]:
 async def by_http(home: Path) -> AsyncIterator[Call]:
     async with served(home) as (url, bearer):
         headers = {"Authorization": f"Bearer {bearer}"}
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=DEADLINE_SECONDS) as client:
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=HANG_SECONDS) as client:
 
             async def call(operation: str, body: dict[str, Any]) -> dict[str, Any]:
                 if operation == "get":
@@ -184,7 +184,7 @@ async def by_mcp_http(home: Path) -> AsyncIterator[Call]:
         headers = {"Authorization": f"Bearer {bearer}"}
         async with create_mcp_http_client(headers=headers) as http:
             transport = streamable_http_client(f"{url}/mcp", http_client=http)
-            async with Client(transport, read_timeout_seconds=DEADLINE_SECONDS) as client:
+            async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
                 yield tool_calls(client)
 
 
@@ -192,7 +192,7 @@ async def by_mcp_http(home: Path) -> AsyncIterator[Call]:
 async def by_mcp_stdio(home: Path) -> AsyncIterator[Call]:
     arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
     transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments))
-    async with Client(transport, read_timeout_seconds=DEADLINE_SECONDS) as client:
+    async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
         yield tool_calls(client)
 
 
@@ -225,7 +225,7 @@ async def by_command_line(home: Path) -> AsyncIterator[Call]:
 
     async def call(operation: str, body: dict[str, Any]) -> dict[str, Any]:
         command = [*MEMORANDA, "--data", str(home), "--owner", OWNER, "--json", operation, *words_of(operation, body)]
-        done = subprocess.run(command, capture_output=True, timeout=DEADLINE_SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=HANG_SECONDS, check=False)
         answer: dict[str, Any] = json.loads(done.stdout)
         assert (done.returncode == 0) == ("error" not in answer)
         # What is not among an option's choices is refused by the parser of the command line, as wrong usage.
@@ -277,7 +277,7 @@ QUERIES = ("RECALL beliefs AS markdown", "ASSEMBLE FROM known: (RECALL beliefs) 
 async def answers_by_http(home: Path) -> list[dict[str, Any]]:
     async with served(home) as (url, bearer):
         headers = {"Authorization": f"Bearer {bearer}"}
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=DEADLINE_SECONDS) as client:
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=HANG_SECONDS) as client:
             return [
                 (await client.post("/cal", json={"query": text, "namespace": "kitchen"})).json() for text in QUERIES
             ]
@@ -286,7 +286,7 @@ async def answers_by_http(home: Path) -> list[dict[str, Any]]:
 async def answers_by_mcp(home: Path) -> list[dict[str, Any]]:
     arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
     transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments))
-    async with Client(transport, read_timeout_seconds=DEADLINE_SECONDS) as client:
+    async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
         results = [await client.call_tool("cal", {"query": text, "namespace": "kitchen"}) for text in QUERIES]
         return [dict(result.structured_content or {}) for result in results]
 
@@ -322,7 +322,7 @@ def test_files_leave_the_same_memories_behind(tmp_path: Path) -> None:
 
     def sync() -> list[Any]:
         command = [*MEMORANDA, "--data", str(home), "--owner", OWNER, "--json", "sync", str(folder)]
-        subprocess.run(command, capture_output=True, timeout=DEADLINE_SECONDS, check=True)
+        subprocess.run(command, capture_output=True, timeout=HANG_SECONDS, check=True)
         return held(home)
 
     front_matter = {key: value for key, value in draft("").items() if key != "body"}

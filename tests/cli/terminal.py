@@ -14,7 +14,8 @@ import time
 from types import TracebackType
 from typing import Self
 
-DEADLINE_SECONDS = 30
+from tests.waiting import HANG_SECONDS
+
 ROWS, COLUMNS = 50, 200
 # What the line editor writes when it is ready for the next input, and when it has taken one: bracketed paste.
 READY, TAKEN = "\x1b[?2004h", "\x1b[?2004l"
@@ -46,7 +47,7 @@ class Terminal:
 
     def until(self, text: str) -> None:
         """Wait until this is shown, after what was waited for before."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while (found := self._raw.find(text, self._place)) < 0:
             assert time.monotonic() < deadline, f"no {text!r} in {self._raw[self._place :]!r}"
             assert self._read(), f"it ended without {text!r}: {self._raw[self._place :]!r}"
@@ -67,11 +68,11 @@ class Terminal:
         """Wait for the end; its exit code."""
         while self._read():
             pass
-        return self._process.wait(DEADLINE_SECONDS)
+        return self._process.wait(HANG_SECONDS)
 
     def _read(self) -> bool:
         """Take in what is there; False when the program is gone."""
-        if not select.select([self._master], [], [], DEADLINE_SECONDS)[0]:
+        if not select.select([self._master], [], [], HANG_SECONDS)[0]:
             return True
         try:
             data = os.read(self._master, 65_536)

@@ -7,16 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
 from tests.standards.oams.strategies import HOSTILE, memories, memory
+from tests.waiting import until
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange, oams_exchange, oams_sources
@@ -26,7 +26,6 @@ from memoranda.settings import load_settings
 from memoranda.standards.oams import markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "oams.md"
-DEADLINE_SECONDS = 20
 OWN, WORK = "user-x123ab:personal", "user-x123ab:work"
 # What breaks lines, JSON, Markdown and terminals; and the values that are at a limit.
 STRANGE = [
@@ -86,7 +85,7 @@ def test_what_leaves_comes_back_the_same_into_an_empty_store(
 
 
 @pytest.mark.requirement("OAMS-7-markdown")
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8)
 @given(st.lists(memories(), min_size=1, max_size=5, unique_by=lambda each: (each["namespace"], each["key"])))
 def test_every_memory_survives_both_single_files_and_the_bundle(
     tmp_path_factory: pytest.TempPathFactory, values: list[dict[str, Any]]
@@ -282,10 +281,7 @@ def test_an_export_that_is_ended_midway_leaves_nothing_that_looks_whole(
     out.parent.mkdir()
     command = [sys.executable, "-m", "memoranda", "export", "--format", "oams", str(out)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "MEMORANDA_HOME": str(home)}) as going:
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not list(out.parent.iterdir()):
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
+        until(lambda: list(out.parent.iterdir()), "the export begins")
         going.kill() if end == "kill" else going.send_signal(2)
     left = list(out.parent.iterdir())
     if out in left:

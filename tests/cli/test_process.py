@@ -6,19 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.waiting import HANG_SECONDS, until
 
 from memoranda.app import Memoranda
 from memoranda.encoding.json_text import dump, parse
-
-DEADLINE_SECONDS = 20
 
 
 @pytest.fixture
@@ -39,13 +37,6 @@ def running(environment: dict[str, str], *tokens: str) -> Iterator[subprocess.Po
             yield process
         finally:
             process.kill()
-
-
-def until(holds: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"nothing happened for {DEADLINE_SECONDS} seconds"
-        time.sleep(0.02)
 
 
 def test_help_and_version_load_nothing_heavy(environment: dict[str, str]) -> None:
@@ -83,7 +74,7 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of(environment: dict[str, 
         assert process.stderr is not None
         assert process.stdout.readline().startswith(b'{"ump"')
         process.stdout.close()
-        assert process.wait(DEADLINE_SECONDS) == 141
+        assert process.wait(HANG_SECONDS) == 141
         assert process.stderr.read() == b""
 
 
@@ -97,7 +88,7 @@ def test_watching_a_folder_ends_well_when_interrupted(environment: dict[str, str
             memoranda.remember("from elsewhere")
         until((folder / "from-elsewhere.ump.md").exists)
         process.send_signal(signal.SIGINT)
-        assert process.wait(DEADLINE_SECONDS) == 0
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def test_serving_says_where_it_is_and_how_to_sign_in(environment: dict[str, str], tmp_path: Path) -> None:
@@ -114,7 +105,7 @@ def test_serving_says_where_it_is_and_how_to_sign_in(environment: dict[str, str]
             assert client.get("/.well-known/ump.json").json()["conformance"] == "L3"
             assert client.post("/mcp", json=draft).status_code == 401
         process.send_signal(signal.SIGTERM)
-        assert process.wait(DEADLINE_SECONDS) == 0
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def test_serving_people_shows_no_secret_and_warns_beyond_loopback(environment: dict[str, str], tmp_path: Path) -> None:
@@ -123,7 +114,7 @@ def test_serving_people_shows_no_secret_and_warns_beyond_loopback(environment: d
         assert process.stderr is not None
         said = b"".join(process.stdout.readline() for _ in range(4)).decode()
         process.send_signal(signal.SIGINT)
-        assert process.wait(DEADLINE_SECONDS) == 0
+        assert process.wait(HANG_SECONDS) == 0
         warned = process.stderr.read().decode()
     secret = (tmp_path / "home" / "owner.credential").read_text().strip()
     assert secret not in said + warned
@@ -149,7 +140,7 @@ def test_an_agent_is_served_over_standard_input_and_output(environment: dict[str
         assert say("tools/call", {"name": "ump.remember", "arguments": draft}, 2)["isError"] is False
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(DEADLINE_SECONDS) == 0
+        assert process.wait(HANG_SECONDS) == 0
     with Memoranda.open(tmp_path / "home") as memoranda:
         (record,) = memoranda.export()
     assert record["scope"]["project"] == "p"

@@ -461,7 +461,7 @@ texts = st.text(max_size=200) | st.lists(st.sampled_from(WORDS), max_size=25).ma
 instants = st.integers(-(10**17), 10**17) | st.integers(0, 4 * 10**12)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(texts, instants)
 def test_any_text_is_read_and_always_in_the_same_way(text: str, at: int) -> None:
     made = find_commitments(text, at=at)
@@ -479,7 +479,7 @@ def test_any_text_is_read_and_always_in_the_same_way(text: str, at: int) -> None
             assert predicate is None or not is_met(predicate, text, at)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from([row[0] for row in (*TIMED, *RECURRING, *WAITING)] + NOT_COMMITMENTS[:25]), max_size=6),
 )
@@ -497,7 +497,7 @@ def meaning(one: Commitment) -> tuple[object, ...]:
     return (one.intention.casefold(), one.due, one.predicate, one.unless, one.recurrence, one.repeats)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts, texts)
 def test_any_text_can_be_held_against_any_condition(clause: str, text: str) -> None:
     condition = read_condition(clause, 0)

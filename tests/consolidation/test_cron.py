@@ -152,7 +152,7 @@ def next_or_none(expression: str, at: int) -> int | None:
         return None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions, st.integers(parse_instant("1999-01-01T00:00:00Z"), parse_instant("2101-01-01T00:00:00Z")))
 def test_the_next_time_is_the_one_found_minute_by_minute(expression: str, at: int) -> None:
     then = next_or_none(expression, at)
@@ -174,7 +174,7 @@ def cron_or_none(text: str) -> Cron | None:
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=300) | st.lists(st.text("*/-,0123456789LWMON#?", max_size=8), max_size=7).map(" ".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
     made = cron_or_none(text)

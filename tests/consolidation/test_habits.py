@@ -423,7 +423,7 @@ traces = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(traces, st.randoms(use_true_random=False))
 def test_any_runs_give_valid_drafts_in_any_order(runs: list[RunTrace], order: random.Random) -> None:
     made = synthesise(runs)
@@ -442,7 +442,7 @@ def test_any_runs_give_valid_drafts_in_any_order(runs: list[RunTrace], order: ra
     assert synthesise(runs, known=known) == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.sampled_from("abcd"), max_size=8), max_size=8))
 def test_sequences_that_are_found_are_there(lists: dict[str, list[str]]) -> None:
     for found in repeats(lists, least=3, length=2, limit=50):
@@ -459,7 +459,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.dictionaries(
         st.sampled_from(["chains", "agents", "text", "schedule", "workflowId", "inputs"]), json_values, max_size=4

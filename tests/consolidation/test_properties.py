@@ -19,9 +19,7 @@ from memoranda.consolidation.strategies.dream import Dream, Options
 from memoranda.consolidation.text.note import Note, clean, ordered
 from memoranda.encoding import json_text
 
-MANY = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 SMALL = Options(budget_tokens=30, least=2)
 NAMES = st.sampled_from(sorted(STRATEGIES))
 WORD = re.compile(r"[^\W_]{4,}")

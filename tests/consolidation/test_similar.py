@@ -105,7 +105,7 @@ def test_strange_weights_do_not_decide() -> None:
 
 
 @given(notes=NOTES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_stands_for_a_sentence_stands_for_itself(notes: list[Note]) -> None:
     stands_for = fold(Reading(notes).sentences)
     assert all(stands_for[root] == root for root in stands_for)

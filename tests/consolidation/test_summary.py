@@ -46,7 +46,7 @@ def test_room_that_is_left_is_used() -> None:
 
 
 @given(notes=NOTES, budget=st.integers(1, 80), counter=st.sampled_from(sorted(COUNTERS)))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_no_budget_is_ever_exceeded_whoever_counts(notes: list[Note], budget: int, counter: str) -> None:
     count = COUNTERS[counter]
     summary = summarize(Reading(notes), budget_tokens=budget, now=NOW, count=count)

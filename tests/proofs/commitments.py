@@ -24,7 +24,8 @@ from memoranda.service.openwop import runs as wop_runs
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.openwop.events import COMMITMENT_FIRED, check_event
 from memoranda.storage.sqlite import SqliteDatabase
-from tests.proofs.store import DATABASE_FILE, Store, build, processes, until
+from tests.proofs.store import DATABASE_FILE, Store, build, processes
+from tests.waiting import until
 
 REF = "mem://proof/commitments"
 WORKFLOW = "proof.follow-up"

@@ -14,8 +14,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tests.proofs.ledger import Ack, check_chains, check_kept, check_whole, read_acks
-from tests.proofs.store import opened, processes, until
+from tests.proofs.store import opened, processes
 from tests.proofs.writers import write_for_ever
+from tests.waiting import until
 
 WRITERS = 3
 KILL_AFTER_SECONDS = (0.005, 0.150)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,9 +24,6 @@ from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 
 DATABASE_FILE = "memoranda.db"
-# Far more than anything here takes; a machine with other work on it must not make a proof fail.
-DEADLINE_SECONDS = 60.0
-_POLL_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +75,3 @@ def processes() -> ForkServerContext:
     context = get_context("forkserver")
     context.set_forkserver_preload(["memoranda.app", "tests.proofs.writers"])
     return context
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = DEADLINE_SECONDS) -> None:
-    """Wait for a condition, and fail when it does not come about."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain: {what}"
-        time.sleep(_POLL_SECONDS)

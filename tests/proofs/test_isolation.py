@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from blake3 import blake3
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.encoding import json_text
@@ -228,7 +228,7 @@ def _note_ids(result: object, ids: list[str]) -> None:
 
 
 @pytest.mark.requirement("UMP-5.3-filter")
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES)
 @given(play=plays)
 def test_nothing_a_tenant_can_observe_depends_on_another_tenant(play: list[tuple[str, str, int, Any]]) -> None:
     alone, together = new_world(), new_world()

@@ -13,7 +13,8 @@ from memoranda.app import Memoranda
 from memoranda.errors import Conflict
 from memoranda.storage.sqlite import SqliteDatabase
 from tests.proofs.ledger import Ack, Op, digest
-from tests.proofs.store import DATABASE_FILE, DEADLINE_SECONDS
+from tests.proofs.store import DATABASE_FILE
+from tests.waiting import HANG_SECONDS
 
 TENANTS = ("did:example:ada", "did:example:bob")
 THREADS = 3
@@ -99,7 +100,7 @@ def hold_a_snapshot(home: Path, held: Event, release: Event) -> None:
     with database.reading() as connection:
         connection.rows("tenant_list", {})
         held.set()
-        assert release.wait(DEADLINE_SECONDS)
+        assert release.wait(HANG_SECONDS)
     database.close()
 
 
@@ -116,13 +117,13 @@ def keep_up(home: Path, ready: Event, release: Event) -> None:
     with Memoranda.open(home, owner=TENANTS[0]) as memory:
         memory.service.upkeep.start()
         ready.set()
-        release.wait(DEADLINE_SECONDS)
+        release.wait(HANG_SECONDS)
 
 
 def remember_at_once(home: Path, text: str, start: Barrier, results: Queue[tuple[str, str]]) -> None:
     """Remember a text at the same moment as others do."""
     with Memoranda.open(home, owner=TENANTS[0]) as memory:
-        start.wait(DEADLINE_SECONDS)
+        start.wait(HANG_SECONDS)
         remembered = memory.remember(text)
         results.put((remembered.id, remembered.result))
 
@@ -130,7 +131,7 @@ def remember_at_once(home: Path, text: str, start: Barrier, results: Queue[tuple
 def revise_at_once(home: Path, name: str, text: str, start: Barrier, results: Queue[tuple[str, str]]) -> None:
     """Revise a memory at the same moment as others do."""
     with Memoranda.open(home, owner=TENANTS[0]) as memory:
-        start.wait(DEADLINE_SECONDS)
+        start.wait(HANG_SECONDS)
         try:
             results.put((text, memory.revise(name, text).id))
         except Conflict as error:
@@ -140,7 +141,7 @@ def revise_at_once(home: Path, name: str, text: str, start: Barrier, results: Qu
 def answer_questions(home: Path, questions: Queue[tuple[str, str]], answers: Queue[list[str]]) -> None:
     """Remember or recall what is asked for, until an empty question comes."""
     with Memoranda.open(home, owner=TENANTS[0]) as memory:
-        while (question := questions.get(timeout=DEADLINE_SECONDS)) != ("", ""):
+        while (question := questions.get(timeout=HANG_SECONDS)) != ("", ""):
             verb, text = question
             if verb == "remember":
                 answers.put([memory.remember(text).id])

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, note, settings
+from hypothesis import Phase, event, given, note, settings
 from hypothesis import strategies as st
 
 from memoranda.standards.cal import fields
@@ -51,10 +51,8 @@ def queries_for(proof: Proof, random: Random, gone: list[str], size: int = 12) -
 @pytest.mark.requirement("CAL-8.1-read-path")
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     # Another seed is another store and other queries: there is nothing smaller to look for.
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
-    suppress_health_check=[HealthCheck.too_slow],
 )
 @given(
     seed=st.integers(0, 2**32),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.consolidation.strategies.dream import Dream, Options
@@ -278,7 +278,7 @@ def elsewhere(path: Path, seed: str) -> Any:
     command = [sys.executable, "-m", "tests.service.dreaming", str(path)]
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     root = Path(__file__).parents[2]
-    return parse(subprocess.run(command, env=environment, cwd=root, check=True, capture_output=True, timeout=60).stdout)
+    return parse(subprocess.run(command, env=environment, cwd=root, check=True, capture_output=True).stdout)
 
 
 @pytest.mark.requirement("OAMS-OURS-dream-idempotent")
@@ -618,7 +618,7 @@ ANY_MEMORIES = st.dictionaries(
 
 @pytest.mark.requirement("OAMS-OURS-dream-idempotent", "OAMS-OURS-dream-undo")
 @given(memories=ANY_MEMORIES, more=ANY_MEMORIES)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12)
 def test_any_store_is_consolidated_once_and_comes_back_as_it_was(memories: Any, more: Any) -> None:
     world = World()
     dreams = Dreams(world)

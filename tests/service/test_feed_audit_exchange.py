@@ -12,6 +12,7 @@ from memoranda.errors import ForbiddenScope, InvalidInput
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.audit import verify_chain
 from tests.service.world import OPERATOR, PEER, World
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.mark.requirement("UMP-3.8-subscribe")
@@ -41,7 +42,7 @@ def test_the_bell_rings_when_something_was_written(world: World) -> None:
     rung = threading.Event()
     stop = world.service.notifier.listen(rung.set)
     world.remember("x")
-    assert rung.wait(10)
+    assert rung.wait(HANG_SECONDS)
     stop()
 
 

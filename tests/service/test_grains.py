@@ -216,7 +216,7 @@ def test_what_cannot_be_superseded_says_why(world: World) -> None:
     asked=st.sampled_from([None, "a", "b"]),
     limit=st.integers(1, 8),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_pages_of_a_list_give_everything_once_in_the_order_written(
     written: list[str], asked: str | None, limit: int
 ) -> None:

@@ -14,8 +14,9 @@ from memoranda.app import Memoranda
 from memoranda.model.query import Structure
 from memoranda.service.service import Service
 from memoranda.standards.oms import signature
-from tests.proofs.store import opened, processes, until
+from tests.proofs.store import opened, processes
 from tests.service.world import PEER, grain
+from tests.waiting import until
 
 OWNER = "did:example:ada"
 ROUNDS = 5

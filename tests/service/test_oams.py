@@ -353,7 +353,7 @@ ACTS = st.lists(
 
 
 @pytest.mark.requirement("OAMS-OURS-cursors")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(acts=ACTS, limit=st.integers(1, 4), tagged=st.booleans())
 def test_paging_while_others_write_repeats_nothing_and_misses_nothing_untouched(
     acts: list[tuple[str, int, int]], limit: int, tagged: bool

@@ -24,9 +24,10 @@ from memoranda.service.service import Service
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest
-from tests.proofs.store import DEADLINE_SECONDS, opened, processes, until
+from tests.proofs.store import opened, processes
 from tests.service.oams_verbs import Oams
 from tests.service.world import World
+from tests.waiting import HANG_SECONDS, until
 
 OWNER = "did:example:ada"
 NAMESPACE = namespace_of("", OWNER)
@@ -40,14 +41,14 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
     results: list[Any] = [None] * count
 
     def run(number: int) -> None:
-        start.wait(DEADLINE_SECONDS)
+        start.wait(HANG_SECONDS)
         results[number] = work(number)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(DEADLINE_SECONDS)
+        thread.join(HANG_SECONDS)
     return results
 
 
@@ -154,7 +155,7 @@ def test_readers_and_forgetters_between_writers_see_whole_memories(world: World)
 def add_at_once(home: Path, start: Barrier, results: Queue[int]) -> None:
     """Count together with other processes."""
     with Memoranda.open(home, owner=OWNER) as memory:
-        start.wait(DEADLINE_SECONDS)
+        start.wait(HANG_SECONDS)
         results.put(add(memory.service, memory.access, NAMESPACE, ROUNDS))
 
 
@@ -168,7 +169,7 @@ def test_with_if_match_no_update_of_any_process_is_lost(tmp_path: Path) -> None:
         for process in running:
             process.start()
         for process in running:
-            process.join(DEADLINE_SECONDS)
+            process.join(HANG_SECONDS)
             assert process.exitcode == 0
             process.close()
         results.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoranda.encoding.json_text import dump, dump_pretty, parse
@@ -22,7 +22,7 @@ MINUTE = 60_000
 MEMORIES = st.lists(memories(), max_size=6, unique_by=lambda memory: (memory["namespace"], memory["key"]))
 # The same thing said in other bytes: a line keeps them.
 WRITERS = st.sampled_from([dump, lambda value: b"  " + dump(value) + b" ", lambda value: _escaped(value)])
-FRESH = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FRESH = settings(max_examples=60)
 
 
 def _escaped(value: Any) -> bytes:
@@ -86,7 +86,7 @@ def test_an_export_of_an_import_is_the_original_byte_for_byte(given: list[Memory
 
 
 @pytest.mark.requirement("OAMS-OURS-round-trip")
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(memory=memories(complete=False))
 def test_what_is_stored_leaves_and_comes_back_the_same(memory: Memory) -> None:
     world, there = World(), World()

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoranda.encoding.json_text import dump, parse
@@ -198,7 +198,7 @@ OPENING = [("STORE", 0, "", 1), ("remember", 0, "p", 1), ("put", 0, "", 0), ("ST
 
 
 @pytest.mark.requirement("OAMS-1-more-capabilities")
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(steps=st.lists(STEPS, min_size=4, max_size=14))
 @example(
     steps=[(op, 0, "", 0) for op in ("revise", "STORE over", "supersede", "put back", "import", "revise", "FORGET")]
@@ -386,7 +386,7 @@ def carried(world: World) -> Iterator[World]:
         yield there
 
 
-EACH = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EACH = settings(max_examples=25)
 
 
 @pytest.mark.requirement("OAMS-OURS-restored")

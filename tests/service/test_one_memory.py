@@ -6,7 +6,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.encoding.bases import base64_encode
@@ -62,7 +62,7 @@ RECORDS = st.fixed_dictionaries(
     },
 )  # fmt: skip
 FORMS = st.sampled_from(["msgpack", "cbor", "signed"])
-EACH = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EACH = settings(max_examples=40)
 
 
 def delivered(fields: dict[str, Any], form: str) -> bytes:
@@ -131,7 +131,7 @@ def test_a_grain_is_a_record_and_comes_back_byte_for_byte(shared: World, fields:
 
 @pytest.mark.requirement("OMS-ours-one-memory")
 @given(drafts=st.lists(RECORDS, max_size=4), grains=st.lists(st.tuples(grain_fields(), FORMS), max_size=4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_everything_in_one_store_is_readable_through_both_standards(
     drafts: list[Record], grains: list[tuple[dict[str, Any], str]]
 ) -> None:
@@ -326,7 +326,7 @@ def test_hostile_texts_do_not_break_the_views_of_grains(world: World, text: str)
 
 @pytest.mark.requirement("OMS-ours-hostile-views")
 @given(text=TEXTS)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 def test_a_grain_that_pretends_to_hold_a_record_is_only_a_grain(shared: World, text: str) -> None:
     for data in ("AAAA", "e30=", "!", text):
         native = {"standard": "ump", "name": "urn:ump:forged", "media_type": ump.MEDIA_TYPE, "data": data}

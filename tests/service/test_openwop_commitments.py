@@ -17,6 +17,7 @@ from memoranda.standards.openwop.events import check_payload
 from tests.service.oams_verbs import Oams, namespace
 from tests.service.wop import REF, Wop
 from tests.service.world import START
+from tests.waiting import HANG_SECONDS
 
 TOMORROW = "Remind me to call Ann tomorrow at 9:00."
 NINE = parse_instant("2026-06-05T09:00:00.000Z")
@@ -316,7 +317,7 @@ def test_two_services_on_one_file_fire_each_once(tmp_path: Path) -> None:
     start = threading.Barrier(2)
 
     def fire(wop: Wop) -> int:
-        start.wait(10)
+        start.wait(HANG_SECONDS)
         return sum(wop.wop.tick() for _ in range(5))
 
     with ThreadPoolExecutor(2) as pool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.model.change import AuditEntry
@@ -352,8 +352,6 @@ class EngineContract:
     # One engine for all examples, and one suite for all engines: both on purpose.
     @settings(
         max_examples=60,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
     def test_structural_questions_are_answered_as_if_everything_was_looked_at(
         self, engine: Engine, triples: list[Triple], asked: tuple[str | None, ...], space: str | None

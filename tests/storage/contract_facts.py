@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.model.facts import Compares, FieldIndex, IsAmong, IsNoneOf, IsOneOf, Order, Selection, Test
@@ -19,8 +19,6 @@ from tests.storage.contract_lists import fresh_tenant, suffer
 
 EACH = settings(
     max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors, HealthCheck.too_slow],
 )
 WORDS = ("apple", "river", "stone", "night")
 TEXTS = ("a", "b")

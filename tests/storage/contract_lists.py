@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.model.instant import Instant
@@ -19,8 +19,6 @@ TAGS = ("Red", "green", "BLUE")
 # One engine for all examples, and one suite for all engines: both on purpose.
 EACH = settings(
     max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors, HealthCheck.too_slow],
 )
 
 ROWS = st.lists(

@@ -20,9 +20,10 @@ from memoranda.storage.cipher import Coverage, NoCipher, RingCipher
 from memoranda.storage.engine import Engine
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
-from tests.proofs.store import DEADLINE_SECONDS, processes
+from tests.proofs.store import processes
 from tests.proofs.test_erasure import found_in_files
 from tests.storage.contract import NOW, document, projection, seal
+from tests.waiting import HANG_SECONDS
 
 KEYS_EACH = 5
 DATABASE, RING, MASTER = "memoranda.db", "memoranda.keys", "master.key"
@@ -297,7 +298,7 @@ def test_an_interrupted_rotation_loses_nothing(tmp_path: Path, moment: str) -> N
 def make_keys(home: Path, number: int, start: Barrier) -> None:
     """Make keys, or rotate, at the same moment as others do."""
     ring = ring_in(home)
-    start.wait(DEADLINE_SECONDS)
+    start.wait(HANG_SECONDS)
     for step in range(KEYS_EACH):
         if number < 2:
             ring.rotate()
@@ -315,7 +316,7 @@ def test_processes_that_rotate_and_make_keys_at_once_lose_none(tmp_path: Path) -
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(DEADLINE_SECONDS)
+        worker.join(HANG_SECONDS)
         assert worker.exitcode == 0
         worker.close()
     ring = ring_in(tmp_path)

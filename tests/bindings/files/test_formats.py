@@ -34,7 +34,7 @@ def read(data: bytes, known: Format | None = None) -> list[Any]:
 
 
 @pytest.mark.parametrize("known", FORMATS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(texts=st.lists(TEXTS, max_size=4))
 @pytest.mark.requirement("UMP-4.3-json-files")
 def test_every_format_round_trips_named_or_guessed(known: Format, texts: list[str]) -> None:

@@ -44,14 +44,14 @@ def read(data: bytes) -> list[Any]:
     return [found for _, found in markdown_book.parse(line for line in lines if line)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(TEXTS, max_size=4))
 def test_a_book_round_trips_whatever_the_texts_look_like(texts: list[str]) -> None:
     records = [record_of(text) for text in texts]
     assert read("".join(markdown_book.render(records)).encode()) == records
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(TEXTS.filter(lambda text: "\r" not in text), min_size=2, max_size=3))
 def test_a_book_survives_a_checkout_with_other_line_ends(texts: list[str]) -> None:
     records = [record_of(text) for text in texts]

@@ -378,7 +378,7 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
     writer = threading.Thread(target=fifo.write_bytes, args=(data,))
     writer.start()
     assert mg_report.describe(str(fifo), address=None, limit=5)["count"] == 2
-    writer.join(timeout=20)
+    writer.join()
 
 
 def test_many_grains_are_packed_and_found_in_little_memory(tmp_path: Path) -> None:

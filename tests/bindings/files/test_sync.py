@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.sync import FolderSync, Step, SyncReport
@@ -345,12 +345,6 @@ def test_watching_sees_changes_of_files_and_of_the_store(memoranda: Memoranda, f
 
     def run() -> None:
         watch(memoranda.service, memoranda.access, folder, project=None, stop=stop, on_report=reports.append)
-
-    def until(holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
-        while not holds():
-            assert time.monotonic() < deadline, "nothing happened for 20 seconds"
-            time.sleep(0.02)
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
+from tests.waiting import HANG_SECONDS
 
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
@@ -22,7 +22,6 @@ from memoranda.service.core.quotas import Quotas
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
-DEADLINE_SECONDS = 10.0
 ALL = ("read", "write", "derive", "export")
 OWNER = "did:key:zTestOwner"
 
@@ -43,7 +42,7 @@ class Running:
         """A keep-alive client; with the operator's token unless another credential is given ("" for none)."""
         credential = self.token if credential is None else credential
         headers = {"Authorization": f"Bearer {credential}"} if credential else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=DEADLINE_SECONDS, **options)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=HANG_SECONDS, **options)
 
 
 @contextmanager
@@ -70,12 +69,12 @@ def running(
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        assert ready.wait(DEADLINE_SECONDS)
+        assert ready.wait(HANG_SECONDS)
         token = service.gate.mint_token(verbs=ALL, scope={}, ttl_ms=3600_000)
         yield Running(url=server.base_url, service=service, token=token)
     finally:
         server.should_exit = True
-        thread.join(DEADLINE_SECONDS)
+        thread.join(HANG_SECONDS)
         assert not thread.is_alive(), "the server did not stop"
         service.close()
 
@@ -137,7 +136,7 @@ def wop_error_of(answer: httpx.Response) -> tuple[int, str]:
 
 def connect(server: Running) -> socket.socket:
     address = urlsplit(server.url)
-    return socket.create_connection((address.hostname, address.port), timeout=DEADLINE_SECONDS)
+    return socket.create_connection((address.hostname, address.port), timeout=HANG_SECONDS)
 
 
 def raw_request(server: Running, head: bytes) -> tuple[int, bytes]:
@@ -149,11 +148,3 @@ def raw_request(server: Running, head: bytes) -> tuple[int, bytes]:
             data += more
     head, _, body = data.partition(b"\r\n\r\n")
     return int(head.split()[1]), body
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.01)

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bindings.http.running import OWNER, Running, error_of, running
 
@@ -365,7 +365,7 @@ def test_statuses_follow_the_codes(seeded: httpx.Client) -> None:
     assert shown["formatted_context"] == {"format": "brief", "text": "tea 0\n"}
 
 
-FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=60)
 PATHS = st.sampled_from(("/cal", "/cal/check", "/cal/prepare", "/cal/execute", "/cal/stream"))
 TYPES = st.sampled_from((TEXT_TYPE, JSON_TYPE, FORM_TYPE, {"content-type": "text/plain"}))
 ACCEPTS = st.sampled_from(("*/*", "text/event-stream", "application/x-ndjson", "q=;,"))

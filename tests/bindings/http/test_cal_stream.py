@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.bindings.http.running import OWNER, Running, error_of, running, until
+from tests.bindings.http.running import OWNER, Running, error_of, running
+from tests.waiting import HANG_SECONDS, until
 
 from memoranda.bindings.http.cal_stream import STREAMS_PER_CREDENTIAL_LIMIT
 
@@ -59,7 +60,7 @@ class Reader:
         address = urlsplit(server.url)
         self.connection = socket.socket()
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        self.connection.settimeout(10)
+        self.connection.settimeout(HANG_SECONDS)
         self.connection.connect((address.hostname, address.port))
         content = json.dumps(body(query)).encode()
         self.connection.sendall(

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bindings.http.running import (
     OWNER,
@@ -235,7 +235,7 @@ NEARLY = st.dictionaries(st.sampled_from(REQUEST_FIELDS + RECORD_FIELDS), JSON, 
 
 
 @pytest.mark.parametrize("path", POST_PATHS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(body=JSON | NEARLY)
 @pytest.mark.requirement("OURS-no-500")
 def test_no_json_value_makes_the_server_fail(client: httpx.Client, path: str, body: Any) -> None:
@@ -246,7 +246,7 @@ def test_no_json_value_makes_the_server_fail(client: httpx.Client, path: str, bo
         assert error_of(answer)[0] in (400, 403, 404)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(changed=st.dictionaries(st.sampled_from(RECORD_FIELDS), JSON, min_size=1, max_size=2))
 def test_no_damaged_draft_makes_the_server_fail(client: httpx.Client, changed: dict[str, Any]) -> None:
     body = {**draft("a damaged draft", owner=OWNER), **changed}

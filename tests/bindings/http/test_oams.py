@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.bindings.http.running import OWNER, Running, memory_path, oams_error_of, raw_request, running
 
@@ -21,7 +21,7 @@ from memoranda.standards.oams.namespace import owner_hash
 from memoranda.standards.ump.token import Claims, mint
 
 JSON_TYPE = {"content-type": "application/json"}
-HOSTILE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HOSTILE = settings(max_examples=40)
 
 NOT_CONTROL = st.characters(exclude_categories=("Cs", "Cc"))
 KEYS = st.text(NOT_CONTROL, min_size=1, max_size=40)

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bindings.http.running import OWNER, Running, memory_path
 
@@ -21,7 +21,7 @@ from memoranda.standards.ump.token import Claims, mint
 
 RPC = "/v1/oams/rpc"
 JSON_TYPE = {"content-type": "application/json"}
-HOSTILE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HOSTILE = settings(max_examples=60)
 
 
 def request(method: str, params: object, number: object = 1) -> dict[str, Any]:
@@ -298,7 +298,7 @@ def plain(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(steps=st.lists(STEPS, min_size=1, max_size=12))
 @pytest.mark.requirement("OAMS-3-errors-occur", "OAMS-OURS-parity")
 def test_rest_and_json_rpc_give_the_same_answers(server: Running, steps: list[tuple[str, dict[str, Any]]]) -> None:

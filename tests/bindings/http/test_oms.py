@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bindings.http.running import OWNER, Running, path_of, remember
 
@@ -467,7 +467,7 @@ GRAINS = NEARLY.map(lambda fields: {**belief(), **fields})
 DAMAGED = st.tuples(st.sampled_from((BLOB, ENVELOPE)), st.integers(0, 400), st.binary(max_size=4)).map(
     lambda it: it[0][: it[1] % len(it[0])] + it[2] + it[0][it[1] % len(it[0]) + len(it[2]) :]
 )
-QUIETLY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIETLY = settings(max_examples=40)
 
 
 def is_answered(answer: httpx.Response) -> None:

@@ -20,15 +20,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.bindings.http.running import (
     ALL,
-    DEADLINE_SECONDS,
     OWNER,
     Running,
     draft,
     running,
-    until,
     wop_error_of,
 )
+from tests.waiting import HANG_SECONDS, until
 
+from memoranda.bindings.http.openwop_events import POLL_SECONDS, POLL_SECONDS_LIMIT
 from memoranda.bindings.http.openwop_openapi import SEAM_OPERATIONS, WOP_OPERATIONS
 from memoranda.bindings.http.operation import Operation
 
@@ -110,7 +110,7 @@ def test_events_are_streamed_as_they_happen_with_signs_of_life_between(server: R
     tell(client, run_id)
     until(lambda: (1, "node.started") in frames("".join(got).rpartition("\n\n")[0] + "\n\n"))
     finish(client, run_id)
-    thread.join(DEADLINE_SECONDS)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive()
     assert frames("".join(got)) == [(0, "run.started"), (1, "node.started"), (2, "run.completed")]
 
@@ -127,7 +127,7 @@ def test_a_stream_ends_when_its_credential_is_revoked(server: Running, client: h
     thread.start()
     until(lambda: bool(frames("".join(got))))
     server.service.gate.revoke_key("revoked-soon")
-    thread.join(DEADLINE_SECONDS)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive()
     assert ": unauthorized" in "".join(got)
 
@@ -135,19 +135,22 @@ def test_a_stream_ends_when_its_credential_is_revoked(server: Running, client: h
 def test_a_poll_waits_for_the_next_event_and_no_longer_than_asked(client: httpx.Client, server: Running) -> None:
     run_id = begin(client)
     path = f"/v1/runs/{run_id}/events/poll"
-    begun = time.monotonic()
-    assert client.get(path, params={"lastSequence": 0, "timeout": 0}).json() == {"events": [], "isComplete": False}
-    assert time.monotonic() - begun < 2
+    waits = []
+    for _ in range(5):
+        begun = time.monotonic()
+        assert client.get(path, params={"lastSequence": 0, "timeout": 0}).json() == {"events": [], "isComplete": False}
+        waits.append(time.monotonic() - begun)
+    assert min(waits) < POLL_SECONDS
     answers: list[dict[str, Any]] = []
 
     def poll() -> None:
         with server.client(server.key()) as reader:
-            answers.append(reader.get(path, params={"lastSequence": 0, "timeout": 9}).json())
+            answers.append(reader.get(path, params={"lastSequence": 0, "timeout": POLL_SECONDS_LIMIT}).json())
 
     thread = threading.Thread(target=poll)
     thread.start()
     tell(client, run_id)
-    thread.join(DEADLINE_SECONDS)
+    thread.join(HANG_SECONDS)
     assert [event["type"] for event in answers[0]["events"]] == ["node.started"]
     finish(client, run_id)
     assert client.get(path, params={"lastSequence": 2}).json() == {"events": [], "isComplete": True}
@@ -474,7 +477,7 @@ def test_no_body_makes_the_server_fail(hostile: httpx.Client, operation: Operati
     path = operation.path.replace("{run_id}", run_id).replace("{ref}", "r").replace("{path}", "x.md")
     path = path.replace("{proposal_id}", "p").replace("{commitment_id}", "c")
 
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck), database=None)
     @given(
         body=JSON
         | st.dictionaries(st.sampled_from(sorted(operation.example) or ["x"]), JSON, max_size=4).map(

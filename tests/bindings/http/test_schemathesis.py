@@ -18,7 +18,8 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.bindings.http.running import DEADLINE_SECONDS, Running
+from tests.bindings.http.running import Running
+from tests.waiting import HANG_SECONDS
 
 from memoranda.bindings.http.openapi import OPERATIONS, document
 from memoranda.bindings.http.operation import Operation
@@ -46,7 +47,6 @@ ASKABLE = [
 ]
 EXAMPLES = settings(
     max_examples=12,
-    deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.generate],
@@ -74,6 +74,6 @@ def test_every_answer_is_as_the_document_says(
     @EXAMPLES
     @given(case=described.as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
-        case.call_and_validate(base_url=server.url, session=session, checks=checks, timeout=DEADLINE_SECONDS)
+        case.call_and_validate(base_url=server.url, session=session, checks=checks, timeout=HANG_SECONDS)
 
     ask()

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from tests.bindings.http.running import OWNER, Running, draft, error_of, remember, running, until
+from tests.bindings.http.running import OWNER, Running, draft, error_of, remember, running
+from tests.waiting import HANG_SECONDS, until
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def test_a_revoked_credential_ends_the_stream(server: Running) -> None:
 
 
 def test_a_token_that_expires_ends_the_stream(server: Running) -> None:
-    token = server.service.gate.mint_token(verbs=("read",), scope={"owner": OWNER}, ttl_ms=500)
+    token = server.service.gate.mint_token(verbs=("read",), scope={"owner": OWNER}, ttl_ms=3_000)
     with server.client(token) as listener, subscribed(listener, f"?owner={OWNER}") as stream:
         blocks = []
         while block := stream.block():
@@ -201,7 +202,7 @@ def _opens(client: httpx.Client) -> bool:
 def test_open_streams_do_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
     with running(tmp_path / "home", heartbeat_seconds=600) as started:
         address = urlsplit(started.url)
-        listener = socket.create_connection((address.hostname, address.port), timeout=10)
+        listener = socket.create_connection((address.hostname, address.port), timeout=HANG_SECONDS)
         listener.sendall(
             f"GET /ump/subscribe HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {started.token}\r\n\r\n".encode()
         )

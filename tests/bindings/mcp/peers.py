@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from tests.waiting import HANG_SECONDS, until
 
 from memoranda.app import open_service
 from memoranda.bindings.mcp.http import McpEndpoint
@@ -30,7 +30,6 @@ from memoranda.service.core.access import ALL_VERBS
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
-DEADLINE_SECONDS = 20.0
 STDIO_SERVER = Path(__file__).with_name("stdio_server.py")
 
 
@@ -97,20 +96,13 @@ def http_peer(home: Path) -> Iterator[HttpPeer]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            wait_until(lambda: server.started)
+            until(lambda: server.started)
             yield HttpPeer(service=service, url=f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", server=server)
         finally:
             server.should_exit = True
-            thread.join(DEADLINE_SECONDS)
+            thread.join(HANG_SECONDS)
             service.close()
     assert not thread.is_alive()
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.005)
 
 
 @dataclass
@@ -138,7 +130,7 @@ async def http_client(
     headers = {"Authorization": f"Bearer {bearer}"}
     async with create_mcp_http_client(headers=headers) as http:
         transport = streamable_http_client(url, http_client=http)
-        async with Client(transport, mode=mode, message_handler=inbox, read_timeout_seconds=DEADLINE_SECONDS) as client:
+        async with Client(transport, mode=mode, message_handler=inbox, read_timeout_seconds=HANG_SECONDS) as client:
             yield client
 
 
@@ -147,7 +139,7 @@ async def stdio_peer(home: Path, mode: ConnectMode = "auto", inbox: Inbox | None
     parameters = StdioServerParameters(command=sys.executable, args=[str(STDIO_SERVER), str(home)])
     with (home.parent / "stderr.txt").open("a") as log:
         transport = stdio_client(parameters, errlog=log)
-        async with Client(transport, mode=mode, message_handler=inbox, read_timeout_seconds=DEADLINE_SECONDS) as client:
+        async with Client(transport, mode=mode, message_handler=inbox, read_timeout_seconds=HANG_SECONDS) as client:
             yield client
 
 
@@ -155,7 +147,7 @@ def run(scenario: Callable[[], Any]) -> None:
     """Run an asynchronous scenario, within the deadline."""
 
     async def bounded() -> None:
-        with anyio.fail_after(DEADLINE_SECONDS):
+        with anyio.fail_after(HANG_SECONDS):
             await scenario()
 
     anyio.run(bounded)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
@@ -212,7 +212,7 @@ CUT = WHOLE.flatmap(lambda text: st.integers(0, len(text)).map(lambda end: text[
 NAMES = st.sampled_from(("user", "hash", "old", "new"))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(
     name=st.sampled_from(("cal", "cal.check", "cal.prepare")),
     query=st.text(max_size=60) | CUT,

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from mcp.shared.exceptions import MCPError
 from tests.bindings.mcp.peers import HttpPeer, http_client, run
+from tests.waiting import HANG_SECONDS
 
 from memoranda.bindings.mcp.http import MAX_BODY_BYTES
 
@@ -28,7 +29,7 @@ def raw(bearer: str | None = None, **headers: str) -> Iterator[httpx.Client]:
     given = {"accept": "application/json, text/event-stream", "content-type": "application/json", **headers}
     if bearer is not None:
         given["authorization"] = f"Bearer {bearer}"
-    with httpx.Client(headers=given, timeout=10) as http:
+    with httpx.Client(headers=given, timeout=HANG_SECONDS) as http:
         yield http
 
 

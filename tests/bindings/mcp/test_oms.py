@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.client.client import Client
 from mcp_types import TextContent
@@ -184,7 +184,7 @@ ARGUMENTS = st.dictionaries(
 
 
 @pytest.mark.parametrize("name", ["oms.put", "oms.get", "oms.find", "oms.supersede"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(arguments=ARGUMENTS)
 def test_no_arguments_make_a_tool_fail_unexpectedly(peer: HttpPeer, name: str, arguments: dict[str, Any]) -> None:
     access = peer.service.gate.local("did:example:fuzz")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bindings.mcp.peers import DEADLINE_SECONDS, STDIO_SERVER
+from tests.bindings.mcp.peers import STDIO_SERVER
+from tests.waiting import HANG_SECONDS
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -76,7 +77,7 @@ def test_it_ends_cleanly_and_leaves_a_closed_store(tmp_path: Path, ending: str) 
             server.stdin.close()
         else:
             server.send_signal(getattr(signal, ending))
-        assert server.wait(DEADLINE_SECONDS) == 0
+        assert server.wait(HANG_SECONDS) == 0
         assert server.stderr is not None
         assert server.stderr.read() == ""
     # The last connection that closes a SQLite database takes its write-ahead log away.

@@ -11,6 +11,7 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, TextContent
 from tests.bindings.mcp.peers import HttpPeer, http_client, run
+from tests.waiting import HANG_SECONDS
 
 DRAFT: dict[str, Any] = {"kind": "semantic", "body": {"text": "the sky is blue"}}
 
@@ -211,7 +212,7 @@ def test_json_that_no_client_would_send_is_refused_and_the_server_goes_on(
         "mcp-method": "tools/call",
         "mcp-name": "ump.remember",
     }
-    with httpx.Client(headers=headers, timeout=10) as http:
+    with httpx.Client(headers=headers, timeout=HANG_SECONDS) as http:
         response = http.post(peer.url, content=CALL % (arguments, json.dumps(ENVELOPE)))
         answer = response.json()
         assert "error" in answer or answer["result"]["isError"], answer

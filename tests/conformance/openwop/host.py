@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,8 +15,8 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from tests.waiting import HANG_SECONDS, until
 
-DEADLINE_SECONDS = 20.0
 TERMINAL = ("completed", "failed", "cancelled")
 # What our own server does not claim, on purpose: it dispatches no agents and ranks without embeddings.
 EXPECTED = ("agents.manifestRuntime", "multiAgent.executionModel", "memory.search semantic")
@@ -57,7 +56,7 @@ class Host:
     def client(self, key: str) -> httpx.Client:
         if key not in self.clients:
             headers = {"accept": "application/json", **({"authorization": f"Bearer {key}"} if key else {})}
-            self.clients[key] = httpx.Client(base_url=self.url, headers=headers, timeout=DEADLINE_SECONDS)
+            self.clients[key] = httpx.Client(base_url=self.url, headers=headers, timeout=HANG_SECONDS)
         return self.clients[key]
 
     @property
@@ -107,13 +106,14 @@ class Host:
         started = self.main.post("/v1/runs", json={"workflowId": workflow_id})
         checks.equal(started.status_code, 201)
         checks({"runId", "status", "eventsUrl"} <= set(started.json()), started.text)
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while True:
-            snapshot: dict[str, Any] = self.main.get(f"/v1/runs/{started.json()['runId']}").json()
-            if snapshot["status"] in TERMINAL:
-                return snapshot
-            assert time.monotonic() < deadline, f"{workflow_id} did not end"
-            time.sleep(0.05)
+        snapshot: dict[str, Any] = {}
+
+        def has_ended() -> bool:
+            snapshot.update(self.main.get(f"/v1/runs/{started.json()['runId']}").json())
+            return snapshot["status"] in TERMINAL
+
+        until(has_ended, f"{workflow_id} did not end")
+        return snapshot
 
     def events(self, run_id: str) -> list[dict[str, Any]]:
         answer = self.main.get(f"/v1/runs/{run_id}/events", headers={"accept": "application/json"})
@@ -206,4 +206,4 @@ def _started(folder: Path) -> Iterator[str]:
             yield json.loads(text)["url"]
         finally:
             process.terminate()
-            process.wait(DEADLINE_SECONDS)
+            process.wait(HANG_SECONDS)

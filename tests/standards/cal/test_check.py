@@ -116,9 +116,9 @@ def seconds_to_parse(text: str, rounds: int) -> float:
     gc.disable()
     try:
         for _ in range(rounds):
-            start = time.perf_counter()
+            start = time.thread_time()
             parse(text)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.thread_time() - start)
     finally:
         gc.enable()
     return best

@@ -297,7 +297,7 @@ def test_every_valid_query_has_a_plan(text: str) -> None:
 
 
 @given(statement=strategies.EXPLAINABLE)
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_explaining_a_query_and_its_explain_is_the_same_plan(statement: Explainable) -> None:
     query = Query(statement=statement)
     plan = explain(query, now=NOW)

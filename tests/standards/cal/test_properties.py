@@ -21,9 +21,7 @@ from memoranda.standards.cal.language.syntax import Query
 from memoranda.standards.cal.wire.reader import from_json
 from memoranda.standards.cal.wire.writer import to_json
 
-MANY = settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+MANY = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 LONG = limits.QUERY_BYTES * limits.CANONICAL_GROWTH
 
 

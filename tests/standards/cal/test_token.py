@@ -129,7 +129,7 @@ def test_a_word_that_is_too_long_is_refused() -> None:
         token_from_text("caltok." + "A" * MAX_TOKEN_CHARS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(at=st.integers(min_value=7), flip=st.integers(1, 255))
 def test_no_changed_character_of_a_word_goes_unnoticed(at: int, flip: int) -> None:
     word = token_text(sign(WRITER, KEY))

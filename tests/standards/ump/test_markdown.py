@@ -228,7 +228,7 @@ def test_what_is_not_a_header_is_refused(source: str) -> None:
 
 
 @given(st.text(alphabet="ab:-[]{},&*!|>'\"%@`#?\\ \n\tu0x~", max_size=40) | st.text(max_size=30))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_header_is_read_or_refused(source: str) -> None:
     with suppress(InvalidInput):
         parse_yaml(source)

@@ -1,0 +1,30 @@
+"""What holds for every test: how Hypothesis asks. What a hang costs stands in pyproject.toml (faulthandler_timeout)."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+
+# What a property is asked unless it says otherwise; one that starts a store or a server for each example says less.
+EXAMPLES: Final = 100
+
+# The same examples at every run, so that a red run is caused by the change at hand and a green one can be had again.
+# `make explore` asks new ones, and prints the line that asks a failing one again.
+settings.register_profile(
+    "same",
+    max_examples=EXAMPLES,
+    derandomize=True,
+    # No clock on the wall: how long an example takes says more about what else the machine does than about us.
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        # One store, or one server, serves all examples of a property, each in a tenant of its own.
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.differing_executors,
+    ],
+)
+settings.register_profile("new", settings.get_profile("same"), derandomize=False, max_examples=5 * EXAMPLES)
+settings.load_profile(os.environ.get("MEMORANDA_TEST_EXAMPLES", "same"))
