@@ -82,7 +82,7 @@ def test_what_was_forgotten_before_does_not_expire_again(hard: bool) -> None:
     name = world.remember("told twice", consent={"retention": "PT0S"})
     kept = world.remember("told", consent=RETENTION)
     assert world.remember("told", consent=RETENTION) == kept
-    world.forget(kept, **({"mode": "hard"} if hard else {}))
+    world.forget(kept, hard=hard)
     world.advance(RETENTION_MS + 1)
     world.service.sweep()
     assert [each for each, _ in world.events()] == ["created", "created", "merged", "tombstoned", "tombstoned"]
