@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memoranda.model.change import AuditEntry
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Relation, Scope, Version
+from memoranda.model.memory import Document, Link, Projection, Relation, Scope, Version
 from memoranda.model.query import Filter, Structure
 from memoranda.storage.engine import ApiKey, Engine, Unit
 
@@ -445,6 +445,25 @@ class EngineContract:
         engine.write("ada", lambda unit: unit.erase(two, tombstone=b"tombstone_record", now=NOW))
         with engine.read("ada") as snapshot:
             assert [v.document.name for v in snapshot.of_user("u", after=0, limit=9)] == ["one"]
+
+    def test_what_names_something_is_found_from_there_until_it_is_erased(self, engine: Engine) -> None:
+        made = Relation(type="derived_from", target="seed")
+        one, two = (self.add(engine, text, relations=(made,), basis="grant") for text in ("one", "two"))
+        self.add(engine, "three", relations=(Relation(type="about", target="seed"),), withdraws="grant")
+        self.add(engine, "four", basis="grant", tenant="bob")
+        engine.write("ada", lambda unit: unit.tombstone(one, valid_to=NOW, now=NOW))
+        links: tuple[Link, ...] = ("source", "basis", "withdraws")
+        named = {"source": "seed", "basis": "grant", "withdraws": "grant"}
+
+        def found(after: int = 0) -> list[list[str]]:
+            with engine.read("ada") as snapshot:
+                pages = [snapshot.linked(link, named[link], after=after, limit=9) for link in links]
+            return [[version.document.name for version in page] for page in pages]
+
+        assert found() == [["one", "two"], ["one", "two"], ["three"]]
+        assert found(one.version_id) == [["two"], ["two"], ["three"]]
+        engine.write("ada", lambda unit: unit.erase(two, tombstone=b"tombstone_record", now=NOW))
+        assert found() == [["one"], ["one"], ["three"]]
 
     def test_a_successor_is_known_under_all_its_names(self, engine: Engine) -> None:
         old = self.add(engine, "old")

@@ -118,6 +118,7 @@ def test_every_statement_on_memories_names_the_tenant() -> None:
         ("expired", "state_expiry"),
         ("next_expiry", "state_expiry"),
         ("versions_of_user", "state_user"),
+        ("versions_linked", "PRIMARY KEY (tenant_id=? AND name=? AND value_key=? AND version_id>?)"),
         ("listed_page", "state_listed"),
         ("listed_tagged", "d USING PRIMARY KEY (tenant_id=? AND name=? AND value_key=?)"),
         ("live_page", "PRIMARY KEY (tenant_id=? AND version_id>?)"),

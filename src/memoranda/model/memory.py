@@ -15,6 +15,11 @@ from memoranda.model.instant import Instant
 Kind = Literal["semantic", "episodic", "procedural", "working", "identity"]
 Visibility = Literal["private", "shared", "public"]
 Status = Literal["active", "candidate", "tombstoned"]
+# Why one memory names another: it was made from it, rests on it (a consent), or withdraws it (a consent, too).
+Link = Literal["source", "basis", "withdraws"]
+
+# The relation of a memory to what it was made from, in every standard.
+DERIVED_FROM = "derived_from"
 
 KINDS: tuple[Kind, ...] = ("semantic", "episodic", "procedural", "working", "identity")
 VISIBILITIES: tuple[Visibility, ...] = ("private", "shared", "public")
@@ -67,6 +72,9 @@ class Projection:
     object: str = ""
     # Two open versions of one tenant with equal sameness say the same thing; empty means "never a duplicate".
     sameness: str = ""
+    # The consent that it rests on, and the consent that it withdraws, by name; empty: none.
+    basis: str = ""
+    withdraws: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.service.core import compliance
+from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import verify_tenant
 from memoranda.service.core.consent import may_read_personal
@@ -200,6 +200,8 @@ def _write_batch(
     report.merged += results.count("merged")
     for index, accepted, error in refused:
         report.refuse(index, accepted.draft, error)
+    if any(accepted.projection.withdraws for _, accepted in batch):
+        cascade.finish(context, tenant)
     batch.clear()
 
 

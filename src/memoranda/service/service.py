@@ -65,6 +65,10 @@ class Grains:
         """One grain by its address. Raises NotFound."""
         return grains.get(self._context, access, address)
 
+    def release(self, access: Access, address: str) -> StoredGrain:
+        """One grain that is about to leave the store. Raises ConsentViolation if it has to stay."""
+        return grains.release(self._context, access, address)
+
     def exists(self, access: Access, address: str) -> bool:
         """Whether there is such a grain that the caller may see."""
         return grains.exists(self._context, access, address)

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.facts import FieldIndex, Kept, Order, Selected, Selection, WordMatches
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Version
+from memoranda.model.memory import Document, Link, Projection, Version
 from memoranda.model.query import Filter, Listing, Matches, Structure
 
 T = TypeVar("T")
@@ -148,6 +148,10 @@ class Snapshot(Protocol):
 
     def of_user(self, user: str, *, after: int, limit: int) -> list[Version]:
         """Everything of a user that is not erased, superseded and forgotten versions too."""
+        ...
+
+    def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:
+        """What names something as its source, as the consent it rests on, or as the one it withdraws; none erased."""
         ...
 
     def names_of(self, version_id: int) -> dict[str, str]:

@@ -18,7 +18,7 @@ from memoranda.errors import StoreCorrupt
 from memoranda.model.change import Change
 from memoranda.model.facts import Kept, Order, Selected, Selection, WordMatches
 from memoranda.model.instant import Instant
-from memoranda.model.memory import VISIBILITIES, Document, State, Version
+from memoranda.model.memory import VISIBILITIES, Document, Link, State, Version
 from memoranda.model.query import Filter, Hit, Listing, Matches, Structure
 from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
@@ -422,6 +422,10 @@ class SqlSnapshot:
         key = self._prints.value(self._tenant_id, user)
         return self._versions("versions_of_user", user_key=key, after=after, limit=limit)
 
+    def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:
+        params = {"link": facet_of(link), "name_key": self._value_key(name), "after": after, "limit": limit}
+        return self._versions("versions_linked", **params)
+
     def names_of(self, version_id: int) -> dict[str, str]:
         return dict(self._rows("names_of", version_id=version_id))
 
@@ -479,6 +483,11 @@ def _state(row: VersionRow, is_readable: bool) -> State:
 def bound_to(tenant: str, standard: str, name: str, recorded: Instant) -> bytes:
     """What a ciphertext belongs to: put in another place, or back in the place of a later edition, it does not open."""
     return f"{tenant}\x00{standard}\x00{name}\x00{recorded}\x00".encode()
+
+
+def facet_of(link: Link) -> str:
+    """Where what a version names is kept: no field of any standard has a space in its name."""
+    return f"link {link}"
 
 
 def _recent_query(where: Filter) -> str:

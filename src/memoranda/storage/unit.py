@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memoranda.model.change import AuditEntry, ChangeType
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
-from memoranda.model.memory import Document, Projection, State, Version
+from memoranda.model.memory import DERIVED_FROM, Document, Link, Projection, State, Version
 from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.engine import Seal
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.rows import TenantRow
-from memoranda.storage.snapshot import FOREVER_MS, SqlSnapshot, bound_to
+from memoranda.storage.snapshot import FOREVER_MS, SqlSnapshot, bound_to, facet_of
 from memoranda.storage.words import words
 
 # Marks that erased bytes are still to be scrubbed from the files.
@@ -161,6 +161,8 @@ class SqlUnit(SqlSnapshot):
         self._connection.run("search_add", {"version_id": version_id, "words": " ".join(listed)})
         if projection.tags:
             self._add_facets(version_id, [("label", tag) for tag in dict.fromkeys(t.lower() for t in projection.tags)])
+        if links := list(_links(projection)):
+            self._add_facets(version_id, [(facet_of(link), name) for link, name in links])
         self._add_fields(version_id, field_index)
         self._version_count += 1
         self._term_count += len(stems)
@@ -320,3 +322,14 @@ class SqlUnit(SqlSnapshot):
         )
         self._connection.run("tenant_put", row._asdict())
         return row
+
+
+def _links(projection: Projection) -> Iterator[tuple[Link, str]]:
+    """What a version names, so that it can be found from there."""
+    if projection.basis:
+        yield "basis", projection.basis
+    if projection.withdraws:
+        yield "withdraws", projection.withdraws
+    for relation in projection.relations:
+        if relation.type == DERIVED_FROM:
+            yield "source", relation.target

@@ -8,7 +8,7 @@ import pytest
 from tests.standards.oms.published import ADDRESS, belief, refused
 
 from memoranda.standards.oms import grains
-from memoranda.standards.oms.profile import domain_problems, needs_basis_for_export, needs_hold
+from memoranda.standards.oms.profile import domain_problems
 
 GOOD_AND_BAD: list[tuple[str, str, Any, Any]] = [
     ("healthcare", "hc:patient_id", "p-1", 5),
@@ -72,20 +72,6 @@ def test_path_parameters_match_the_path() -> None:
         grains.encode(belief(structural_tags=tags, context={**context, "int:path_params": ["owner"]}))
     with refused("ERR_SCHEMA", "jq"):
         grains.encode(belief(structural_tags=tags, context={**context, "int:response_mapping": ""}))
-
-
-@pytest.mark.requirement("OMS-A-export")
-def test_export_rules_are_decided_from_the_fields() -> None:
-    privileged = belief(**{"legal:privilege": "attorney_client"})
-    assert needs_hold(privileged)
-    assert not needs_hold({**privileged, "invalidation_policy": {"mode": "hold"}})
-    assert not needs_hold(belief(**{"legal:privilege": "none"}))
-    finance = belief(structural_tags=["profile:finance", "pii:name"])
-    consumer = belief(structural_tags=["profile:consumer"], user_id="u")
-    for fields in (finance, consumer):
-        assert needs_basis_for_export(fields)
-        assert not needs_basis_for_export({**fields, "processing_basis": ADDRESS})
-    assert not needs_basis_for_export(belief(user_id="u"))
 
 
 def test_an_unknown_profile_is_no_problem() -> None:

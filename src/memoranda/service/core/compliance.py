@@ -10,6 +10,9 @@ A preset is chosen by a setting; several add up. A UMP record says the same with
 `about` to `tag:pii:…` or `tag:phi:…`, and body.structured["con:ccpa_opted_out"]; an OAMS memory with its tags,
 `metadata.pii` and `metadata.processing_basis`. Decisions are the same for every
 caller and are never silent: what is refused says which rule refused it.
+
+Two rules hold without any preset: the domain profiles of OMS (appendix A) say what must be so before a memory leaves,
+and what rests on a consent goes with it (§23.2).
 """
 
 from __future__ import annotations
@@ -18,17 +21,26 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from memoranda.errors import ConsentViolation, MemorandaError
+from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
+from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core.views import grain_of, load
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.namespace import owner_hash, parse_namespace
 from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms import policy, profile
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
 
 PRESETS = ("gdpr", "ccpa", "hipaa")
 
 Fields = Mapping[str, Any]
+
+# What a document of another standard can say in the words of a grain.
+_WORDS = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification", "legal:privilege")
+_WITH_WORDS = (oms.STANDARD, ump.STANDARD)
+# How a document that names a domain begins to do so: as it is, escaped in JSON, or in the document inside.
+_DECLARING = (b"profile:", b"legal:", b"\\u", NATIVE_KEY.encode())
 
 _REDACTED = "[redacted]"
 # Kinds, times and marks: what says nothing about a person by itself.
@@ -38,7 +50,20 @@ _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlic
 
 def may_leave(presets: Collection[str], version: Version) -> bool:
     """Whether a version may leave the store."""
-    return not presets or version.state.erased or may_export(presets, fields_of(version.document, version.tenant))
+    return why_it_stays(presets, version) is None
+
+
+def why_it_stays(presets: Collection[str], version: Version) -> str | None:
+    """Which rule keeps a version from leaving: of the domain profile it declares (OMS appendix A), or of a preset."""
+    if version.state.erased or not (presets or _may_declare(version.document.native)):
+        return None
+    fields = fields_of(version.document, version.tenant)
+    return profile.export_problem(fields, is_held=version.state.held) or _export_problem(presets, fields)
+
+
+def _may_declare(native: bytes) -> bool:
+    """Whether a document can name a domain at all: most do not, and need not be read to know it."""
+    return any(mark in native for mark in _DECLARING)
 
 
 def fields_of(document: Document, tenant: str) -> Fields:
@@ -48,48 +73,71 @@ def fields_of(document: Document, tenant: str) -> Fields:
     if document.standard == oams.STANDARD:
         memory = load(document.native)
         owner = parse_namespace(memory["namespace"]).owner
-        return said_by_memory(memory, user="" if owner == owner_hash(tenant) else owner)
-    return said_by_record(load(document.native)) if document.standard == ump.STANDARD else {}
+        said = said_by_memory(memory, user="" if owner == owner_hash(tenant) else owner)
+        return {**said, **_policy_of(oams.unwrap(memory))}
+    if document.standard == ump.STANDARD:
+        record = load(document.native)
+        return {**said_by_record(record), **_policy_of(ump.unwrap(record))}
+    return {}
+
+
+def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Instant) -> bool:
+    """Whether the withdrawal of that consent makes a memory due for erasure.
+
+    A grain says so with the mode `consent_cascade` (OMS §23.2). Where a preset asks for a basis, what has lost it goes
+    in any mode, and so does a memory of a standard that has no modes. A consent stays as a record (§8.10).
+    """
+    basis, is_grain = str(fields.get("processing_basis")).removeprefix(oms.ADDRESS_PREFIX), "type" in fields
+    if basis != consent or fields.get("type") == "consent":
+        return False
+    cascades = policy.effective_mode(fields, now_ms=now)[0] == "consent_cascade"
+    return cascades or not is_grain or needs_consent_to_read(presets)
 
 
 def said_by_memory(memory: Mapping[str, Any], *, user: str = "") -> Fields:
     """An OAMS memory in these words: its tags, whether it says that it is personal, and the basis it names.
 
-    `user` is the owner of a claimed namespace. What a document inside says counts, too.
+    `user` is the owner of a claimed namespace.
     """
     metadata = memory.get("metadata")
     said = metadata if isinstance(metadata, Mapping) else {}
-    inner = _said_inside(memory)
     tags = memory.get("tags")
     listed = [tag.lower() for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
     declared = ["pii:declared"] if said.get("pii") is True else []
-    kept = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification")
-    return {
-        "user_id": inner.get("user_id") or user,
-        "structural_tags": [*listed, *declared, *inner.get("structural_tags", ())],
-        **{name: said.get(name) or inner.get(name) for name in kept},
-    }
-
-
-def _said_inside(memory: Mapping[str, Any]) -> Fields:
-    inner = oams.unwrap(dict(memory))
-    try:
-        return {} if inner is None or inner.standard == oams.STANDARD else fields_of(inner, "")
-    except (MemorandaError, LookupError, TypeError, AttributeError):
-        # Anybody may have put it there; what is no document says nothing.
-        return {}
+    return _said(said, user, [*listed, *declared], oams.unwrap(dict(memory)))
 
 
 def said_by_record(record: Record) -> Fields:
     """A UMP record in these words: its user, the basis its consent names, and tags it is about."""
     about = [link["target"] for link in record.get("relations", ()) if link["type"] == "about"]
-    inner = (record["body"].get("structured") or {}).get("con:ccpa_opted_out")
+    tags = [target.removeprefix(ump.TAG_PREFIX) for target in about if target.startswith(ump.TAG_PREFIX)]
+    said = {**(record["body"].get("structured") or {}), "processing_basis": record.get("consent", {}).get("basis")}
+    return _said(said, record["scope"].get("user"), tags, ump.unwrap(record))
+
+
+def _said(said: Fields, user: str | None, tags: list[str], original: Document | None) -> Fields:
+    """What a document of another standard says; what the document inside says counts, too."""
+    inner = said_inside(original)
     return {
-        "user_id": record["scope"].get("user"),
-        "processing_basis": record.get("consent", {}).get("basis"),
-        "structural_tags": [target.removeprefix("tag:") for target in about if target.startswith("tag:")],
-        "con:ccpa_opted_out": inner,
+        "user_id": inner.get("user_id") or user,
+        "structural_tags": [*tags, *inner.get("structural_tags", ())],
+        **{name: said.get(name) or inner.get(name) for name in _WORDS},
     }
+
+
+def _policy_of(original: Document | None) -> Fields:
+    """What a grain inside a document of another standard is, and the policy it stands under."""
+    inner = said_inside(original)
+    return {name: inner[name] for name in ("type", "invalidation_policy") if name in inner}
+
+
+def said_inside(original: Document | None) -> Fields:
+    """What the original says that a document of another standard carries, if it is one that can be read."""
+    try:
+        return fields_of(original, "") if original is not None and original.standard in _WITH_WORDS else {}
+    except (MemorandaError, LookupError, TypeError, AttributeError):
+        # Anybody may have put it there; what is no document says nothing.
+        return {}
 
 
 def check_write(presets: Collection[str], fields: Fields, *, is_encrypted: bool) -> None:
@@ -99,13 +147,15 @@ def check_write(presets: Collection[str], fields: Fields, *, is_encrypted: bool)
             raise ConsentViolation(f"{preset}: {why}")
 
 
-def may_export(presets: Collection[str], fields: Fields) -> bool:
-    """Whether a grain may leave the store."""
+def _export_problem(presets: Collection[str], fields: Fields) -> str | None:
+    """Which preset keeps a memory from leaving, and why."""
     if "gdpr" in presets and is_personal(fields) and not fields.get("processing_basis"):
-        return False
+        return "gdpr: personal data without a processing_basis does not leave"
     if "ccpa" in presets and fields.get("con:ccpa_opted_out") is True:
-        return False
-    return not ("hipaa" in presets and is_health(fields) and not fields.get("hc:deidentification"))
+        return "ccpa: who opted out of sale does not leave"
+    if "hipaa" in presets and is_health(fields) and not fields.get("hc:deidentification"):
+        return "hipaa: health information leaves de-identified only"
+    return None
 
 
 def needs_consent_to_read(presets: Collection[str]) -> bool:

@@ -11,6 +11,7 @@ import threading
 from collections import defaultdict
 
 from memoranda.errors import MemorandaError
+from memoranda.service.core import cascade
 from memoranda.service.core.context import Context
 from memoranda.service.openwop import schedule
 from memoranda.service.ump.revise import expire
@@ -61,6 +62,7 @@ class Upkeep:
         while not self._stop.wait(wait):
             try:
                 sweep(self._context)
+                cascade.finish_all(self._context)
                 schedule.tick(self._context)
                 # What a reader kept from being scrubbed when it was erased.
                 self._context.engine.scrub(patient=False)

@@ -224,6 +224,7 @@ def _write(context: Context, access: Access, batch: list[tuple[Line, Given]]) ->
         return results
 
     results = context.engine.write(tenant, work)
+    memories.finish_withdrawals(context, [given for _, given in batch])
     return [(line, given, result) for (line, given), result in zip(batch, results, strict=True)]
 
 

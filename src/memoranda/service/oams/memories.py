@@ -29,7 +29,7 @@ from memoranda.model.instant import DAY_MS, Instant, format_instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.query import Listing
-from memoranda.service.core import compliance
+from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import give_name
@@ -152,7 +152,15 @@ def store(
         unit.record(_audited(access, "store", now, given.place, (stored.etag,), stored.result))
         return stored
 
-    return context.engine.write(given.place.tenant, work)
+    stored = context.engine.write(given.place.tenant, work)
+    finish_withdrawals(context, [given])
+    return stored
+
+
+def finish_withdrawals(context: Context, given: Sequence[Given]) -> None:
+    """Let go what rested on consents that were withdrawn: a memory may be the view of a grain that withdraws one."""
+    if any(NATIVE_KEY in memory.metadata_of(each.memory) for each in given):
+        cascade.finish(context, given[0].place.tenant)
 
 
 def batch_store(context: Context, access: Access, values: Sequence[object]) -> list[Stored]:
@@ -176,7 +184,9 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
         unit.record(_audited(access, "batch_store", now, given[0].place, (), f"{changed} of {len(stored)} written"))
         return stored
 
-    return context.engine.write(given[0].place.tenant, work)
+    stored = context.engine.write(given[0].place.tenant, work)
+    finish_withdrawals(context, given)
+    return stored
 
 
 def accept(
@@ -304,8 +314,11 @@ def append(context: Context, unit: Unit, given: Given, fresh: Memory, prior: Ver
     is_named = prior is not None or is_view or projection.scope.visibility == "public"
     _check_room(context, unit, is_new=prior is None, size=len(native))
     name = name_of(context, place, fresh["key"])
+    document = Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native)
+    cascade.check_basis(context, unit, document, projection, now)
+    cascade.note(unit, projection)
     version = unit.append(
-        Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native),
+        document,
         projection,
         now=now,
         memory_id=None if prior is None else prior.memory_id,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from memoranda.encoding.json_text import parse
-from memoranda.errors import Conflict, GrainError, MemorandaError
+from memoranda.errors import Conflict, ConsentViolation, GrainError, MemorandaError
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import Projection, Version
-from memoranda.service.core import compliance
+from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
@@ -152,6 +152,7 @@ class _Import:
             some = known[start : start + BATCH_LIMIT]
             refused = self._context.engine.write(self._tenant, lambda unit, some=some: self._adopt(unit, some))  # type: ignore[misc]
             self._refuse(refused)
+        cascade.finish(self._context, self._tenant)
         return self._report
 
     def _write(self) -> None:
@@ -175,7 +176,7 @@ class _Import:
             try:
                 if self._write_item(unit, item, None if known is None else known.memory_id, now):
                     created.add(item.address)
-            except Conflict as error:  # raised before anything of this grain was written
+            except (Conflict, ConsentViolation) as error:  # raised before anything of this grain was written
                 refused.append((item.number, error))
         return created, refused
 

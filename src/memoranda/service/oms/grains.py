@@ -12,12 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from memoranda.encoding.bases import base64_encode
-from memoranda.errors import Conflict, ForbiddenScope, GrainError, InvalidInput, MemorandaError, NotFound
+from memoranda.errors import (
+    Conflict,
+    ConsentViolation,
+    ForbiddenScope,
+    GrainError,
+    InvalidInput,
+    MemorandaError,
+    NotFound,
+)
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.query import Filter, Structure
-from memoranda.service.core import compliance
+from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
@@ -126,7 +134,14 @@ def put(context: Context, access: Access, given: Given, *, owner: str | None = N
     def work(unit: Unit) -> Stored:
         return write(context, access, unit, opened.grain, opened.delivery, projection, now)
 
-    return context.engine.write(tenant, work)
+    return _followed(context, tenant, projection, context.engine.write(tenant, work))
+
+
+def _followed(context: Context, tenant: str, written: Projection, stored: Stored) -> Stored:
+    """What became of a grain, after what a withdrawal of consent takes with it is gone."""
+    if not written.withdraws:
+        return stored
+    return replace(stored, warnings=(*stored.warnings, *cascade.finish(context, tenant).warnings))
 
 
 def write(
@@ -164,6 +179,19 @@ def get(context: Context, access: Access, address: str) -> StoredGrain:
     found = shown(context, version)
     entry = audited(access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok")
     context.audit_read(version.tenant, entry)
+    return found
+
+
+def release(context: Context, access: Access, address: str) -> StoredGrain:
+    """One grain that is about to leave the store, whole or in part. Raises ConsentViolation if it has to stay."""
+    access.require("export")
+    found = get(context, access, address)
+    version, record = find_visible(context, access, address, context.clock(), standard=oms.STANDARD)
+    why = compliance.why_it_stays(context.presets, version)
+    if why is None and record.get("consent", {}).get("exportable") is False:
+        why = "consent: the memory is not exportable"
+    if why is not None:
+        raise ConsentViolation(why)
     return found
 
 
@@ -269,7 +297,7 @@ def supersede(
         warnings = warnings_for(grain.fields)
         return Stored(address=grain.address, result="superseded", warnings=warnings, needs_review=decision.needs_review)
 
-    return context.engine.write(tenant, work)
+    return _followed(context, tenant, oms.project(opened.grain, tenant), context.engine.write(tenant, work))
 
 
 def replace_version(
@@ -335,7 +363,11 @@ def set_hold(context: Context, access: Access, address: str, *, held: bool, reas
         unit.record(audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason}))
         return held
 
-    return context.engine.write(tenant, work)
+    is_held = context.engine.write(tenant, work)
+    if not is_held:
+        # What it kept from a withdrawal of consent goes now.
+        cascade.finish(context, tenant)
+    return is_held
 
 
 def erase(context: Context, access: Access, address: str, *, reason: str) -> None:
@@ -471,6 +503,8 @@ def append(
     """Append an admitted grain; the caller announces it and puts it on record."""
     media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
     document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
+    cascade.check_basis(context, unit, document, projection, now)
+    cascade.note(unit, projection)
     version = unit.append(document, projection, now=now, memory_id=memory_id, field_index=field_index_of(grain))
     # Known to UMP at once under the name that its view will have; a name that stands for something stays with it.
     name = outline(context, version, (grain, projection))["id"]

@@ -10,7 +10,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Projection, Version
-from memoranda.service.core import compliance
+from memoranda.model.native import NATIVE_KEY
+from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.screening import refuse_secrets, screened_fields
@@ -86,7 +87,15 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
         compliance.check_write(context.presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
     is_own = "id" in checked or "integrity" in checked
-    return Accepted(draft=checked, record=record, projection=mapping.project(record), is_own=is_own)
+    projection = mapping.project(record)
+    if is_view(record):
+        projection = cascade.with_links(projection, record)
+    return Accepted(draft=checked, record=record, projection=projection, is_own=is_own)
+
+
+def is_view(record: Record) -> bool:
+    """Whether a record carries a document of another standard."""
+    return NATIVE_KEY in (record["body"].get("structured") or {})
 
 
 def screened_record(context: Context, record: Record) -> Record:
@@ -102,13 +111,18 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
     tenant = accepted.projection.scope.tenant
     if accepted.is_own and access.tenant is None:
         _refuse_name_of_another(context, accepted.record["id"], tenant)
-    return context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now))
+    remembered = context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now))
+    if accepted.projection.withdraws:
+        cascade.finish(context, tenant)
+    return remembered
 
 
 def write(
     context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant, *, memory_id: int | None = None
 ) -> Remembered:
     """Write an accepted draft in a unit of work: as a new memory, or as the next version of the one that is named."""
+    cascade.note(unit, accepted.projection)
+    cascade.check_basis(context, unit, ump_document(accepted.record), accepted.projection, now)
     remembered = _repeat(context, unit, accepted, now) if accepted.is_own else _merge(context, unit, accepted, now)
     if remembered is None:
         fresh = accepted if accepted.is_own else _with_free_name(context, unit, accepted, now)

@@ -16,7 +16,17 @@ from typing import Any, Final
 from memoranda.errors import InvalidInput
 from memoranda.model import native
 from memoranda.model.instant import Instant, format_instant, parse_instant
-from memoranda.model.memory import KINDS, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
+from memoranda.model.memory import (
+    DERIVED_FROM,
+    KINDS,
+    VISIBILITIES,
+    Document,
+    Kind,
+    Projection,
+    Relation,
+    Scope,
+    Visibility,
+)
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.oams.memory import (
     MAX_REFERENCE_CHARS,
@@ -38,7 +48,6 @@ MEDIA_TYPE: Final = "application/vnd.oams+json"
 KIND_KEY: Final = "memoranda:kind"
 VISIBILITY_KEY: Final = "memoranda:visibility"
 EXPIRES_KEY: Final = "memoranda:expires_at"
-DERIVED_FROM: Final = "derived_from"
 # A consolidation of more than this says what it stands on in its metadata; the index needs no more to find it.
 MAX_RELATIONS: Final = 256
 # What a memory keeps through all its versions, and so may differ from the view of a single one.
@@ -71,6 +80,7 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         source=memory.get("source_id") or "",
         subject=user or tenant,
         relation=shown_kind,
+        basis=basis if isinstance(basis := metadata.get("processing_basis"), str) else "",
     )
 
 

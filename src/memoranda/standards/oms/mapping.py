@@ -14,7 +14,7 @@ from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import InvalidInput
 from memoranda.model import native
 from memoranda.model.instant import EARLIEST, LATEST, Instant
-from memoranda.model.memory import VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
+from memoranda.model.memory import DERIVED_FROM, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.oms.grains import Grain, encode
 from memoranda.standards.oms.profile import SizeProfile
@@ -34,6 +34,9 @@ VISIBILITY_TAG: Final = "visibility:"
 VIEWS: Final = SizeProfile(name="view", max_bytes=4 * 1_048_576, max_depth=32)
 
 Fields = Mapping[str, Any]
+
+# Some writers say so before an address; the name itself is without.
+ADDRESS_PREFIX: Final = "sha256:"
 
 _KINDS: Final[dict[int, Kind]] = {
     0x01: "semantic",
@@ -81,6 +84,8 @@ def project(grain: Grain, tenant: str) -> Projection:
         subject=subject,
         relation=relation,
         object=object_,
+        basis=_address(fields.get("processing_basis")),
+        withdraws=_address(fields.get("prior_consent")) if fields.get("is_withdrawal") is True else "",
     )
 
 
@@ -240,7 +245,7 @@ def _relations(fields: Fields) -> list[Relation]:
         for link in fields.get("related_to", ())
         if isinstance(link, dict)
     ]
-    found += [Relation(type="derived_from", target=_text(source)) for source in fields.get("derived_from", ())]
+    found += [Relation(type=DERIVED_FROM, target=_text(source)) for source in fields.get("derived_from", ())]
     return [relation for relation in found if relation.type and relation.target]
 
 
@@ -248,6 +253,10 @@ def _visibility(tags: tuple[str, ...]) -> Visibility:
     said = [tag.removeprefix(VISIBILITY_TAG) for tag in tags if tag.startswith(VISIBILITY_TAG)]
     # Of several the narrowest: VISIBILITIES begins with it.
     return next((visibility for visibility in VISIBILITIES if visibility in said), "private")
+
+
+def _address(value: Any) -> str:
+    return _text(value).removeprefix(ADDRESS_PREFIX)
 
 
 def _joined(fields: Fields, *names: str) -> str:

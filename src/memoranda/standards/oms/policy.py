@@ -22,8 +22,6 @@ MODES: Final = frozenset("open soft_locked locked quorum delegated timed hold co
 SCOPES: Final = ("grain", "subtree", "lineage")
 # Sections 23.6 and 23.7: how far up a derivation is walked.
 MAX_HOPS: Final = 16
-# Section 23.2 (GDPR Art. 12(3)): erasure after a withdrawal is complete within one month; the shortest month.
-MAX_ERASURE_DAYS: Final = 28
 
 _GOAL_BYTE: Final = 0x07
 _CONSENT_BYTE: Final = 0x0A
@@ -160,13 +158,6 @@ def is_held(fields: Fields, *, now_ms: int | None = None) -> bool:
 def check_erasure(fields: Fields, *, now_ms: int | None = None) -> Decision:
     """Decide whether the grain may be erased: only a hold forbids it (section 23.2)."""
     return _denied("hold") if is_held(fields, now_ms=now_ms) else Decision(allowed=True, reason="not_held")
-
-
-def falls_with_consent(fields: Fields, consent_address: str) -> bool:
-    """Whether the withdrawal of that consent makes the grain due for erasure (mode consent_cascade)."""
-    policy = _policy(fields)
-    cascades = policy is not None and policy.get("mode") == "consent_cascade"
-    return cascades and fields.get("processing_basis") == consent_address
 
 
 def protects_lineage(fields: Fields) -> bool:

@@ -154,6 +154,7 @@ _INTEGRATION: Final[Mapping[str, _Test]] = {
 _OPEN_LICENSE = re.compile(
     r"(CC0|CC-BY|CC-PDDC|MIT|Apache-|BSD-|ODbL-|ODC-|PDDL-|Unlicense|WTFPL|GPL-|LGPL-|MPL-)", re.ASCII
 )
+_PRIVILEGED: Final = ("attorney_client", "work_product")
 _PARAMETER = re.compile(r"\{([^{}]+)\}")
 
 
@@ -214,17 +215,19 @@ _DOMAINS: Final[Mapping[str, tuple[str, Mapping[str, _Test], Callable[[Fields], 
 }
 
 
-def needs_hold(fields: Fields) -> bool:
-    """Whether the legal profile wants a hold before the grain is exported: privileged material without one."""
+def export_problem(fields: Fields, *, is_held: bool) -> str | None:
+    """Which rule of its domain keeps a grain from leaving, if any does. `is_held`: by the index."""
+    context = fields.get("context")
+    said = {**context, **fields} if isinstance(context, Mapping) else fields
     policy = fields.get("invalidation_policy")
-    held = isinstance(policy, Mapping) and policy.get("mode") == "hold"
-    return fields.get("legal:privilege") in ("attorney_client", "work_product") and not held
-
-
-def needs_basis_for_export(fields: Fields) -> bool:
-    """Whether finance or consumer data about a person lacks the processing basis that a transfer needs."""
-    tags = fields.get("structural_tags", ())
-    personal = ("profile:finance" in tags and any(tag.startswith("pii:") for tag in tags)) or (
-        "profile:consumer" in tags and "user_id" in fields
-    )
-    return personal and "processing_basis" not in fields
+    held = is_held or (isinstance(policy, Mapping) and policy.get("mode") == "hold")
+    if said.get("legal:privilege") in _PRIVILEGED and not held:
+        return "legal profile: privileged material is put on hold before it leaves"
+    tags = [tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str)]
+    if fields.get("processing_basis"):
+        return None
+    if "profile:finance" in tags and any(tag.startswith("pii:") for tag in tags):
+        return "finance profile: personal data needs a processing_basis before it leaves"
+    if "profile:consumer" in tags and fields.get("user_id"):
+        return "consumer profile: what is about a user needs a processing_basis before it leaves"
+    return None

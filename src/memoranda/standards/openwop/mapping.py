@@ -15,7 +15,7 @@ from typing import Final
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
-from memoranda.model.memory import Projection, Relation, Scope
+from memoranda.model.memory import DERIVED_FROM, Projection, Relation, Scope
 from memoranda.standards.openwop.entry import (
     MAX_CONTENT_BYTES,
     MAX_TAG_CHARS,
@@ -32,7 +32,6 @@ STANDARD: Final = "openwop"
 MEDIA_TYPE: Final = "application/vnd.openwop.memory-entry+json"
 SOURCE_PREFIX: Final = "source:"
 DERIVED_PREFIX: Final = "compacted-from:"
-DERIVED_FROM: Final = "derived_from"
 
 # The provenance tag of a compaction, as the conformance suite reads it.
 _DERIVED: Final = re.compile(r"compacted-from:[^\s:]\S*")

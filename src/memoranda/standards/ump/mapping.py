@@ -64,6 +64,7 @@ def project(record: Record) -> Projection:
         subject=_subject(record),
         relation=record["kind"],
         sameness=rules.same_fact(record),
+        basis=str(record.get("consent", {}).get("basis") or ""),
     )
 
 

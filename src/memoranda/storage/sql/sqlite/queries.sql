@@ -305,6 +305,14 @@ JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 WHERE s.tenant_id = :tenant_id AND s.user_key = :user_key AND s.version_id > :after AND s.erased = 0
 ORDER BY s.version_id LIMIT :limit
 
+-- name: versions_linked
+SELECT {{version_columns}}
+FROM facet f
+CROSS JOIN state s ON s.tenant_id = f.tenant_id AND s.version_id = f.version_id
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE f.tenant_id = :tenant_id AND f.name = :link AND f.value_key = :name_key AND f.version_id > :after AND s.erased = 0
+ORDER BY f.version_id LIMIT :limit
+
 -- name: facet_remove
 DELETE FROM facet WHERE tenant_id = :tenant_id AND version_id = :version_id
 

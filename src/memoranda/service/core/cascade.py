@@ -1,0 +1,199 @@
+"""What rests on a consent goes with it (OMS §23.2): a withdrawal erases it, and what was made from it, for good.
+
+The unit of work that writes a withdrawal notes that there is something to do; the erasure follows at once, in small
+units, before the writer is answered. A process that dies in between leaves the note, and the next one with an upkeep
+thread finishes. A hold beats a withdrawal: what is held stays, is counted, and goes when the hold is lifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Document, Link, Projection, Version
+from memoranda.service.core import compliance
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.protection import check_erasure
+from memoranda.service.core.views import load
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oams.namespace import namespace_of
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Snapshot, Unit
+
+# Kept beside the memories until everything that rested on the consent is gone.
+PENDING: Final = "withdrawn consent"
+PAGE_LIMIT: Final = 500
+# Memories erased in one unit of work: few, so that others get their turn.
+BATCH_LIMIT: Final = 50
+_REASON: Final = "the consent that it rested on was withdrawn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallen:
+    """How many memories went with a consent, and how many a hold kept."""
+
+    erased: int = 0
+    held: int = 0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What whoever withdrew it is told."""
+        told = (
+            (self.erased, "erased: it rested on the consent that is withdrawn"),
+            (self.held, "kept by a legal hold, though it rested on the consent that is withdrawn"),
+        )
+        return tuple(f"{count} {'memory' if count == 1 else 'memories'} {what}" for count, what in told if count)
+
+
+def check_basis(context: Context, unit: Snapshot, document: Document, projection: Projection, now: Instant) -> None:
+    """Raise ConsentViolation if a document rests on a consent that was withdrawn: it would have to go at once."""
+    basis = projection.basis.removeprefix(oms.ADDRESS_PREFIX)
+    if not basis or not unit.linked("withdraws", basis, after=0, limit=1):
+        return
+    if compliance.rests_on(context.presets, compliance.fields_of(document, unit.tenant), basis, now=now):
+        raise ConsentViolation(f"the consent {basis} that this rests on was withdrawn")
+
+
+def with_links(projection: Projection, record: Record) -> Projection:
+    """The reading of a record that carries a grain: it rests on, and withdraws, what the grain does."""
+    inner = compliance.said_inside(ump.unwrap(record))
+    basis, prior = inner.get("processing_basis"), inner.get("prior_consent")
+    return replace(
+        projection,
+        basis=projection.basis or (basis if isinstance(basis, str) else ""),
+        withdraws=prior if isinstance(prior, str) and inner.get("is_withdrawal") is True else "",
+    )
+
+
+def note(unit: Unit, projection: Projection) -> None:
+    """Note in the unit of work that writes a withdrawal what is to be done after it."""
+    if projection.withdraws:
+        unit.put_item(PENDING, projection.withdraws.removeprefix(oms.ADDRESS_PREFIX), b"")
+
+
+def finish(context: Context, tenant: str) -> Fallen:
+    """Erase what rested on consents that were withdrawn, and what was made from it."""
+    with context.engine.read(tenant) as snapshot:
+        pending = list(snapshot.items(PENDING))
+    erased = held = 0
+    for consent in pending:
+        fallen = _fall(context, tenant, consent)
+        erased, held = erased + fallen.erased, held + fallen.held
+    if erased:
+        context.engine.scrub()
+    return Fallen(erased=erased, held=held)
+
+
+def finish_all(context: Context) -> None:
+    """Finish what a process that died has left."""
+    for tenant in context.engine.system.tenants_with_items((PENDING,)):
+        finish(context, tenant)
+
+
+def _fall(context: Context, tenant: str, consent: str) -> Fallen:
+    now = context.clock()
+    waiting = list(_resting(context, tenant, consent, now))
+    seen = set(waiting)
+    erased = held = 0
+    while waiting:
+        some, waiting = waiting[:BATCH_LIMIT], waiting[BATCH_LIMIT:]
+        with context.engine.read(tenant) as snapshot:
+            made = {memory for each in some for memory in _made_from(snapshot, each)}
+        gone = context.engine.write(tenant, lambda unit, some=some: _erase(context, unit, some, now))  # type: ignore[misc]
+        erased, held = erased + gone, held + len(some) - gone
+        waiting += sorted(made - seen)
+        seen |= made
+
+    def work(unit: Unit) -> None:
+        if not held:
+            unit.delete_item(PENDING, consent)
+        if erased:
+            access = Access(credential="consent", actor="memoranda", tenant=tenant, default_tenant=tenant)
+            result, meta = f"{erased} erased", {"held": held}
+            unit.record(audit_entry(access, "oms.withdrawal", now=now, targets=(consent,), result=result, meta=meta))
+
+    if erased or not held:
+        context.engine.write(tenant, work)
+    return Fallen(erased=erased, held=held)
+
+
+def _resting(context: Context, tenant: str, consent: str, now: Instant) -> Iterator[int]:
+    """The memories of which any version rests on the consent: what binds one binds those after it."""
+    found: dict[int, None] = {}
+    with context.engine.read(tenant) as snapshot:
+        for name in (consent, oms.ADDRESS_PREFIX + consent):
+            for version in _linked(snapshot, "basis", name):
+                if _rests(context, version, consent, now):
+                    found[version.memory_id] = None
+    yield from found
+
+
+def _rests(context: Context, version: Version, consent: str, now: Instant) -> bool:
+    try:
+        fields = compliance.fields_of(version.document, version.tenant)
+    except StoreCorrupt:
+        # It was indexed under this consent when it could be read; what it said about modes is lost.
+        return True
+    return compliance.rests_on(context.presets, fields, consent, now=now)
+
+
+def _made_from(snapshot: Snapshot, memory_id: int) -> Iterator[int]:
+    """The memories that name any version of this one as what they were made from, in any standard's words."""
+    names = {name for version in snapshot.history(memory_id) for name in _names(snapshot, version)}
+    for name in sorted(names):
+        for version in _linked(snapshot, "source", name):
+            if version.memory_id != memory_id:
+                yield version.memory_id
+
+
+def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
+    names = snapshot.names_of(version.version_id)
+    yield version.document.name
+    yield from names.values()
+    if oms.STANDARD in names:
+        yield oms.ADDRESS_PREFIX + names[oms.STANDARD]
+    document, namespace = version.document, namespace_of(version.state.space, version.tenant)
+    if document.standard != oams.STANDARD:
+        yield oams.reference_text(namespace, oams.key_of(document))
+    elif not version.state.erased:
+        memory = load(document.native)
+        yield oams.reference_text(memory["namespace"], memory["key"])
+
+
+def _linked(snapshot: Snapshot, link: Link, name: str) -> Iterator[Version]:
+    after: int | None = 0
+    while after is not None:
+        page = snapshot.linked(link, name, after=after, limit=PAGE_LIMIT)
+        yield from page
+        after = page[-1].version_id if len(page) == PAGE_LIMIT else None
+
+
+def _erase(context: Context, unit: Unit, memory_ids: Iterable[int], now: Instant) -> int:
+    """Erase memories with all their versions; how many: one that is held stays whole."""
+    erased = 0
+    for memory_id in memory_ids:
+        history = [version for version in unit.history(memory_id) if not version.state.erased]
+        if not history or any(_is_held(version, now) for version in history):
+            continue
+        for version in history:
+            erase_version(context, unit, version, _REASON, now)
+        unit.announce("tombstoned", history[-1], now=now)
+        erased += 1
+    return erased
+
+
+def _is_held(version: Version, now: Instant) -> bool:
+    try:
+        check_erasure(version, now)
+    except GrainError:
+        return True
+    except StoreCorrupt:
+        return version.state.held
+    return False
