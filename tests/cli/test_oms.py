@@ -318,3 +318,23 @@ def test_the_commands_of_the_page_run(run: Command, tmp_path: Path, monkeypatch:
         assert (ran.code, tokens, ran.err) == (0, tokens, ran.err)
         if tokens[1] in ("put", "supersede"):
             address = ran.out.split()[0]
+
+
+@pytest.mark.requirement("OMS-A-export")
+def test_what_a_domain_keeps_here_is_not_disclosed(run: Command, home: Path, tmp_path: Path) -> None:
+    address = put(run, tmp_path, **{"legal:privilege": "work_product"})
+    refused = run("oms", "disclose", address, "--elide", "object", "--out", tmp_path / "view.mg")
+    assert (refused.code, "put on hold" in refused.err) == (1, True)
+    assert not (tmp_path / "view.mg").exists()
+    run("oms", "hold", address, "--reason", "a lawsuit")
+    assert run("oms", "disclose", address, "--elide", "object", "--out", tmp_path / "view.mg").code == 0
+
+
+@pytest.mark.requirement("OMS-23.2-consent-cascade")
+def test_withdrawing_a_consent_says_what_went_with_it(run: Command, home: Path, tmp_path: Path) -> None:
+    parties = {"type": "consent", "subject_did": "did:web:ada.example", "grantee_did": "did:web:b.example", "scope": []}
+    granted = run("oms", "put", file_of(tmp_path, **parties, is_withdrawal=False), "--json").json["address"]
+    resting = put(run, tmp_path, invalidation_policy={"mode": "consent_cascade"}, processing_basis=granted)
+    withdrawal = file_of(tmp_path, **parties, is_withdrawal=True, prior_consent=granted)
+    assert "1 memory erased" in "".join(run("oms", "put", withdrawal, "--json").json["warnings"])
+    assert run("oms", "get", resting).code == 1

@@ -130,7 +130,7 @@ def test_memories_of_every_standard_rest_on_a_consent(practice: Practice) -> Non
     resting = grain(practice.now, object=f"the {SECRET} of a grain", processing_basis=practice.consent, **CASCADE)
     inside = practice.service.remember(practice.owner, elsewhere(resting, "record")).id
     assert len(practice.secrets()) == 3
-    assert practice.withdraw() == ("3 memories erased: it rested on the consent that is withdrawn",)
+    assert practice.withdraw() == ("3 memories erased with the consent",)
     assert practice.secrets() == []
     for name in (record, inside):
         assert SECRET not in practice.get(name)["body"]["text"]
@@ -169,8 +169,8 @@ def test_a_hold_beats_a_withdrawal_until_it_is_lifted(practice: Practice) -> Non
     practice.service.grains.set_hold(practice.owner, held, held=True, reason="a lawsuit")
     made = practice.put(object="made from what is held", derived_from=[held])
     assert practice.withdraw() == (
-        "2 memories erased: it rested on the consent that is withdrawn",
-        "1 memory kept by a legal hold, though it rested on the consent that is withdrawn",
+        "2 memories erased with the consent",
+        "1 memory kept by a legal hold, though the consent is withdrawn",
     )
     assert [practice.is_there(each) for each in (held, free, made)] == [True, False, False]
     practice.service.grains.set_hold(practice.owner, held, held=False, reason="settled")

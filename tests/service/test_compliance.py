@@ -12,6 +12,7 @@ from memoranda.errors import ConsentViolation
 from memoranda.service.service import Service
 from memoranda.standards.oms.grains import address_of
 from memoranda.storage.cipher import Coverage
+from tests.service.oams_verbs import Oams
 from tests.service.world import PEER, World
 
 PHI: dict[str, Any] = {"structural_tags": ["phi:mrn"], "processing_basis": "contract"}
@@ -163,3 +164,68 @@ def test_presets_add_up(make: Make) -> None:
     world.put(object="b", user_id="u", processing_basis="contract", **OPTED_OUT)
     world.put(object="c", **PHI)
     assert exported(world) == {"a"}
+
+
+PRIVILEGED: dict[str, Any] = {"structural_tags": ["profile:legal"], "legal:privilege": "attorney_client"}
+HELD: dict[str, Any] = {"invalidation_policy": {"mode": "hold"}}
+# What a domain asks for before a memory leaves (appendix A): the fields without it, and what is missing.
+DOMAINS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "legal": (PRIVILEGED, HELD),
+    "legal in context": ({"context": {"legal:privilege": "work_product"}}, HELD),
+    "finance": ({"structural_tags": ["profile:finance", "pii:name"]}, {"processing_basis": "contract"}),
+    "consumer": ({"structural_tags": ["profile:consumer"], "user_id": "u"}, {"processing_basis": "contract"}),
+}
+
+
+def leaving(world: World) -> set[str]:
+    """What leaves in every form: all must agree."""
+    names = ("plain", "bare", "ready")
+    memories = {name for line in Oams(world).exported() for name in names if f"likes {name}".encode() in line}
+    assert memories == exported(world)
+    return memories
+
+
+@pytest.mark.requirement("OMS-A-export")
+@pytest.mark.parametrize(("fields", "missing"), DOMAINS.values(), ids=DOMAINS.keys())
+def test_a_domain_keeps_in_what_is_not_ready_to_leave(
+    make: Make, fields: dict[str, Any], missing: dict[str, Any]
+) -> None:
+    world = make()
+    world.put(object="plain")
+    bare = world.put(object="bare", **fields)
+    ready = world.put(object="ready", **fields, **missing)
+    assert leaving(world) == {"plain", "ready"}
+    with pytest.raises(ConsentViolation, match=r"profile: "):
+        world.service.grains.release(world.owner, bare)
+    assert world.service.grains.release(world.owner, ready).address == ready
+    # It is still there for whoever may read it.
+    assert world.grain(bare).grain.fields["object"] == "bare"
+
+
+@pytest.mark.requirement("OMS-A-export")
+def test_a_hold_in_the_index_lets_privileged_material_leave(make: Make) -> None:
+    world = make()
+    bare = world.put(object="bare", **PRIVILEGED)
+    assert leaving(world) == set()
+    world.service.grains.set_hold(world.owner, bare, held=True, reason="a lawsuit")
+    assert leaving(world) == {"bare"}
+
+
+@pytest.mark.requirement("OMS-A-export")
+def test_a_domain_is_asked_whichever_standard_wrote_the_memory(make: Make) -> None:
+    world = make()
+    about = [{"type": "about", "target": f"tag:{tag}"} for tag in ("profile:finance", "pii:name")]
+    world.remember("a record", relations=about)
+    world.remember("a privileged record", body={"text": "ours", "structured": {"legal:privilege": "work_product"}})
+    oams = Oams(world)
+    oams.store("finance", "a memory", tags=["profile:finance", "pii:name"])
+    oams.store("legal", "a memory", metadata={"legal:privilege": "attorney_client"})
+    other = World()
+    try:
+        wrapped = other.as_record(other.put(object="a grain in a record", **PRIVILEGED))
+    finally:
+        other.service.close()
+    world.service.remember(world.owner, wrapped)
+    assert list(world.service.export(world.owner)) == []
+    assert list(world.service.grains.export(world.owner)) == []
+    assert oams.exported() == []

@@ -510,3 +510,20 @@ def test_no_query_makes_the_server_fail(client: httpx.Client, path: str, query: 
 @given(address=st.text(min_size=1, max_size=70).filter(lambda text: text not in (".", "..")))
 def test_no_address_makes_the_server_fail(client: httpx.Client, address: str) -> None:
     is_answered(client.get(f"/oms/grains/{quote(address, safe='')}"))
+
+
+@pytest.mark.requirement("OMS-23.2-consent-cascade")
+def test_withdrawing_a_consent_erases_what_rested_on_it(client: httpx.Client) -> None:
+    parties = {"type": "consent", "subject_did": OWNER, "grantee_did": "did:web:b.example", "scope": ["store"]}
+    granted = put(client, **parties, is_withdrawal=False)
+    resting = put(client, invalidation_policy={"mode": "consent_cascade"}, processing_basis=granted)
+    answer = client.post("/oms/grains", json=belief(**parties, is_withdrawal=True, prior_consent=granted)).json()
+    assert answer["warnings"][-1].startswith("1 memory erased")
+    assert client.get(f"/oms/grains/{resting}").status_code == 404
+    refused = client.post(
+        "/oms/grains",
+        json=belief(
+            object="new", processing_basis=granted, type="belief", invalidation_policy={"mode": "consent_cascade"}
+        ),
+    )
+    assert refusal(refused) == (400, "consent_violation", None)

@@ -46,8 +46,8 @@ class Fallen:
     def warnings(self) -> tuple[str, ...]:
         """What whoever withdrew it is told."""
         told = (
-            (self.erased, "erased: it rested on the consent that is withdrawn"),
-            (self.held, "kept by a legal hold, though it rested on the consent that is withdrawn"),
+            (self.erased, "erased with the consent"),
+            (self.held, "kept by a legal hold, though the consent is withdrawn"),
         )
         return tuple(f"{count} {'memory' if count == 1 else 'memories'} {what}" for count, what in told if count)
 
