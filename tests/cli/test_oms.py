@@ -332,7 +332,12 @@ def test_what_a_domain_keeps_here_is_not_disclosed(run: Command, home: Path, tmp
 
 @pytest.mark.requirement("OMS-23.2-consent-cascade")
 def test_withdrawing_a_consent_says_what_went_with_it(run: Command, home: Path, tmp_path: Path) -> None:
-    parties = {"type": "consent", "subject_did": "did:web:ada.example", "grantee_did": "did:web:b.example", "scope": []}
+    parties: dict[str, Any] = {
+        "type": "consent",
+        "subject_did": "did:web:ada.example",
+        "grantee_did": "did:web:b.example",
+        "scope": [],
+    }
     granted = run("oms", "put", file_of(tmp_path, **parties, is_withdrawal=False), "--json").json["address"]
     resting = put(run, tmp_path, invalidation_policy={"mode": "consent_cascade"}, processing_basis=granted)
     withdrawal = file_of(tmp_path, **parties, is_withdrawal=True, prior_consent=granted)
