@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import NewType
+from typing import TYPE_CHECKING, Any, ClassVar, NewType
 
 Instant = NewType("Instant", int)
 
@@ -50,6 +50,26 @@ def parse_instant(text: str) -> Instant:
     moment = datetime(year, month, day, hour, minute, 59 if leap else second, tzinfo=zone)
     fraction_ms = 999 if leap else int((match[7] or "0").ljust(3, "0")[:3])
     return Instant((moment - _EPOCH) // _MILLISECOND + fraction_ms)
+
+
+if TYPE_CHECKING:
+    Moment = Instant
+else:
+
+    class Moment(int):
+        """An instant in a request, which reads itself from an RFC 3339 date-time."""
+
+        EXPECTED: ClassVar[str] = "an RFC 3339 date-time with an offset"
+        SCHEMA: ClassVar[dict[str, Any]] = {"type": "string", "format": "date-time"}
+
+        @classmethod
+        def from_json(cls, value: object) -> Instant:
+            try:
+                if isinstance(value, str):
+                    return cls(parse_instant(value))
+            except (ValueError, OverflowError):
+                pass
+            raise ValueError(f"must be {cls.EXPECTED}")
 
 
 @lru_cache(maxsize=4096)

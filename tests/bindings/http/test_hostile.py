@@ -98,10 +98,16 @@ def test_a_wrong_field_is_refused(client: httpx.Client, path: str, body: object)
     assert error_of(answer) == (400, "invalid_record")
 
 
-@pytest.mark.parametrize("path", ["/ump/revise", "/ump/forget", "/ump/feedback"])
-def test_an_unknown_id_is_not_found(client: httpx.Client, path: str) -> None:
-    body = {"id": "urn:ump:aaaa", "patch": {"body": {"text": "x"}}, "outcome": "followed"}
-    assert error_of(client.post(path, json=body)) == (404, "not_found")
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/ump/revise", {"patch": {"body": {"text": "x"}}}),
+        ("/ump/forget", {}),
+        ("/ump/feedback", {"outcome": "followed"}),
+    ],
+)
+def test_an_unknown_id_is_not_found(client: httpx.Client, path: str, more: dict[str, Any]) -> None:
+    assert error_of(client.post(path, json={"id": "urn:ump:aaaa", **more})) == (404, "not_found")
 
 
 @pytest.mark.parametrize(

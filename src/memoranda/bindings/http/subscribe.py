@@ -21,7 +21,7 @@ from memoranda.errors import InvalidInput, MemorandaError, RateLimited
 from memoranda.service.core.access import Access
 from memoranda.service.core.feed import ChangeEvent, FeedPage
 from memoranda.service.service import Service
-from memoranda.standards.ump.requests import scope_filter
+from memoranda.standards.ump.requests import ScopeFilter
 
 # Every open stream costs a socket and a read per write; so many are one busy team.
 SUBSCRIBERS_LIMIT = 200
@@ -57,7 +57,7 @@ class Subscribe:
             self._threads,
             access=access,
             bearer=caller.bearer,
-            where=scope_filter(fields),
+            where=ScopeFilter.parse_texts(fields).given(),
             heartbeat_seconds=self._heartbeat_seconds,
         )
         self._admit(stream)

@@ -8,7 +8,6 @@ from memoranda.bindings.mcp.shapes import Schema, answer, array, obj, text, tool
 from memoranda.standards.ump.capability import MAX_RECALL, RETRIEVAL_SIGNALS
 from memoranda.standards.ump.record import (
     ACTOR_KINDS,
-    DEFAULT_CONFIDENCE,
     DEFAULT_VISIBILITY,
     KINDS,
     OUTCOMES,
@@ -16,6 +15,7 @@ from memoranda.standards.ump.record import (
     VISIBILITIES,
 )
 from memoranda.standards.ump.requests import MAX_QUERY_BYTES, MAX_REASON_CHARS
+from memoranda.standards.ump.shapes import DEFAULT_CONFIDENCE
 
 _ID: Final = text("The memory's id, as remember or recall gave it.", examples=["urn:ump:mfrggzdfmztwq2lk"])
 _KIND: Final = text(

@@ -15,10 +15,11 @@ from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryErro
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.cal.problem import error_envelope
-from memoranda.standards.ump.record import CONTROL_PATTERN, NAME_EXPECTED, is_name
+from memoranda.standards.ump.record import CONTROL_PATTERN
 from memoranda.standards.ump.requests import (
     FeedbackRequest,
     ForgetRequest,
+    GetRequest,
     RecallRequest,
     ReviseRequest,
     draft_of,
@@ -81,11 +82,7 @@ def _remember(service: Service, access: Access, arguments: Arguments) -> Answer:
 
 
 def _get(service: Service, access: Access, arguments: Arguments) -> Answer:
-    name = arguments.get("id")
-    if not is_name(name):
-        raise InvalidInput(f"id {NAME_EXPECTED}")
-    assert isinstance(name, str)
-    return {"record": service.get(access, name)}
+    return {"record": service.get(access, GetRequest.parse(arguments).id)}
 
 
 def _revise(service: Service, access: Access, arguments: Arguments) -> Answer:

@@ -12,18 +12,15 @@ from typing import Any
 import orjson
 
 from memoranda.encoding.json_text import dump
-from memoranda.errors import InvalidInput
 from memoranda.model.change import AuditEntry
 from memoranda.model.instant import format_instant, parse_instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.ump.audit import ChainReport, seal_event, verify_chain
+from memoranda.standards.ump.requests import AuditRequest
 from memoranda.storage.engine import Engine, Seal
 
 PAGE_LIMIT = 500
-EVENTS_LIMIT = 1_000
-
-_FILTERS = ("op", "actor", "target", "owner", "project", "since", "until", "limit")
 
 
 def sealer(version: str) -> Seal:
@@ -48,23 +45,22 @@ def sealer(version: str) -> Seal:
     return seal
 
 
-def query(context: Context, access: Access, asked: object) -> list[dict[str, Any]]:
+def query(context: Context, access: Access, request: object) -> list[dict[str, Any]]:
     """The last events that match, oldest first."""
     access.require("read")
-    fields = _checked(asked)
-    tenant = access.tenant_for(fields.get("owner"))
+    asked = AuditRequest.parse(request)
+    tenant = access.tenant_for(asked.owner)
     access.require_reach(tenant)
     access.require_scope({"owner": tenant})
     context.engine.flush()
-    limit = fields.get("limit", 100)
     found: list[dict[str, Any]] = []
     before: int | None = None
     with context.engine.read(tenant) as snapshot:
-        while len(found) < limit and (page := snapshot.audit_before(before, PAGE_LIMIT)):
+        while len(found) < asked.limit and (page := snapshot.audit_before(before, PAGE_LIMIT)):
             events = (orjson.loads(entry) for _, entry in page)
-            found += [event for event in events if _matches(event, fields)]
+            found += [event for event in events if _matches(event, asked)]
             before = page[-1][0]
-    return found[:limit][::-1]
+    return found[: asked.limit][::-1]
 
 
 def verify(context: Context, access: Access, owner: str | None = None) -> ChainReport:
@@ -112,36 +108,13 @@ def _event(entry: bytes) -> dict[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _checked(asked: object) -> dict[str, Any]:
-    if not isinstance(asked, dict):
-        raise InvalidInput("an audit query must be an object")
-    for name, value in asked.items():
-        if name not in _FILTERS:
-            raise InvalidInput(f"unknown field: {str(name)[:40]}; there are {', '.join(_FILTERS)}")
-        if name == "limit":
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= EVENTS_LIMIT:
-                raise InvalidInput(f"limit must be a whole number from 1 to {EVENTS_LIMIT}")
-        elif name == "op" and isinstance(value, list) and all(isinstance(op, str) for op in value):
-            continue
-        elif not isinstance(value, str) or not value:
-            raise InvalidInput(f"{name} must be a non-empty string")
-    for name in ("since", "until"):
-        if name in asked:
-            try:
-                parse_instant(asked[name])
-            except ValueError as error:
-                raise InvalidInput(f"{name} is {error}") from None
-    return asked
-
-
-def _matches(event: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
+def _matches(event: Mapping[str, Any], asked: AuditRequest) -> bool:
     at = parse_instant(event["ts"])
-    ops = fields.get("op")
     return (
-        (ops is None or event["op"] in ([ops] if isinstance(ops, str) else ops))
-        and fields.get("actor") in (None, event.get("actor", {}).get("did"))
-        and (fields.get("target") is None or fields["target"] in event.get("targets", ()))
-        and fields.get("project") in (None, event.get("scope", {}).get("project"))
-        and (fields.get("since") is None or at >= parse_instant(fields["since"]))
-        and (fields.get("until") is None or at <= parse_instant(fields["until"]))
+        (asked.op is None or event["op"] in ([asked.op] if isinstance(asked.op, str) else asked.op))
+        and asked.actor in (None, event.get("actor", {}).get("did"))
+        and (asked.target is None or asked.target in event.get("targets", ()))
+        and asked.project in (None, event.get("scope", {}).get("project"))
+        and (asked.since is None or at >= asked.since)
+        and (asked.until is None or at <= asked.until)
     )

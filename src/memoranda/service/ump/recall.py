@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import cast
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Kind, Status, Version
+from memoranda.model.memory import Version
 from memoranda.model.query import Filter
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, visibilities
@@ -69,8 +68,8 @@ def _filter(context: Context, access: Access, tenant: str, request: RecallReques
         agent=request.scope.get("agent"),
         session=request.scope.get("session"),
         visibilities=tuple(v for v in visible if asked in (None, v)),
-        kinds=cast("tuple[Kind, ...] | None", request.kinds),
-        statuses=tuple(cast(Status, s) for s in statuses if s != _NEVER_RECALLED),
+        kinds=request.kinds,
+        statuses=tuple(s for s in statuses if s != _NEVER_RECALLED),
     )
 
 

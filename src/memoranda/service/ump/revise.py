@@ -86,12 +86,12 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
         version, record = _current(context, access, unit, request.id, now)
         result: Forgotten = "erased" if request.hard or version.state.erased else "tombstoned"
         if request.hard:
-            _erase(context, unit, version, request.reason, now)
+            _erase(context, unit, version, request.reason or "", now)
         elif version.state.tombstoned is None:
             check_supersession(unit, version, {}, now=now)
             tombstone(unit, version, now)
             unit.announce("tombstoned", version, now=now)
-        meta = {"reason": request.reason, "hard": request.hard}
+        meta = {"reason": request.reason or "", "hard": request.hard}
         scope = scope_of(record)
         unit.record(
             audit_entry(access, "forget", now=now, targets=(request.id,), scope=scope, result=result, meta=meta)

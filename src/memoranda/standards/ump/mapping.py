@@ -15,12 +15,12 @@ from memoranda.standards.ump import rules
 from memoranda.standards.ump.canonical import content_hash
 from memoranda.standards.ump.record import (
     CONTROL_PATTERN,
-    MAX_NAME_CHARS,
     MAX_RELATIONS,
     MAX_TEXT_BYTES,
     Record,
     ordered,
 )
+from memoranda.standards.ump.shapes import MAX_NAME_CHARS
 
 # UMP has no tags; what a memory is about stands for them.
 TAG_PREFIX = "tag:"

@@ -1,7 +1,8 @@
 """The UMP record: its closed sets, its limits, what is wrong with one, and its defaults (sections 2 and 3.3).
 
 A record is a plain dict, kept as it was sent: whatever would change its meaning changes its hash. Fields that we
-do not know are kept too: a later minor version may have added them, and a signature may cover them.
+do not know are refused, as the schema of the standard has it: a misspelt `consent` would be no consent at all. What
+anybody may add stands in `body.structured`.
 `problems` finds everything wrong at once, in the order in which the reference reports it.
 """
 
@@ -9,33 +10,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant, parse_duration_ms, parse_instant
+from memoranda.standards.ump.shapes import (
+    CLOSED,
+    DEFAULT_CONFIDENCE,
+    MAX_NAME_CHARS,
+    NAME_EXPECTED,
+    ActorKind,
+    Kind,
+    Outcome,
+    Status,
+    Version,
+    Visibility,
+)
 
 Record = dict[str, Any]
 # Who acted: a DID and an actor kind.
 Actor = tuple[str, str]
 
-VERSIONS: Final = ("0.1", "1.0")
-KINDS: Final = ("semantic", "episodic", "procedural", "working", "identity")
-VISIBILITIES: Final = ("private", "shared", "public")
-STATUSES: Final = ("active", "candidate", "tombstoned")
-ACTOR_KINDS: Final = ("user", "agent", "model", "import", "scan")
-OUTCOMES: Final = ("followed", "overridden", "ignored", "contradicted")
+VERSIONS: Final[tuple[str, ...]] = get_args(Version)
+KINDS: Final[tuple[str, ...]] = get_args(Kind)
+VISIBILITIES: Final[tuple[str, ...]] = get_args(Visibility)
+STATUSES: Final[tuple[str, ...]] = get_args(Status)
+ACTOR_KINDS: Final[tuple[str, ...]] = get_args(ActorKind)
+OUTCOMES: Final[tuple[str, ...]] = get_args(Outcome)
 SCOPE_FIELDS: Final = ("owner", "user", "project", "agent", "session", "visibility")
 
 DEFAULT_VISIBILITY: Final = "private"
-DEFAULT_CONFIDENCE: Final = 0.6
 
 # One record, canonical, in bytes: what fits in one request.
 MAX_RECORD_BYTES: Final = json_text.MAX_BYTES
 # A memory is read whole into a model's context; a quarter MiB is already a book chapter.
 MAX_TEXT_BYTES: Final = 262_144
-# Names, references and identifiers end up in URIs, index keys and one-line frames.
-MAX_NAME_CHARS: Final = 1024
 MAX_RELATIONS: Final = 256
 MAX_EVIDENCE: Final = 256
 MAX_REDACT_PATHS: Final = 64
@@ -142,6 +152,7 @@ def problems(value: object, *, version: str, require_provenance: bool = True) ->
     if require_provenance and "provenance" not in value:
         # Section 2.6: provenance is REQUIRED at L2+.
         found.append("provenance is required at L2+")
+    _check_known(value, "", found)
     if not found:
         _check_whole(value, found)
     return found
@@ -155,6 +166,7 @@ def patch_problems(patch: Mapping[str, object]) -> list[str]:
     for field in ("lifecycle", "relations", "time"):
         if field in patch:
             _OPTIONAL[field](patch[field], found)
+    _check_known(patch, "", found)
     if not found:
         _check_whole(dict(patch), found)
     return found
@@ -170,7 +182,17 @@ def is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAX_NAME_CHARS and CONTROL_PATTERN.search(value) is None
 
 
-NAME_EXPECTED: Final = f"must be a non-empty string of at most {MAX_NAME_CHARS} characters without control characters"
+def _check_known(value: Mapping[str, Any], path: str, found: list[str]) -> None:
+    """The schema closes every object but `body.structured`."""
+    known = CLOSED[path] if path else KEY_ORDER
+    for name, inner in value.items():
+        where = f"{path}.{name}" if path else name
+        if name not in known:
+            found.append(f"{where[:60]!a} is no field of a record; there are {', '.join(known)}")
+        elif where in CLOSED:
+            for each in inner if isinstance(inner, list) else (inner,):
+                if isinstance(each, dict):
+                    _check_known(each, where, found)
 
 
 def _check_version(value: Record, version: str, found: list[str]) -> None:

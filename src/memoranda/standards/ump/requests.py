@@ -1,31 +1,33 @@
-"""The operations' parameters, read from untrusted JSON (section 3).
+"""The operations' parameters, declared once and read from untrusted JSON (section 3).
 
-Each `parse` takes any JSON value and returns a value that needs no further checks, or raises InvalidInput
-that names the field and what was expected there.
+Each is a shape: `parse` takes any JSON value and returns what needs no further checks, or raises InvalidInput that
+names the field and what was expected there; its JSON Schema is what the bindings describe.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Annotated, Final, TypeVar
 
+from msgspec import UNSET, Meta, UnsetType, field
+
+from memoranda.encoding.shapes import Shape, fields_of
 from memoranda.errors import InvalidInput
-from memoranda.model.instant import parse_instant
+from memoranda.model.instant import Instant, Moment
 from memoranda.standards.ump.capability import MAX_RECALL
-from memoranda.standards.ump.record import (
-    ACTOR_KINDS,
-    CONTROL_PATTERN,
-    KINDS,
-    NAME_EXPECTED,
-    OUTCOMES,
-    SCOPE_FIELDS,
-    STATUSES,
-    VISIBILITIES,
-    Actor,
-    Record,
-    is_name,
-    patch_problems,
+from memoranda.standards.ump.record import Actor, Record, patch_problems
+from memoranda.standards.ump.shapes import (
+    ONE_LINE,
+    ActorKind,
+    Draft,
+    Identifier,
+    Kind,
+    Name,
+    Outcome,
+    Patch,
+    Provenance,
+    Scope,
+    Status,
+    Visibility,
 )
 
 # A question, not a document; longer ones cost the index more than they tell it.
@@ -35,257 +37,245 @@ MAX_PREFERENCES: Final = 16
 # The most of one memory, and of a whole block, that is put into a model's context.
 MAX_CHARS_PER_RECORD: Final = 20_000
 MAX_BUDGET_CHARS: Final = 1_000_000
+# Of audit events in one answer.
+MAX_EVENTS: Final = 1000
 
-_PATCHABLE: Final = ("body", "lifecycle", "relations", "time")
-_FILTERS: Final = ("kind", "status", "valid_at", "known_at")
+T = TypeVar("T", bound=str)
+
+
+class ActorSaid(Shape):
+    """Who asks, for the audit log, if it is not the credential's own holder."""
+
+    did: Annotated[Name, Meta(description="A DID or another name.")]
+    kind: Annotated[ActorKind, Meta(description="What they are; user by default.")] | None = None
+
+
+class ScopeFilter(Shape):
+    """Where to look; every field given must match exactly."""
+
+    owner: Annotated[Name, Meta(description="Whose memory: a DID; by default the credential's own.")] | None = None
+    user: Annotated[Name, Meta(description="Only about this person.")] | None = None
+    project: Annotated[Name, Meta(description="Only of this project.", examples=["acme/website"])] | None = None
+    agent: Annotated[Name, Meta(description="Only of this agent.")] | None = None
+    session: Annotated[Name, Meta(description="Only of this conversation.")] | None = None
+    visibility: Annotated[Visibility, Meta(description="Only of this visibility.")] | None = None
+
+    def given(self) -> dict[str, str]:
+        """What is filtered by."""
+        values = ((name, getattr(self, name)) for name in fields_of(ScopeFilter))
+        return {name: value for name, value in values if value is not None}
+
+
+class RecallFilter(Shape):
+    """Further conditions."""
+
+    kind: Annotated[list[Kind] | Kind, Meta(description="Only these kinds.")] | None = None
+    status: (
+        Annotated[list[Status] | Status, Meta(description="Only these; by default active and candidate.")] | None
+    ) = None
+    valid_at: Annotated[Moment, Meta(description="What was true then; by default now.")] | None = None
+    known_at: Annotated[Moment, Meta(description="What this store knew then; by default now.")] | None = None
+
+
+class Hints(Shape):
+    """How to order."""
+
+    prefer: (
+        Annotated[list[Name], Meta(max_length=MAX_PREFERENCES, description="Signals that matter most, first first.")]
+        | None
+    ) = None
+
+
+_NO_FILTER: Final = RecallFilter()
+
+
+class RecallRequest(Shape):
+    """What to look for (section 3.2). `known_at` (transaction time) is our extension."""
+
+    query: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_QUERY_BYTES,
+            pattern=r"\S",
+            description=f"The question or its key words; at most {MAX_QUERY_BYTES} bytes.",
+        ),
+    ]
+    asked_scope: ScopeFilter | None = field(default=None, name="scope")
+    filters: RecallFilter | None = field(default=None, name="filter")
+    asked_limit: (
+        Annotated[int, Meta(ge=0, description=f"How many at most; more than {MAX_RECALL} is {MAX_RECALL}.")] | None
+    ) = field(default=None, name="limit")
+    ranking_hints: Hints | None = None
+    said_by: ActorSaid | None = field(default=None, name="actor")
+
+    def __post_init__(self) -> None:
+        if len(self.query.encode("utf-8", "surrogatepass")) > MAX_QUERY_BYTES:
+            raise InvalidInput(f"query must be at most {MAX_QUERY_BYTES} bytes")
+
+    @property
+    def scope(self) -> dict[str, str]:
+        return {} if self.asked_scope is None else self.asked_scope.given()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...] | None:
+        return _several((self.filters or _NO_FILTER).kind)
+
+    @property
+    def statuses(self) -> tuple[Status, ...] | None:
+        return _several((self.filters or _NO_FILTER).status)
+
+    @property
+    def valid_at(self) -> Instant | None:
+        return (self.filters or _NO_FILTER).valid_at
+
+    @property
+    def known_at(self) -> Instant | None:
+        return (self.filters or _NO_FILTER).known_at
+
+    @property
+    def limit(self) -> int:
+        return self._limited(8)
+
+    @property
+    def prefer(self) -> tuple[str, ...]:
+        return () if self.ranking_hints is None else tuple(self.ranking_hints.prefer or ())
+
+    @property
+    def actor(self) -> Actor | None:
+        return _actor(self.said_by)
+
+    def _limited(self, default: int) -> int:
+        return default if self.asked_limit is None else min(self.asked_limit, MAX_RECALL)
+
+
+class RehydrateRequest(RecallRequest):
+    """A recall whose results come back as one framed block (section 5.3)."""
+
+    max_visibility: Visibility = "private"
+    max_chars: Annotated[int, Meta(ge=1, le=MAX_CHARS_PER_RECORD)] = 500
+    budget_chars: Annotated[int, Meta(ge=1, le=MAX_BUDGET_CHARS)] | None = None
+
+    @property
+    def limit(self) -> int:
+        return self._limited(12)
+
+
+class GetRequest(Shape):
+    """Which memory (section 3.4)."""
+
+    # Any name will do: an identifier that is not one of ours is not found, rather than malformed.
+    id: Identifier
+
+
+class ReviseRequest(GetRequest):
+    """Which memory, and its new content (section 3.5)."""
+
+    patch: Annotated[Record, Meta(extra={"shape": Patch})]
+    said_by: ActorSaid | None = field(default=None, name="actor")
+
+    def __post_init__(self) -> None:
+        check_patch(self.patch)
+
+    @property
+    def actor(self) -> Actor | None:
+        return _actor(self.said_by)
+
+
+class ForgetRequest(GetRequest):
+    """Which memory, and why (section 3.6)."""
+
+    reason: (
+        Annotated[
+            str,
+            Meta(
+                max_length=MAX_REASON_CHARS,
+                pattern=ONE_LINE,
+                description="Why, in one line; kept in the audit log.",
+                extra={"expected": f"one line of at most {MAX_REASON_CHARS} characters"},
+                extra_json_schema={"pattern": None},
+            ),
+        ]
+        | None
+    ) = None
+    hard: Annotated[
+        bool, Meta(description="true erases the content for good; false keeps it for the record, out of every recall.")
+    ] = False
+    said_by: ActorSaid | None = field(default=None, name="actor")
+
+    @property
+    def actor(self) -> Actor | None:
+        return _actor(self.said_by)
+
+
+class FeedbackRequest(GetRequest):
+    """Which memory, and what became of it (section 3.8)."""
+
+    outcome: Annotated[Outcome, Meta(description="What you did with it.")]
+    session: Annotated[Name, Meta(description="The conversation it was used in.")] | None = None
+
+
+class AuditRequest(Shape):
+    """Which events of the audit log (UMP 1.0 section 9)."""
+
+    op: Name | list[Name] | None = None
+    actor: Name | None = None
+    target: Name | None = None
+    owner: Name | None = None
+    project: Name | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_EVENTS)] = 100
+
+
+class AuditVerifyRequest(Shape):
+    """Whose audit log; by default the credential's own."""
+
+    owner: Name | None = None
+
+
+class RememberRequest(Draft):
+    """The memory: kind and body.text are needed. Owner and provenance are filled in where a connection implies them."""
+
+    scope: Scope | UnsetType = UNSET  # type: ignore[assignment]
+    provenance: Provenance | UnsetType = UNSET  # type: ignore[assignment]
+    record: (
+        Annotated[Record, Meta(description="Instead of the above: the same fields wrapped, as UMP 3.3 writes it.")]
+        | UnsetType
+    ) = UNSET
 
 
 def draft_of(body: object) -> object:
     """The draft in a remember request: under `record`, as section 3.3 writes it, or bare."""
-    if isinstance(body, dict) and "record" in body:
-        return body["record"]
-    return body
+    if not isinstance(body, dict) or "record" not in body:
+        return body
+    if len(body) > 1:
+        raise InvalidInput(f"record stands alone; beside it there is {next(n for n in body if n != 'record')[:40]!a}")
+    return body["record"]
 
 
-def scope_filter(value: object) -> dict[str, str]:
-    """The scope to filter by in a subscription (section 3.8), checked as in a recall."""
-    return _scope(value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallRequest:
-    """Section 3.2. Instants are milliseconds; `known_at` (transaction time) is our extension."""
-
-    query: str
-    scope: dict[str, str]
-    kinds: tuple[str, ...] | None = None
-    statuses: tuple[str, ...] | None = None
-    valid_at: int | None = None
-    known_at: int | None = None
-    limit: int = 8
-    prefer: tuple[str, ...] = ()
-    actor: Actor | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read the request."""
-        return cls(**_recall_fields(_object(value, "the request"), default_limit=8))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RehydrateRequest(RecallRequest):
-    """A recall whose results come back as one framed block (section 5.3)."""
-
-    limit: int = 12
-    max_visibility: str = "private"
-    max_chars: int = 500
-    budget_chars: int | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read the request."""
-        fields = _object(value, "the request")
-        budget = fields.get("budget_chars")
-        return cls(
-            **_recall_fields(fields, default_limit=12),
-            max_visibility=_choice(fields.get("max_visibility", "private"), VISIBILITIES, "max_visibility"),
-            max_chars=_integer(fields.get("max_chars", 500), "max_chars", 1, MAX_CHARS_PER_RECORD),
-            budget_chars=None if budget is None else _integer(budget, "budget_chars", 1, MAX_BUDGET_CHARS),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviseRequest:
-    """Section 3.5."""
-
-    id: str
-    patch: Record
-    actor: Actor | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read the request."""
-        fields = _object(value, "the request")
-        return cls(id=_id(fields), patch=_patch(fields.get("patch")), actor=_actor(fields))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetRequest:
-    """Section 3.6."""
-
-    id: str
-    reason: str = ""
-    hard: bool = False
-    actor: Actor | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read the request."""
-        fields = _object(value, "the request")
-        reason = fields.get("reason")
-        if reason is None:
-            reason = ""
-        if not isinstance(reason, str) or len(reason) > MAX_REASON_CHARS or CONTROL_PATTERN.search(reason):
-            raise InvalidInput(f"reason must be one line of at most {MAX_REASON_CHARS} characters")
-        hard = fields.get("hard", False)
-        if not isinstance(hard, bool):
-            raise InvalidInput("hard must be true or false")
-        return cls(id=_id(fields), reason=reason, hard=hard, actor=_actor(fields))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackRequest:
-    """Section 3.8."""
-
-    id: str
-    outcome: str
-    session: str | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read the request."""
-        fields = _object(value, "the request")
-        session = fields.get("session")
-        return cls(
-            id=_id(fields),
-            outcome=_choice(fields.get("outcome"), OUTCOMES, "outcome"),
-            session=None if session is None else _name(session, "session"),
-        )
-
-
-def _recall_fields(fields: Mapping[str, Any], *, default_limit: int) -> dict[str, Any]:
-    filters = _optional_object(fields.get("filter"), "filter")
-    unknown = [name for name in filters if name not in _FILTERS]
-    if unknown:
-        # A filter that is not understood would widen the answer; refusing is the only safe reading.
-        raise InvalidInput(f"filter has an unknown field {unknown[0][:40]!a}; known are {', '.join(_FILTERS)}")
-    hints = _optional_object(fields.get("ranking_hints"), "ranking_hints")
-    limit = fields.get("limit")
-    return {
-        "query": _query(fields.get("query")),
-        "scope": _scope(_optional_object(fields.get("scope"), "scope")),
-        "kinds": _choices(filters.get("kind"), KINDS, "filter.kind"),
-        "statuses": _choices(filters.get("status"), STATUSES, "filter.status"),
-        "valid_at": _instant(filters.get("valid_at"), "filter.valid_at"),
-        "known_at": _instant(filters.get("known_at"), "filter.known_at"),
-        "limit": default_limit if limit is None else min(_integer(limit, "limit", 0, None), MAX_RECALL),
-        "prefer": _preferences(hints.get("prefer")),
-        "actor": _actor(fields),
-    }
-
-
-def _query(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInput("query must be a non-empty string")
-    if len(value.encode("utf-8", "surrogatepass")) > MAX_QUERY_BYTES:
-        raise InvalidInput(f"query must be at most {MAX_QUERY_BYTES} bytes")
-    return value
-
-
-def _scope(value: object) -> dict[str, str]:
-    scope: dict[str, str] = {}
-    for name, part in _object(value, "scope").items():
-        if name not in SCOPE_FIELDS:
-            raise InvalidInput(f"scope has an unknown field {name[:40]!a}; known are {', '.join(SCOPE_FIELDS)}")
-        if part is None:
-            continue
-        if name == "visibility":
-            scope[name] = _choice(part, VISIBILITIES, "scope.visibility")
-        else:
-            scope[name] = _name(part, f"scope.{name}")
-    return scope
-
-
-def _patch(value: object) -> Record:
-    patch = _object(value, "patch")
+def check_patch(patch: Record) -> None:
+    """Refuse what cannot be revised, and what is wrong with the rest."""
+    known = fields_of(Patch)
     for name in patch:
-        if name not in _PATCHABLE:
+        if name not in known:
             # Section 3.5: scope, kind and consent pass to the successor unchanged.
-            raise InvalidInput(f"patch.{name[:40]} cannot be revised; only {', '.join(_PATCHABLE)} can")
+            raise InvalidInput(f"patch.{name[:40]} cannot be revised; only {', '.join(known)} can")
     if not patch:
-        raise InvalidInput(f"patch must change at least one of {', '.join(_PATCHABLE)}")
+        raise InvalidInput(f"patch must change at least one of {', '.join(known)}")
     problems = patch_problems(patch)
     time = patch.get("time")
     if isinstance(time, dict):
         problems += [f"time.{name} cannot be revised" for name in ("created", "observed") if name in time]
     if problems:
         raise InvalidInput("; ".join(f"patch.{problem}" for problem in problems))
-    return patch
 
 
-def _actor(fields: Mapping[str, Any]) -> Actor | None:
-    value = fields.get("actor")
-    if value is None:
+def _actor(said: ActorSaid | None) -> Actor | None:
+    return None if said is None else (said.did, said.kind or "user")
+
+
+def _several(given: list[T] | T | None) -> tuple[T, ...] | None:
+    if not given:
         return None
-    actor = _object(value, "actor")
-    kind = actor.get("kind")
-    return (
-        _name(actor.get("did"), "actor.did"),
-        "user" if kind is None else _choice(kind, ACTOR_KINDS, "actor.kind"),
-    )
-
-
-def _id(fields: Mapping[str, Any]) -> str:
-    # Any name will do here: an identifier that is not one of ours is not found, rather than malformed.
-    return _name(fields.get("id"), "id")
-
-
-def _optional_object(value: object, where: str) -> dict[str, Any]:
-    return {} if value is None else _object(value, where)
-
-
-def _object(value: object, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidInput(f"{where} must be an object")
-    return value
-
-
-def _name(value: object, where: str) -> str:
-    if not is_name(value):
-        raise InvalidInput(f"{where} {NAME_EXPECTED}")
-    assert isinstance(value, str)
-    return value
-
-
-def _choice(value: object, choices: tuple[str, ...], where: str) -> str:
-    if not isinstance(value, str) or value not in choices:
-        raise InvalidInput(f"{where} must be one of {'|'.join(choices)}")
-    return value
-
-
-def _choices(value: object, choices: tuple[str, ...], where: str) -> tuple[str, ...] | None:
-    if value is None or value == []:
-        return None
-    items = [value] if isinstance(value, str) else value
-    if not isinstance(items, list):
-        raise InvalidInput(f"{where} must be an array of {'|'.join(choices)}")
-    return tuple(dict.fromkeys(_choice(item, choices, where) for item in items))
-
-
-def _preferences(value: object) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list) or len(value) > MAX_PREFERENCES:
-        raise InvalidInput(f"ranking_hints.prefer must be an array of at most {MAX_PREFERENCES} signal names")
-    return tuple(_name(item, "ranking_hints.prefer") for item in value)
-
-
-def _instant(value: object, where: str) -> int | None:
-    if value is None:
-        return None
-    try:
-        if isinstance(value, str):
-            return parse_instant(value)
-    except (ValueError, OverflowError):
-        pass
-    raise InvalidInput(f"{where} must be an RFC 3339 date-time with an offset")
-
-
-def _integer(value: object, where: str, low: int, high: int | None) -> int:
-    if isinstance(value, float) and value.is_integer():
-        # JSON has one kind of number; some clients write 8 as 8.0.
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < low or (high is not None and value > high):
-        bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise InvalidInput(f"{where} must be a whole number {bounds}")
-    return value
+    return tuple(dict.fromkeys([given] if isinstance(given, str) else given))

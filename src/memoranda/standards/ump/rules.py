@@ -13,7 +13,6 @@ from typing import Any, Final
 from memoranda.encoding.json_text import canonical
 from memoranda.model.instant import format_instant, parse_duration_ms, parse_instant
 from memoranda.standards.ump.record import (
-    DEFAULT_CONFIDENCE,
     DEFAULT_VISIBILITY,
     MAX_EVIDENCE,
     MAX_RELATIONS,
@@ -22,6 +21,7 @@ from memoranda.standards.ump.record import (
     Record,
     ordered,
 )
+from memoranda.standards.ump.shapes import DEFAULT_CONFIDENCE
 
 # What one more assertion of a known fact adds to the confidence in it.
 _CONFIDENCE_STEP: Final = 0.1

@@ -1,0 +1,96 @@
+"""A misspelt field is refused by name, whichever way it comes: nothing is silently ignored, nothing is stored."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.bindings.http.running import OWNER, Running, draft, running
+
+from memoranda import Memoranda
+from memoranda.bindings.mcp.tools import OPERATIONS, run
+from memoranda.errors import InvalidInput
+from memoranda.standards.ump import requests as ump
+
+MISSPELT_CONSENT = {**draft("never to be exported"), "Consent": {"exportable": False}}
+
+# Method, path, body or query, and what is misspelt in it.
+ASKED: list[tuple[str, str, dict[str, Any], str]] = [
+    ("POST", "/ump/recall", {"query": "x", "limt": 3}, "limt"),
+    ("POST", "/ump/recall", {"query": "x", "scope": {"projekt": "p"}}, "projekt"),
+    ("POST", "/ump/recall", {"query": "x", "actor": {"did": "a", "knid": "user"}}, "knid"),
+    ("POST", "/ump/rehydrate", {"query": "x", "max_char": 3}, "max_char"),
+    ("POST", "/ump/remember", MISSPELT_CONSENT, "Consent"),
+    ("POST", "/ump/remember", {"record": MISSPELT_CONSENT}, "Consent"),
+    ("POST", "/ump/remember", {**draft("x"), "consent": {"exportible": False}}, "exportible"),
+    ("POST", "/ump/remember", {**draft("x"), "time": {"valid_until": "2026-06-05T00:00:00Z"}}, "valid_until"),
+    ("POST", "/ump/revise", {"id": "urn:ump:aaaa", "patch": {"body": {"txt": "x", "text": "y"}}}, "txt"),
+    ("POST", "/ump/revise", {"id": "urn:ump:aaaa", "patch": {"body": {"text": "y"}}, "reson": "x"}, "reson"),
+    ("POST", "/ump/forget", {"id": "urn:ump:aaaa", "hrad": True}, "hrad"),
+    ("POST", "/ump/feedback", {"id": "urn:ump:aaaa", "outcome": "followed", "sesion": "s"}, "sesion"),
+    ("POST", "/ump/audit", {"opp": "recall"}, "opp"),
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("store") / "home") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(server: Running) -> Iterator[httpx.Client]:
+    with server.client(server.key(OWNER)) as each:
+        yield each
+
+
+@pytest.mark.parametrize(("method", "path", "asked", "name"), ASKED, ids=lambda value: str(value)[:30])
+def test_over_http(client: httpx.Client, method: str, path: str, asked: dict[str, Any], name: str) -> None:
+    has_body = method in ("POST", "PUT", "PATCH")
+    answer = client.request(method, path, json=asked if has_body else None, params=None if has_body else asked)
+    assert 400 <= answer.status_code < 500, answer.text
+    assert name in json.dumps(answer.json()["error"])
+
+
+TOOLS: list[tuple[str, dict[str, Any], str]] = [
+    ("ump.recall", {"query": "x", "limt": 3}, "limt"),
+    ("ump.recall", {"query": "x", "filter": {"knd": "semantic"}}, "knd"),
+    ("ump.remember", {"kind": "semantic", "body": {"text": "x"}, "Consent": {"exportable": False}}, "Consent"),
+    ("ump.remember", {"kind": "semantic", "body": {"text": "x"}, "consent": {"exportible": False}}, "exportible"),
+    ("ump.forget", {"id": "urn:ump:aaaa", "hrad": True}, "hrad"),
+    ("ump.get", {"id": "urn:ump:aaaa", "versoin": 1}, "versoin"),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "name"), TOOLS)
+def test_over_mcp(server: Running, tool: str, arguments: dict[str, Any], name: str) -> None:
+    access = server.service.gate.local(OWNER)
+    with pytest.raises(InvalidInput, match=name):
+        run(OPERATIONS[tool], server.service, access, arguments)
+
+
+def test_in_the_library(tmp_path: Path) -> None:
+    with Memoranda.open(tmp_path / "home", owner=OWNER) as m:
+        with pytest.raises(InvalidInput, match="Consent"):
+            m.service.remember(m.access, MISSPELT_CONSENT)
+        with pytest.raises(InvalidInput, match="limt"):
+            m.service.recall(m.access, ump.RecallRequest.parse({"query": "x", "limt": 3}))
+        assert m.recall("exported") == []
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "memoranda", "--data", str(tmp_path / "home"), "--owner", OWNER, "--json"]
+    file = tmp_path / "all.ndjson"
+    file.write_text(json.dumps(MISSPELT_CONSENT) + "\n", encoding="utf-8")
+    imported = subprocess.run([*command, "import", str(file)], capture_output=True, timeout=60, check=False)
+    assert b"Consent" in imported.stdout + imported.stderr
+    found = subprocess.run([*command, "recall", "exported"], capture_output=True, timeout=60, check=True)
+    assert json.loads(found.stdout)["results"] == []
+    asked = subprocess.run([*command, "recall", "x", "--limt", "3"], capture_output=True, timeout=60, check=False)
+    assert asked.returncode == 2
