@@ -5,41 +5,28 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from memoranda.consolidation.strategies.dream import Options
 from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
 from memoranda.keys import MasterKeyFile, refuse_readable_by_others, write_private_once
 from memoranda.model.instant import Instant
-from memoranda.model.query import Structure
 from memoranda.service.cal.session import Host, Switches
-from memoranda.service.consolidation.dreams import DreamRun
-from memoranda.service.consolidation.runs import Undone
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
 from memoranda.service.core.context import AuditReads, Context
 from memoranda.service.core.quotas import Quotas
-from memoranda.service.core.ranking import Ranked
-from memoranda.service.exchange import ImportReport, VerifyReport
-from memoranda.service.oams.memories import Page, Shown
-from memoranda.service.oams.memories import Stored as StoredMemory
-from memoranda.service.oms.grains import Given, Stored, StoredGrain, UserErasure
 from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolver, Vault
 from memoranda.service.service import Service
-from memoranda.service.ump.remember import Remembered
-from memoranda.service.ump.revise import Forgotten, Revised
+from memoranda.service.ump.ump import Ump
 from memoranda.settings import Settings, load_settings, sqlite_path
-from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace
-from memoranda.standards.oams.requests import ListRequest
-from memoranda.standards.oams.requests import RecallRequest as MemoriesRequest
 from memoranda.standards.openwop.redaction import Policy
 from memoranda.standards.ump.record import Record
-from memoranda.standards.ump.rehydrate import Rehydrated
 from memoranda.standards.ump.requests import (
     FeedbackRequest,
     ForgetRequest,
@@ -50,6 +37,19 @@ from memoranda.standards.ump.requests import (
 from memoranda.storage.cipher import Cipher, Coverage, NoCipher, RingCipher
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
+
+if TYPE_CHECKING:
+    from memoranda.service.consolidation.dreams import DreamRun
+    from memoranda.service.consolidation.runs import Undone
+    from memoranda.service.core.ranking import Ranked
+    from memoranda.service.exchange import ImportReport, VerifyReport
+    from memoranda.service.oams.memories import Page, Shown
+    from memoranda.service.oams.memories import Stored as StoredMemory
+    from memoranda.service.oms.oms import Grains
+    from memoranda.service.openwop.openwop import Openwop
+    from memoranda.service.ump.remember import Remembered
+    from memoranda.service.ump.revise import Forgotten, Revised
+    from memoranda.standards.ump.rehydrate import Rehydrated
 
 OPERATOR_KEY_FILE = "operator.key"
 OWNER_CREDENTIAL_FILE = "owner.credential"
@@ -196,15 +196,36 @@ class Memoranda:
         service = open_service(settings)
         return cls(service, service.gate.local(owner or settings.owner or None))
 
-    @property
-    def grains(self) -> OwnedGrains:
-        """The same memory through OMS."""
-        return OwnedGrains(self.service, self.access)
+    @cached_property
+    def ump(self) -> Ump[Access]:
+        """UMP's verbs as they are, with its own requests."""
+        return Ump(self.service.context, self.access)
 
-    @property
-    def oams(self) -> OwnedMemories:
+    @cached_property
+    def grains(self) -> Grains[Access]:
+        """The same memory through OMS.
+
+        >>> with Memoranda.open(":memory:") as m:
+        ...     tea = {"type": "belief", "subject": "alice", "relation": "prefers", "object": "tea", "confidence": 0.9}
+        ...     stored = m.grains.put({**tea, "created_at": "2026-01-15T10:00:00Z"})
+        ...     m.grains.get(stored.address).grain.fields["object"]
+        'tea'
+        """
+        from memoranda.service.oms.oms import Grains
+
+        return Grains(self.service.context, self.access)
+
+    @cached_property
+    def openwop(self) -> Openwop[Access]:
+        """The same memory through openwop."""
+        from memoranda.service.openwop.openwop import Openwop
+
+        return Openwop(self.service.context, self.access)
+
+    @cached_property
+    def oams(self) -> Memories:
         """The same memory through OAMS."""
-        return OwnedMemories(self.service, self.access)
+        return Memories(self.service, self.access)
 
     def cal(self, query: str, params: Mapping[str, object] | None = None, **options: Any) -> dict[str, Any]:
         """The answer to a CAL query. `options`: cursor, namespace, user; approve=True for ADD, SUPERSEDE and REVERT.
@@ -232,11 +253,11 @@ class Memoranda:
     ) -> Remembered:
         """Remember a text, or a whole draft record. Other record fields can be given by name."""
         draft = memory if isinstance(memory, dict) else _draft(memory, kind, project, structured, fields)
-        return self.service.remember(self.access, self.service.with_defaults(self.access, draft, method="library"))
+        return self.ump.remember(self.ump.with_defaults(draft, method="library"))
 
     def recall(self, query: str, *, limit: int = 8, prefer: Sequence[str] = (), **where: Any) -> list[Ranked]:
         """The best memories for a query. `where`: project, user, agent, session, visibility, kind, valid_at …"""
-        return self.service.recall(self.access, RecallRequest.parse(_asked(query, limit, prefer, where)))
+        return self.ump.recall(RecallRequest.parse(_asked(query, limit, prefer, where)))
 
     def for_prompt(
         self,
@@ -251,55 +272,55 @@ class Memoranda:
         options = {"max_chars": max_chars, "max_visibility": where.pop("max_visibility", "public")}
         if budget_chars is not None:
             options["budget_chars"] = budget_chars
-        return self.service.for_prompt(
-            self.access, RehydrateRequest.parse({**_asked(query, limit, (), where), **options})
-        )
+        return self.ump.for_prompt(RehydrateRequest.parse({**_asked(query, limit, (), where), **options}))
 
     def get(self, name: str) -> Record:
         """One record by its id."""
-        return self.service.get(self.access, name)
+        return self.ump.get(name)
 
     def history(self, name: str) -> list[dict[str, object]]:
         """All versions of a memory, oldest first."""
-        return self.service.history(self.access, name)
+        return self.ump.history(name)
 
     def revise(self, name: str, text: str | None = None, **patch: Any) -> Revised:
         """Replace a memory's text, or patch body, lifecycle, relations or time."""
         if text is not None:
             patch["body"] = {"text": text}
-        return self.service.revise(self.access, ReviseRequest.parse({"id": name, "patch": patch}))
+        return self.ump.revise(ReviseRequest.parse({"id": name, "patch": patch}))
 
     def forget(self, name: str, *, reason: str = "", hard: bool = False) -> Forgotten:
         """Tombstone a memory, or erase it for good."""
-        return self.service.forget(self.access, ForgetRequest.parse({"id": name, "reason": reason, "hard": hard}))
+        return self.ump.forget(ForgetRequest.parse({"id": name, "reason": reason, "hard": hard}))
 
     def feedback(self, name: str, outcome: str, *, session: str | None = None) -> None:
         """Say what became of a recalled memory: followed, overridden, ignored or contradicted."""
         asked = {"id": name, "outcome": outcome, **({"session": session} if session else {})}
-        self.service.feedback(self.access, FeedbackRequest.parse(asked))
+        self.ump.feedback(FeedbackRequest.parse(asked))
 
     def export(self, *, project: str | None = None, history: bool = True) -> Iterator[Record]:
         """Every record that may leave."""
-        return self.service.export(self.access, project=project, history=history)
+        return self.ump.export(project=project, history=history)
 
     def import_records(self, records: Sequence[object]) -> ImportReport:
         """Take records in."""
-        return self.service.import_records(self.access, records)
+        return self.ump.import_records(records)
 
     def verify(self) -> VerifyReport:
         """Check every signature, the audit chain and the database."""
-        return self.service.verify(self.access)
+        return self.ump.verify()
 
     def consolidate(
         self, strategy: str, *, namespace: str | None = None, dry_run: bool = True, **options: Any
     ) -> DreamRun:
         """What a strategy makes of a namespace: shown, or written too. `options`: those of `Options`."""
-        place, told = self.oams.namespace(namespace), Options(**options)
-        return self.service.oams.consolidate(self.access, place, strategy, is_dry=dry_run, options=told)
+        from memoranda.consolidation.strategies.dream import Options
+
+        place = self.oams.namespace(namespace)
+        return self.oams.verbs.consolidate(place, strategy, is_dry=dry_run, options=Options(**options))
 
     def undo(self, run_id: str) -> Undone:
         """Take back what a run of `consolidate` wrote."""
-        return self.service.oams.undo(self.access, run_id)
+        return self.oams.verbs.undo(run_id)
 
     def close(self) -> None:
         self.service.close()
@@ -313,71 +334,11 @@ class Memoranda:
         self.close()
 
 
-class OwnedGrains:
-    """One person's memory as grains: the store protocol of OMS, bound to an owner.
-
-    >>> with Memoranda.open(":memory:") as m:
-    ...     belief = {"type": "belief", "subject": "alice", "relation": "prefers", "object": "tea", "confidence": 0.9}
-    ...     address = m.grains.put({**belief, "created_at": "2026-01-15T10:00:00Z"}).address
-    ...     [found.grain.fields["object"] for found in m.grains.find(subject="alice")]
-    ['tea']
-    """
-
-    def __init__(self, service: Service, access: Access) -> None:
-        self._grains = service.grains
-        self._access = access
-
-    def put(self, given: Given) -> Stored:
-        """Add a grain, given as fields or as the bytes it travels in."""
-        return self._grains.put(self._access, given)
-
-    def get(self, address: str) -> StoredGrain:
-        """One grain by its address."""
-        return self._grains.get(self._access, address)
-
-    def exists(self, address: str) -> bool:
-        """Whether there is such a grain."""
-        return self._grains.exists(self._access, address)
-
-    def find(self, *, limit: int = 50, **structure: Any) -> list[StoredGrain]:
-        """Grains by subject, relation, object, space, user or session; `current=False` for superseded ones too."""
-        return self._grains.listing(self._access, Structure(**structure), limit=limit)[0]
-
-    def search(self, text: str, *, limit: int = 20, **where: Any) -> list[tuple[StoredGrain, float]]:
-        """Grains of any type by their words, best first."""
-        return self._grains.search(self._access, text, where=Structure(**where), limit=limit)
-
-    def supersede(self, old: str, given: Given, *, justification: str | None = None) -> Stored:
-        """Replace a grain under its policy."""
-        return self._grains.supersede(self._access, old, given, justification=justification)
-
-    def contest(self, address: str, *, reason: str) -> str:
-        """Say that a grain is contested, if its policy lets you."""
-        return self._grains.set_verification(self._access, address, "contested", reason=reason)
-
-    def hold(self, address: str, *, held: bool = True, reason: str = "") -> bool:
-        """Put a legal hold on a grain, or lift it."""
-        return self._grains.set_hold(self._access, address, held=held, reason=reason)
-
-    def erase(self, address: str, *, reason: str) -> None:
-        """Erase a grain for compliance."""
-        self._grains.erase(self._access, address, reason=reason)
-
-    def erase_user(self, user: str, *, reason: str) -> UserErasure:
-        """Erase everything of a user, and destroy the user's key."""
-        return self._grains.erase_user(self._access, user, reason=reason)
-
-
-# `list` is a verb of OAMS, so inside the class it is no type.
-_Memories = list[dict[str, Any]]
-_StoredMemories = list[StoredMemory]
-
-
-class OwnedMemories:
-    """One person's memory as OAMS memories: the five operations, bound to an owner.
+class Memories:
+    """One person's memory as OAMS memories, for a program: keyword arguments become requests.
 
     A namespace is named whole (`user-x123ab:personal`), or by its scope alone if it is the owner's own; without one,
-    the owner's default namespace is meant.
+    the owner's default namespace is meant. `verbs` are OAMS's own, with its own requests.
 
     >>> with Memoranda.open(":memory:") as m:
     ...     stored = m.oams.store("tea", "green, no sugar", tags=["Drinks"], source_id="slack:CH123:1700000000.1")
@@ -386,20 +347,15 @@ class OwnedMemories:
     """
 
     def __init__(self, service: Service, access: Access) -> None:
-        self._oams = service.oams
-        self._access = access
+        from memoranda.service.oams.oams import Oams
 
-    def namespace(self, name: str | None = None) -> Namespace:
-        """The namespace that a name stands for."""
-        if name is None:
-            return self._oams.default_namespace(self._access)
-        own = owner_hash(self._access.default_tenant)
-        return parse_namespace(name if ":" in name else f"{own}:{name}")
+        self.verbs = Oams(service.context, access)
+        self.namespace = self.verbs.namespace
 
     @property
     def namespaces(self) -> Sequence[str]:
         """Where there is anything."""
-        return self._oams.namespaces(self._access)
+        return self.verbs.namespaces()
 
     def store(
         self,
@@ -416,33 +372,39 @@ class OwnedMemories:
         memory = {"key": key, "namespace": str(self.namespace(namespace)), "value": value, **fields}
         if tags is not None:
             memory["tags"] = [*tags]
-        return self._oams.store(self._access, memory, if_match=if_match, if_absent=if_absent)
+        return self.verbs.store(memory, if_match=if_match, if_absent=if_absent)
 
-    def batch_store(self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None) -> _StoredMemories:
+    def batch_store(
+        self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None
+    ) -> Sequence[StoredMemory]:
         """Write many memories, all or none; those that name no namespace go into this one."""
         place = str(self.namespace(namespace))
-        return self._oams.batch_store(self._access, [{"namespace": place, **memory} for memory in memories])
+        return self.verbs.batch_store([{"namespace": place, **memory} for memory in memories])
 
     def recall(
         self, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
-    ) -> _Memories:
+    ) -> Sequence[dict[str, Any]]:
         """The best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
+        from memoranda.standards.oams.requests import RecallRequest
+
         named = [namespace] if namespace is None or isinstance(namespace, str) else namespace
         asked = {"query": query, "namespaces": [str(self.namespace(each)) for each in named], "k": k, **where}
-        return self._oams.recall(self._access, MemoriesRequest.parse(asked))
+        return self.verbs.recall(RecallRequest.parse(asked))
 
     def get(self, key: str, *, namespace: str | None = None) -> Shown:
         """One memory by its key, with the tag of its version."""
-        return self._oams.get(self._access, self.namespace(namespace), key)
+        return self.verbs.get(self.namespace(namespace), key)
 
     def forget(self, key: str, *, namespace: str | None = None, if_match: str | None = None) -> None:
         """Take a memory out of every answer."""
-        self._oams.forget(self._access, self.namespace(namespace), key, if_match=if_match)
+        self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
 
     def list(self, *, namespace: str | None = None, **where: Any) -> Page:
         """A page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
+        from memoranda.standards.oams.requests import ListRequest
+
         asked = {"namespace": str(self.namespace(namespace)), **where}
-        return self._oams.list_memories(self._access, ListRequest.parse(asked))
+        return self.verbs.list_memories(ListRequest.parse(asked))
 
 
 def _place(path_or_url: str | Path | None) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Oams:
         self.world = world
         self.access = access or world.owner
         self.verbs = world.service.oams
-        self.namespace = namespace or str(self.verbs.default_namespace(self.access))
+        self.namespace = namespace or str(self.verbs.namespace(self.access))
         self._parsed = parse_namespace(self.namespace)
 
     def memory(self, key: str, value: str = "a value", **fields: Any) -> Memory:

@@ -9,7 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from memoranda.errors import Conflict, ConsentViolation, ForbiddenScope, InvalidInput, SignatureInvalid
+from memoranda.errors import Conflict, ConsentViolation, ForbiddenScope, InvalidInput, SignatureInvalid, Unsupported
+from memoranda.model.memory import Document, Projection, Scope
+from memoranda.service.core.views import project
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump import signature
 from tests.service.world import OPERATOR, PEER, START, World
@@ -311,32 +313,16 @@ def test_a_server_of_0_1_refuses_1_0(world: World) -> None:
         world.remember("x", ump="1.0")
 
 
-def test_memories_of_another_standard_are_read_as_records_with_the_original_inside() -> None:
-    from memoranda.model.memory import Document, Projection, Scope
-    from memoranda.standards.ump import mapping
-
-    def reader(document: Document, tenant: str = OPERATOR.did) -> Projection:
-        at = world.now
-        scope = Scope(tenant=tenant, space="p")
-        text = document.native.decode()
-        return Projection(kind="episodic", text=text, scope=scope, created=at, observed=at, valid_from=at)
-
-    world = World(readers={"note": reader})
-    try:
-        note = Document(standard="note", media_type="text/plain", name="n1", native=b"a plain note \xc3\xa9")
-        shown = mapping.from_projection(reader(note), note, version="0.1")
-        world.engine.write(
-            OPERATOR.did,
-            lambda unit: unit.add_name(unit.append(note, reader(note), now=world.now), mapping.STANDARD, shown["id"]),
-        )
-        (found,) = world.recall("plain note", scope={"project": "p"})
-        assert found.record["body"]["text"] == "a plain note é"
-        assert found.record["id"] == shown["id"]
-        assert signature.verify(found.record)
-        assert mapping.unwrap(found.record) == note
-        successor = world.revise(shown["id"], body={"text": "a better note"})
-        assert world.texts("note") == ["a better note"]
-        assert world.get(shown["id"])["superseded_by"] == [successor]
-        assert world.forget(shown["id"], hard=True, reason="r") == "erased"
-    finally:
-        world.service.close()
+def test_a_document_of_a_standard_that_is_not_known_here_is_refused_by_name(world: World) -> None:
+    note = Document(standard="note", media_type="text/plain", name="n1", native=b"a plain note")
+    about = Projection(
+        kind="episodic",
+        text="a plain note",
+        scope=Scope(tenant=OPERATOR.did),
+        created=world.now,
+        observed=world.now,
+        valid_from=world.now,
+    )
+    version = world.engine.write(OPERATOR.did, lambda unit: unit.append(note, about, now=world.now))
+    with pytest.raises(Unsupported, match="no reader for documents of 'note'"):
+        project(world.context, version)

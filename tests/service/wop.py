@@ -30,7 +30,7 @@ class Wop(World):
             self.owner = self.service.gate.local()
 
     @property
-    def wop(self) -> Openwop:
+    def wop(self) -> Openwop[None]:
         return self.service.openwop
 
     def write(

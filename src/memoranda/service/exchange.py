@@ -80,7 +80,6 @@ def export_records(
 
     With `names`, only the records of these ids, in this order.
     """
-    access.require("export")
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     asked = {"owner": tenant, **({"project": project} if project else {})}
@@ -142,14 +141,13 @@ def import_records(
     progress: Callable[[int], None] | None = None,
 ) -> ImportReport:
     """Take records in. A bad one is reported and left out; the rest go on. Batches are all or nothing."""
-    access.require("write")
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     report = ImportReport()
     batch: list[tuple[int, Accepted]] = []
     now = context.clock()
     for index, draft in enumerate(drafts, start=1):
-        filled = with_defaults(access, draft, method="import", actor_kind="import")
+        filled = with_defaults(context, access, draft, method="import", actor_kind="import")
         try:
             accepted = accept(context, access, filled, now)
             if accepted.projection.scope.tenant != tenant:
@@ -213,7 +211,6 @@ def verify_all(
     progress: Callable[[int], None] | None = None,
 ) -> VerifyReport:
     """Check every record's signature, the audit chain, and the database itself."""
-    access.require("read")
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     context.engine.flush()

@@ -24,11 +24,13 @@ from memoranda.service.cal.run import CAL_VERSION, TEMPLATES_LIMIT, Runner, kept
 from memoranda.service.cal.session import Session, check_op, narrowed, refuse, require_enabled
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
+from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.oms.grains import read_all, space_of, tenant_of
 from memoranda.standards.cal import limits, plan
 from memoranda.standards.cal import token as capability
-from memoranda.standards.cal.assembly import stream
-from memoranda.standards.cal.language import check, words
+from memoranda.standards.cal.assembly import stream as events
+from memoranda.standards.cal.language import check as checks
+from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.binding import bind
 from memoranda.standards.cal.language.canonical import canonical, query_hash
 from memoranda.standards.cal.language.check import CheckResult, complexity, error_document
@@ -80,289 +82,295 @@ _KEY_USE: Final = b"cal capability"
 _MINE: Final = re.compile(r"\bMY\b", re.IGNORECASE)
 
 
-class Cal:
-    """The query language, for every caller."""
+def check(given: Given, *, params: Mapping[str, object] | None = None, strict: bool = False) -> CheckResult:
+    """Whether this is a query, and if not, the first thing wrong with it. Nothing is run, and no store needed."""
+    try:
+        query = _read(given, strict=strict)
+        if params is not None:
+            bind(query, params, text=_text(given))
+        _refuse_heavy(query)
+    except QueryError as error:
+        return {"valid": False, "error": error_document(error)}
+    return {"valid": True, "error": None}
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
-    @staticmethod
-    def check(given: Given, *, params: Mapping[str, object] | None = None, strict: bool = False) -> CheckResult:
-        """Whether this is a query, and if not, the first thing wrong with it. Nothing is run, and no store needed."""
-        try:
-            query = _read(given, strict=strict)
-            if params is not None:
-                bind(query, params, text=_text(given))
-            _refuse_heavy(query)
-        except QueryError as error:
-            return {"valid": False, "error": error_document(error)}
-        return {"valid": True, "error": None}
+def run(
+    context: Context,
+    access: Access,
+    /,
+    given: Given,
+    *,
+    params: Mapping[str, object] | None = None,
+    cursor: str | None = None,
+    approve: bool = False,
+    strict: bool = False,
+    **whose: Any,
+) -> dict[str, Any]:
+    """Run one query and give its whole answer. `approve` lets it append, where that is enabled.
 
-    def run(
-        self,
-        access: Access,
-        given: Given,
-        *,
-        params: Mapping[str, object] | None = None,
-        cursor: str | None = None,
-        approve: bool = False,
-        strict: bool = False,
-        **whose: Any,
-    ) -> dict[str, Any]:
-        """Run one query and give its whole answer. `approve` lets it append, where that is enabled.
+    `whose`: owner, namespace, user, agent, and a capability `token`.
+    """
+    session = _session(context, access, approve=approve, **whose)
+    with _on_record(context, session, given) as record:
+        query = record.read(given, params, strict=strict)
+        check_ops(session, query)
+        if session.max_uses is not None and not tier(query.statement):
+            cal_prepare.spend_token(context, session)
+        return _run(context, session, query, record, cursor)
 
-        `whose`: owner, namespace, user, agent, and a capability `token`.
-        """
-        session = self._session(access, approve=approve, **whose)
-        with self._on_record(session, given) as record:
-            query = record.read(given, params, strict=strict)
-            check_ops(session, query)
-            if session.max_uses is not None and not tier(query.statement):
-                cal_prepare.spend_token(self._context, session)
-            return self._run(session, query, record, cursor)
 
-    def prepare(
-        self,
-        access: Access,
-        given: Given,
-        *,
-        params: Mapping[str, object] | None = None,
-        strict: bool = False,
-        **whose: Any,
-    ) -> dict[str, Any]:
-        """Fix a query and say what it would do: {token, plan, tier, side_effects}."""
-        session = self._session(access, **whose)
-        with self._on_record(session, given, name="prepare") as record:
-            query = record.read(given, params, strict=strict)
-            check_ops(session, query)
-            read_all(self._context, session.tenant)
-            written = query.written or query
-            made = cal_prepare.prepare(
-                self._context, session, query, record.query_hash, canonical(written), dict(params or {})
-            )
-            record.done()
-            return {**made, "plan": plan.explain(query, now=session.now)}
+def prepare(
+    context: Context,
+    access: Access,
+    /,
+    given: Given,
+    *,
+    params: Mapping[str, object] | None = None,
+    strict: bool = False,
+    **whose: Any,
+) -> dict[str, Any]:
+    """Fix a query and say what it would do: {token, plan, tier, side_effects}."""
+    session = _session(context, access, **whose)
+    with _on_record(context, session, given, name="prepare") as record:
+        query = record.read(given, params, strict=strict)
+        check_ops(session, query)
+        read_all(context, session.tenant)
+        written = query.written or query
+        made = cal_prepare.prepare(context, session, query, record.query_hash, canonical(written), dict(params or {}))
+        record.done()
+        return {**made, "plan": plan.explain(query, now=session.now)}
 
-    def execute(self, access: Access, token: str, *, owner: str | None = None) -> dict[str, Any]:
-        """Run what was prepared, as it was prepared, once."""
-        session = self._session(access, owner=owner)
-        with self._on_record(session, token, name="execute") as record:
-            opened = cal_prepare.open_prepared(self._context, session, token)
-            record.session = session = opened.session
-            query = record.read(opened.text, opened.params, strict=False)
-            return self._run(session, query, record, None)
 
-    def stream(
-        self,
-        access: Access,
-        given: Given,
-        *,
-        params: Mapping[str, object] | None = None,
-        strict: bool = False,
-        raises: bool = False,
-        **whose: Any,
-    ) -> Generator[stream.Event, None, None]:
-        """An ASSEMBLE as events, as they happen. Closing the iterator is cancelling it; what fails is an event, too.
+def execute(context: Context, access: Access, token: str, *, owner: str | None = None) -> dict[str, Any]:
+    """Run what was prepared, as it was prepared, once."""
+    session = _session(context, access, owner=owner)
+    with _on_record(context, session, token, name="execute") as record:
+        opened = cal_prepare.open_prepared(context, session, token)
+        record.session = session = opened.session
+        query = record.read(opened.text, opened.params, strict=False)
+        return _run(context, session, query, record, None)
 
-        `raises`: what fails before the first event is raised instead, for callers that answer it otherwise.
-        """
-        session = self._session(access, **whose)
-        assembly_id = f"asm_{secrets.token_hex(4)}"
-        record = _Record(self._context, session, given, None)
-        emitted, cancel_reason, failed = 0, None, ""
-        runner: Runner | None = None
-        statement: Assemble | None = None
-        try:
-            query = record.read(given, params, strict=strict)
-            check_ops(session, query)
-            statement = _assemble(query)
-            if session.max_uses is not None:
-                cal_prepare.spend_token(self._context, session)
-            with self._reading(session, self._context.cal.assemble_seconds, "CAL-E075") as reader:
-                runner = Runner(reader, query, record.query_hash, tier1_enabled=session.tier1)
-                runner.begin()
-                for event in runner.stream(statement, assembly_id):
-                    emitted += 1
-                    yield event
-        except QueryError as error:
-            failed = error.cal_code
-            if raises and not emitted:
-                raise
-            yield {"type": "error", "assembly_id": assembly_id, "seq": emitted, **stream.error(error)}
-        except GeneratorExit:
-            cancel_reason = "closed by the client"
+
+def stream(
+    context: Context,
+    access: Access,
+    /,
+    given: Given,
+    *,
+    params: Mapping[str, object] | None = None,
+    strict: bool = False,
+    raises: bool = False,
+    **whose: Any,
+) -> Generator[events.Event, None, None]:
+    """An ASSEMBLE as events, as they happen. Closing the iterator is cancelling it; what fails is an event, too.
+
+    `raises`: what fails before the first event is raised instead, for callers that answer it otherwise.
+    """
+    session = _session(context, access, **whose)
+    assembly_id = f"asm_{secrets.token_hex(4)}"
+    record = _Record(context, session, given, None)
+    emitted, cancel_reason, failed = 0, None, ""
+    runner: Runner | None = None
+    statement: Assemble | None = None
+    try:
+        query = record.read(given, params, strict=strict)
+        check_ops(session, query)
+        statement = _assemble(query)
+        if session.max_uses is not None:
+            cal_prepare.spend_token(context, session)
+        with _reading(context, session, context.cal.assemble_seconds, "CAL-E075") as reader:
+            runner = Runner(reader, query, record.query_hash, tier1_enabled=session.tier1)
+            runner.begin()
+            for event in runner.stream(statement, assembly_id):
+                emitted += 1
+                yield event
+    except QueryError as error:
+        failed = error.cal_code
+        if raises and not emitted:
             raise
-        finally:
-            told = {
-                "stream_enabled": True,
-                "stream_options": list(statement.stream.options if statement and statement.stream else ("all",)),
-                "events_emitted": emitted,
-                "cancelled": cancel_reason is not None,
-                "cancel_reason": cancel_reason,
-                "sources_failed": list(runner.failed_sources) if runner else [],
-            }
-            record.done(runner.returned if runner else 0, error_code=failed or None, stream=told)
-
-    def issue(
-        self,
-        access: Access,
-        *,
-        namespace: str | None = None,
-        user: str | None = None,
-        tier1: bool = False,
-        operations: tuple[str, ...] = (),
-        grain_types: tuple[str, ...] = (),
-        lifetime_ms: int = capability.LIFETIME_MS,
-        uses: int = 1,
-        writes: int = 0,
-    ) -> str:
-        """A capability token that lets whoever holds it ask so much, so often, for so long (section 18)."""
-        session = self._session(access, namespace=namespace, user=user)
-        allowed = operations or (capability.READ_OPS + capability.WRITE_OPS if tier1 else capability.READ_OPS)
-        try:
-            token = capability.CapabilityToken(
-                token_id=str(uuid.uuid4()),
-                namespace=session.namespace,
-                user_id=session.user_id,
-                tier=1 if tier1 else 0,
-                allowed_ops=allowed,
-                issued_at=session.now,
-                expires_at=session.now + lifetime_ms,
-                max_uses=uses,
-                allowed_grain_types=grain_types,
-                write_quota_remaining=writes,
-            )
-        except ValueError as error:
-            raise InvalidInput(str(error)) from None
-        document = capability.sign(token, self._key(session.tenant))
-        return capability.token_text(document)
-
-    # --- inside ------------------------------------------------------------------------------------------
-
-    def _session(
-        self,
-        access: Access,
-        *,
-        owner: str | None = None,
-        namespace: str | None = None,
-        user: str | None = None,
-        agent: str | None = None,
-        token: str | None = None,
-        approve: bool = False,
-    ) -> Session:
-        host = self._context.cal
-        require_enabled(host.switches)
-        access.require("read")
-        now, tenant = self._context.clock(), tenant_of(access, owner)
-        chosen = namespace or access.limits.get("project") or access.default_project or DEFAULT_NAMESPACE
-        _check_namespace(chosen)
-        is_local = access.credential == "local"
-        session = Session(
-            access=access,
-            tenant=tenant,
-            namespace=chosen,
-            user_id=user or access.default_tenant,
-            tier1=host.switches.tier1 and "write" in access.verbs and (is_local or not host.evolves_locally_only),
-            auto_approve=approve,
-            agent_id=agent,
-            now=now,
-            token_id=access.credential,
-            quotas=host.quotas,
-        )
-        if token is not None:
-            document = capability.token_from_text(token)
-            session = narrowed(session, capability.open_token(document, self._key(tenant), now_ms=now))
-        space = space_of(session.namespace)
-        access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})
-        return session
-
-    def _key(self, tenant: str) -> bytes:
-        return hashlib.blake2b(tenant.encode(), key=self._context.operator.derive(_KEY_USE), digest_size=32).digest()
-
-    @contextmanager
-    def _on_record(self, session: Session, given: Given, name: str | None = None) -> Iterator[_Record]:
-        """Whatever comes of it, there is an entry in the audit log."""
-        record = _Record(self._context, session, given, name)
-        try:
-            yield record
-        except MemorandaError as error:
-            record.done(error_code=error.cal_code if isinstance(error, QueryError) else error.code)
-            raise
-
-    @contextmanager
-    def _reading(self, session: Session, seconds: float, code: str) -> Iterator[Reader]:
-        with self._context.engine.read(session.tenant) as snapshot:
-            if not snapshot.without_field_index(1):
-                yield self._reader(session, snapshot, seconds, code)
-                return
-        read_all(self._context, session.tenant)
-        with self._context.engine.read(session.tenant) as snapshot:
-            yield self._reader(session, snapshot, seconds, code)
-
-    def _reader(self, session: Session, snapshot: Snapshot, seconds: float, code: str) -> Reader:
-        return Reader(
-            context=self._context,
-            session=session,
-            snapshot=snapshot,
-            deadline=time.monotonic() + seconds,
-            timeout_code=code,
-            default_limit=HIPAA_LIMIT if "hipaa" in self._context.presets else limits.LIMIT_DEFAULT,
-            is_minimal="hipaa" in self._context.presets,
-        )
-
-    def _run(self, session: Session, query: Query, record: _Record, cursor: str | None) -> dict[str, Any]:
-        statement = query.statement
-        if tier(statement):
-            read_all(self._context, session.tenant)
-            body = evolve.run(self._context, session, query, record.query_hash)
-            found = [warning._asdict() for warning in check.warnings(query)]
-            return {"_cal": record.told(1), **body, "warnings": found}
-        if isinstance(statement, DefineTemplate):
-            return self._define(session, statement, record)
-        host = self._context.cal
-        is_assembly = isinstance(statement, Assemble)
-        seconds, code = (host.assemble_seconds, "CAL-E075") if is_assembly else (host.query_seconds, "CAL-E031")
-        offset = 0 if cursor is None else offset_of(cursor, record.query_hash)
-        with self._reading(session, seconds, code) as reader:
-            runner = Runner(reader, query, record.query_hash, offset, tier1_enabled=session.tier1)
-            body = runner.run()
-        for entry, count, failed in runner.entries:
-            record.entry(entry, count, failed)
-        record.done(runner.returned)
-        budget = {
-            "tokens_used": runner.tokens_used,
-            "grains_returned": runner.returned,
-            "grains_scanned": reader.scanned,
+        yield {"type": "error", "assembly_id": assembly_id, "seq": emitted, **events.error(error)}
+    except GeneratorExit:
+        cancel_reason = "closed by the client"
+        raise
+    finally:
+        told = {
+            "stream_enabled": True,
+            "stream_options": list(statement.stream.options if statement and statement.stream else ("all",)),
+            "events_emitted": emitted,
+            "cancelled": cancel_reason is not None,
+            "cancel_reason": cancel_reason,
+            "sources_failed": list(runner.failed_sources) if runner else [],
         }
-        told = {**record.told(runner.returned), "budget": budget}
-        return {"_cal": told, **body, "warnings": [warning._asdict() for warning in dict.fromkeys(runner.warnings)]}
+        record.done(runner.returned if runner else 0, error_code=failed or None, stream=told)
 
-    def _define(self, session: Session, statement: DefineTemplate, record: _Record) -> dict[str, Any]:
-        """Keep a template for this namespace; nothing takes one away again."""
-        if not self._context.cal.templates:
-            refuse("templates_disabled", "Templates are not enabled here.", "Give it inline: FORMAT TEMPLATE { … }.")
-        kind = template_kind(session.namespace)
 
-        def work(unit: Any) -> None:
-            known = unit.items(kind)
-            if statement.name in known or statement.name in words.FORMAT_NAMES:
-                raise QueryError(
-                    f"There is a template {statement.name} already.",
-                    cal_code="CAL-E088",
-                    suggestion="Give it another name.",
-                )
-            if len(known) >= TEMPLATES_LIMIT:
-                raise QueryError(
-                    f"There are {TEMPLATES_LIMIT} templates already.",
-                    cal_code="CAL-E089",
-                    suggestion="Give it inline: FORMAT TEMPLATE { … }.",
-                )
-            unit.put_item(kind, statement.name, kept_template(statement))
-            unit.record(record.made(1))
+def issue(
+    context: Context,
+    access: Access,
+    *,
+    namespace: str | None = None,
+    user: str | None = None,
+    tier1: bool = False,
+    operations: tuple[str, ...] = (),
+    grain_types: tuple[str, ...] = (),
+    lifetime_ms: int = capability.LIFETIME_MS,
+    uses: int = 1,
+    writes: int = 0,
+) -> str:
+    """A capability token that lets whoever holds it ask so much, so often, for so long (section 18)."""
+    session = _session(context, access, namespace=namespace, user=user)
+    allowed = operations or (capability.READ_OPS + capability.WRITE_OPS if tier1 else capability.READ_OPS)
+    try:
+        token = capability.CapabilityToken(
+            token_id=str(uuid.uuid4()),
+            namespace=session.namespace,
+            user_id=session.user_id,
+            tier=1 if tier1 else 0,
+            allowed_ops=allowed,
+            issued_at=session.now,
+            expires_at=session.now + lifetime_ms,
+            max_uses=uses,
+            allowed_grain_types=grain_types,
+            write_quota_remaining=writes,
+        )
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None
+    document = capability.sign(token, _key(context, session.tenant))
+    return capability.token_text(document)
 
-        session.access.require("write")
-        self._context.engine.write(session.tenant, work)
-        return {"_cal": record.told(1), "defined": statement.name, "warnings": []}
+
+# --- inside ----------------------------------------------------------------------------------------------------
+
+
+def _session(
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    namespace: str | None = None,
+    user: str | None = None,
+    agent: str | None = None,
+    token: str | None = None,
+    approve: bool = False,
+) -> Session:
+    host = context.cal
+    require_enabled(host.switches)
+    now, tenant = context.clock(), tenant_of(access, owner)
+    chosen = namespace or access.limits.get("project") or access.default_project or DEFAULT_NAMESPACE
+    _check_namespace(chosen)
+    is_local = access.credential == "local"
+    session = Session(
+        access=access,
+        tenant=tenant,
+        namespace=chosen,
+        user_id=user or access.default_tenant,
+        tier1=host.switches.tier1 and "write" in access.verbs and (is_local or not host.evolves_locally_only),
+        auto_approve=approve,
+        agent_id=agent,
+        now=now,
+        token_id=access.credential,
+        quotas=host.quotas,
+    )
+    if token is not None:
+        document = capability.token_from_text(token)
+        session = narrowed(session, capability.open_token(document, _key(context, tenant), now_ms=now))
+    space = space_of(session.namespace)
+    access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})
+    return session
+
+
+def _key(context: Context, tenant: str) -> bytes:
+    return hashlib.blake2b(tenant.encode(), key=context.operator.derive(_KEY_USE), digest_size=32).digest()
+
+
+@contextmanager
+def _on_record(context: Context, session: Session, given: Given, name: str | None = None) -> Iterator[_Record]:
+    """Whatever comes of it, there is an entry in the audit log."""
+    record = _Record(context, session, given, name)
+    try:
+        yield record
+    except MemorandaError as error:
+        record.done(error_code=error.cal_code if isinstance(error, QueryError) else error.code)
+        raise
+
+
+@contextmanager
+def _reading(context: Context, session: Session, seconds: float, code: str) -> Iterator[Reader]:
+    with context.engine.read(session.tenant) as snapshot:
+        if not snapshot.without_field_index(1):
+            yield _reader(context, session, snapshot, seconds, code)
+            return
+    read_all(context, session.tenant)
+    with context.engine.read(session.tenant) as snapshot:
+        yield _reader(context, session, snapshot, seconds, code)
+
+
+def _reader(context: Context, session: Session, snapshot: Snapshot, seconds: float, code: str) -> Reader:
+    return Reader(
+        context=context,
+        session=session,
+        snapshot=snapshot,
+        deadline=time.monotonic() + seconds,
+        timeout_code=code,
+        default_limit=HIPAA_LIMIT if "hipaa" in context.presets else limits.LIMIT_DEFAULT,
+        is_minimal="hipaa" in context.presets,
+    )
+
+
+def _run(context: Context, session: Session, query: Query, record: _Record, cursor: str | None) -> dict[str, Any]:
+    statement = query.statement
+    if tier(statement):
+        read_all(context, session.tenant)
+        body = evolve.run(context, session, query, record.query_hash)
+        found = [warning._asdict() for warning in checks.warnings(query)]
+        return {"_cal": record.told(1), **body, "warnings": found}
+    if isinstance(statement, DefineTemplate):
+        return _define(context, session, statement, record)
+    host = context.cal
+    is_assembly = isinstance(statement, Assemble)
+    seconds, code = (host.assemble_seconds, "CAL-E075") if is_assembly else (host.query_seconds, "CAL-E031")
+    offset = 0 if cursor is None else offset_of(cursor, record.query_hash)
+    with _reading(context, session, seconds, code) as reader:
+        runner = Runner(reader, query, record.query_hash, offset, tier1_enabled=session.tier1)
+        body = runner.run()
+    for entry, count, failed in runner.entries:
+        record.entry(entry, count, failed)
+    record.done(runner.returned)
+    budget = {
+        "tokens_used": runner.tokens_used,
+        "grains_returned": runner.returned,
+        "grains_scanned": reader.scanned,
+    }
+    told = {**record.told(runner.returned), "budget": budget}
+    return {"_cal": told, **body, "warnings": [warning._asdict() for warning in dict.fromkeys(runner.warnings)]}
+
+
+def _define(context: Context, session: Session, statement: DefineTemplate, record: _Record) -> dict[str, Any]:
+    """Keep a template for this namespace; nothing takes one away again."""
+    if not context.cal.templates:
+        refuse("templates_disabled", "Templates are not enabled here.", "Give it inline: FORMAT TEMPLATE { … }.")
+    kind = template_kind(session.namespace)
+
+    def work(unit: Any) -> None:
+        known = unit.items(kind)
+        if statement.name in known or statement.name in words.FORMAT_NAMES:
+            raise QueryError(
+                f"There is a template {statement.name} already.",
+                cal_code="CAL-E088",
+                suggestion="Give it another name.",
+            )
+        if len(known) >= TEMPLATES_LIMIT:
+            raise QueryError(
+                f"There are {TEMPLATES_LIMIT} templates already.",
+                cal_code="CAL-E089",
+                suggestion="Give it inline: FORMAT TEMPLATE { … }.",
+            )
+        unit.put_item(kind, statement.name, kept_template(statement))
+        unit.record(record.made(1))
+
+    session.access.require("write")
+    context.engine.write(session.tenant, work)
+    return {"_cal": record.told(1), "defined": statement.name, "warnings": []}
 
 
 class _Record:
@@ -439,7 +447,7 @@ def check_ops(session: Session, query: Query) -> None:
     """Raise CAL-E044 unless the session's token allows every operation of the query, on every type it names."""
     if session.allowed_ops is None:
         return
-    types = {recall.grain_type for recall in check.recalls(query)}
+    types = {recall.grain_type for recall in checks.recalls(query)}
     if None in types and session.allowed_grain_types:
         refuse("type_not_allowed", "This token allows only some types of grains.", "Name one after RECALL.")
     for operation in sorted(capability.operations(query)):
@@ -468,9 +476,9 @@ def _assemble(query: Query) -> Assemble:
 
 def _refuse_heavy(query: Query) -> None:
     weight = complexity(query)
-    if weight > check.MAX_COMPLEXITY:
+    if weight > checks.MAX_COMPLEXITY:
         raise QueryError(
-            f"The query weighs {weight}, and {check.MAX_COMPLEXITY} is the most.",
+            f"The query weighs {weight}, and {checks.MAX_COMPLEXITY} is the most.",
             cal_code="CAL-E012",
             suggestion="Ask with fewer conditions, or in several queries.",
         )
@@ -479,3 +487,14 @@ def _refuse_heavy(query: Query) -> None:
 def _check_namespace(name: str) -> None:
     if len(name) > NAMESPACE_CHARS_LIMIT or not name.isprintable():
         raise InvalidInput(f"namespace must be printable, with at most {NAMESPACE_CHARS_LIMIT} characters")
+
+
+class Cal(Verbs[Caller]):
+    """The query language."""
+
+    check = staticmethod(check)
+    run = Verb(run, "read")
+    prepare = Verb(prepare, "read")
+    execute = Verb(execute, "read")
+    stream = Verb(stream, "read")
+    issue = Verb(issue, "read")

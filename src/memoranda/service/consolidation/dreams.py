@@ -185,7 +185,6 @@ def consolidate(
     writer: Writer | None = None,
 ) -> DreamRun:
     """Run one strategy over a namespace."""
-    access.require("read")
     place = memories.place_of(access, namespace)
     if not is_dry:
         access.require("derive")

@@ -19,6 +19,11 @@ PAGE_LIMIT = 500
 READING = "retrieve"
 
 
+def consent_for(context: Context, access: Access, *, subject: str, grantee: str, scope: str = READING) -> str | None:
+    """The address of the consent under which `grantee` may act on what is `subject`'s, now."""
+    return authorising(context, access.default_tenant, subject, grantee, scope)
+
+
 def authorising(context: Context, tenant: str, subject: str, grantee: str, scope: str) -> str | None:
     """The address of the consent grain under which `grantee` may do `scope` with what is `subject`'s, now."""
     now = context.clock()

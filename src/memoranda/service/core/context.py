@@ -9,7 +9,6 @@ from typing import Literal
 from memoranda.encoding.didkey import SigningKey
 from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection
 from memoranda.service.cal.session import Host
 from memoranda.service.core.access import Access
 from memoranda.service.core.quotas import Quotas
@@ -31,8 +30,6 @@ class Context:
     clock: Callable[[], Instant]
     ump_version: str = "0.1"
     audit_reads: AuditReads = "deferred"
-    # How documents of further standards are read, by the standard's name: (document, tenant) -> projection.
-    readers: Mapping[str, Callable[[Document, str], Projection]] = field(default_factory=dict)
 
     # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.
     did_documents: Mapping[str, object] = field(default_factory=dict)

@@ -48,7 +48,6 @@ def find_visible(
 
 def get(context: Context, access: Access, name: str) -> Record:
     """One record by its id (UMP §3.4)."""
-    access.require("read")
     now = context.clock()
     version, record = find_visible(context, access, name, now)
     entry = audit_entry(access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok")
@@ -58,7 +57,6 @@ def get(context: Context, access: Access, name: str) -> Record:
 
 def history(context: Context, access: Access, name: str) -> list[dict[str, object]]:
     """All versions of the memory this id belongs to, oldest first."""
-    access.require("read")
     now = context.clock()
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
@@ -84,10 +82,9 @@ def history(context: Context, access: Access, name: str) -> list[dict[str, objec
 
 
 def list_records(
-    context: Context, access: Access, *, project: str | None, after: int, limit: int
+    context: Context, access: Access, *, project: str | None = None, after: int = 0, limit: int = 50
 ) -> tuple[list[Record], int | None]:
     """What is current, last observed first, a page at a time; `after` is how many were passed over before."""
-    access.require("read")
     now = context.clock()
     tenant = access.default_tenant
     scope = {**access.limits, "owner": tenant, **({} if project is None else {"project": project})}

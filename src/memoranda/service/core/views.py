@@ -50,10 +50,7 @@ def project(context: Context, version: Version) -> Projection:
         return project_memory(context, load(document.native), version.tenant)
     if document.standard == openwop_mapping.STANDARD:
         return openwop_mapping.project(load(document.native), version.tenant, version.state.space)
-    reader = context.readers.get(document.standard)
-    if reader is None:
-        raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
-    return reader(document, version.tenant)
+    raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
 
 
 def project_memory(context: Context, memory: dict[str, Any], tenant: str) -> Projection:

@@ -129,10 +129,12 @@ def place_of(access: Access, namespace: Namespace, *, tenant: str | None = None)
     return Place(namespace=str(namespace), user=user, tenant=whose, space=space)
 
 
-def default_namespace(access: Access) -> Namespace:
-    """Where a caller is who names no namespace."""
-    space = access.limits.get("project") or access.default_project or ""
-    return parse_namespace(namespace_of(space, access.default_tenant))
+def namespace_named(_: Context, access: Access, name: str | None = None) -> Namespace:
+    """The namespace that a name stands for: whole, or a scope of the caller's own; without one, where the caller is."""
+    own = access.default_tenant
+    if name is not None:
+        return parse_namespace(name if ":" in name else f"{owner_hash(own)}:{name}")
+    return parse_namespace(namespace_of(access.limits.get("project") or access.default_project or "", own))
 
 
 # --- store ---------------------------------------------------------------------------------------------------
@@ -142,7 +144,6 @@ def store(
     context: Context, access: Access, value: object, *, if_match: str | None = None, if_absent: bool = False
 ) -> Stored:
     """Write one memory: a new one, the next version of one, or nothing when it says what is there already."""
-    access.require("write")
     now = context.clock()
     given = accept(context, access, value)
 
@@ -165,7 +166,6 @@ def finish_withdrawals(context: Context, given: Sequence[Given]) -> None:
 
 def batch_store(context: Context, access: Access, values: Sequence[object]) -> list[Stored]:
     """Write many memories, all or none."""
-    access.require("write")
     if not 1 <= len(values) <= BATCH_LIMIT:
         raise InvalidInput(f"memories: a batch has from 1 to {BATCH_LIMIT} memories")
     now = context.clock()
@@ -397,7 +397,6 @@ def _check_room(context: Context, unit: Unit, *, is_new: bool, size: int) -> Non
 
 def get(context: Context, access: Access, namespace: Namespace, key: str) -> Shown:
     """One memory by its key."""
-    access.require("read")
     now, place = context.clock(), place_of(access, namespace)
     with context.engine.read(place.tenant) as snapshot:
         _require_namespace(snapshot, place)
@@ -413,7 +412,6 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Sho
 
 def list_memories(context: Context, access: Access, request: ListRequest) -> Page:
     """What there is in a namespace, last updated first, a page at a time (LIST)."""
-    access.require("read")
     now, place = context.clock(), place_of(access, request.namespace)
     found: list[Memory] = []
     before = None if request.cursor is None else _opened(context, place, request.cursor)
@@ -444,9 +442,8 @@ def recall(
     context: Context, access: Access, request: RecallRequest, *, consents: Sequence[Access] = ()
 ) -> list[Memory]:
     """The best memories for a query, each with its score, from one namespace or several (RECALL, section 4)."""
-    access.require("read")
     now = context.clock()
-    reached = _reached(context, access, request.namespaces or (default_namespace(access),), consents)
+    reached = _reached(context, access, request.namespaces or (namespace_named(context, access),), consents)
     hits: list[_Hit] = []
     for allowed, place in reached:
         found = _recall_one(context, allowed, place, request, now)
@@ -553,7 +550,6 @@ def score_of(lexical: float, updated: Instant, now: Instant) -> float:
 
 def forget(context: Context, access: Access, namespace: Namespace, key: str, *, if_match: str | None = None) -> None:
     """Take a memory out of every answer; it stays on record (FORGET)."""
-    access.require("write")
     now, place = context.clock(), place_of(access, namespace)
 
     def work(unit: Unit) -> None:

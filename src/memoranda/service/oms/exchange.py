@@ -48,7 +48,6 @@ def export(
     context: Context, access: Access, *, owner: str | None = None, namespace: str | None = None
 ) -> Iterator[tuple[bytes, IndexState]]:
     """Every grain that may leave, as it travels, with what the index knows; other memories as their views."""
-    access.require("export")
     tenant, now = tenant_of(access, owner), context.clock()
     space = None if namespace is None else space_of(namespace)
     access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})
@@ -89,7 +88,6 @@ def import_grains(
 
     The view of a UMP record of this owner comes back as that record.
     """
-    access.require("write")
     taking = _Import(context, access, tenant_of(access, owner))
     for number, (delivery, index) in enumerate(items, start=1):
         taking.add(number, delivery, index)

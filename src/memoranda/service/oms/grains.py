@@ -122,7 +122,6 @@ def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -
 
 def put(context: Context, access: Access, given: Given, *, owner: str | None = None) -> Stored:
     """Add a grain; the same grain again is no news. Refuses what would replace another (use `supersede`)."""
-    access.require("write")
     now, tenant = context.clock(), tenant_of(access, owner)
     opened = open_given(context, given)
     _refuse_index_fields(opened.grain)
@@ -169,7 +168,6 @@ def write(
 
 def get(context: Context, access: Access, address: str) -> StoredGrain:
     """One grain by its address."""
-    access.require("read")
     now = context.clock()
     version, record = find_visible(context, access, codec.check_address(address), now, standard=oms.STANDARD)
     if version.state.erased:
@@ -184,7 +182,6 @@ def get(context: Context, access: Access, address: str) -> StoredGrain:
 
 def release(context: Context, access: Access, address: str) -> StoredGrain:
     """One grain that is about to leave the store, whole or in part. Raises ConsentViolation if it has to stay."""
-    access.require("export")
     found = get(context, access, address)
     version, record = find_visible(context, access, address, context.clock(), standard=oms.STANDARD)
     why = compliance.why_it_stays(context.presets, version)
@@ -215,7 +212,6 @@ def listing(
     limit: int = 50,
 ) -> tuple[list[StoredGrain], int | None]:
     """Grains by structure, in the order written, and where to go on."""
-    access.require("read")
     if not 1 <= limit <= LIST_LIMIT:
         raise InvalidInput(f"limit must be from 1 to {LIST_LIMIT}")
     now, tenant = context.clock(), tenant_of(access, owner)
@@ -245,7 +241,6 @@ def search(
     context: Context, access: Access, text: str, *, owner: str | None = None, where: Structure, limit: int = 20
 ) -> list[tuple[StoredGrain, float]]:
     """Grains of any of the ten types by their words, best first (OMS §28.4, Level 3)."""
-    access.require("read")
     if not 1 <= limit <= LIST_LIMIT:
         raise InvalidInput(f"limit must be from 1 to {LIST_LIMIT}")
     now, tenant = context.clock(), tenant_of(access, owner)
@@ -272,7 +267,6 @@ def supersede(
     context: Context, access: Access, old_address: str, given: Given, *, justification: str | None = None
 ) -> Stored:
     """Replace a grain, or a memory of any standard by its address: policy, write and index in one step."""
-    access.require("write")
     now = context.clock()
     codec.check_address(old_address)
     tenant = find_own(context, access, old_address, now, standard=oms.STANDARD).tenant
@@ -324,7 +318,6 @@ def set_verification(
     context: Context, access: Access, address: str, status: str, *, reason: str = "", by: str | None = None
 ) -> str:
     """Say what is known of a grain's truth. Contesting or retracting asks its policy first (OMS §23, Bypass 1)."""
-    access.require("write")
     if status not in VERIFICATIONS:
         raise InvalidInput(f"status must be one of {', '.join(VERIFICATIONS)}")
     now = context.clock()
@@ -348,7 +341,6 @@ def set_verification(
 
 def set_hold(context: Context, access: Access, address: str, *, held: bool, reason: str = "") -> bool:
     """Put a legal hold on a grain, or lift it (in the index: the grain itself cannot change)."""
-    access.require("write")
     if access.is_peer:
         raise ForbiddenScope("only the owner may hold or release")
     now = context.clock()
@@ -372,7 +364,6 @@ def set_hold(context: Context, access: Access, address: str, *, held: bool, reas
 
 def erase(context: Context, access: Access, address: str, *, reason: str) -> None:
     """Compliance erasure of one grain; no general way to delete (OMS §28.4). Holds are honoured."""
-    access.require("write")
     if access.is_peer:
         raise ForbiddenScope("only the owner may erase")
     if not reason.strip():
@@ -403,7 +394,6 @@ class UserErasure:
 
 def erase_user(context: Context, access: Access, user: str, *, reason: str, owner: str | None = None) -> UserErasure:
     """Erase everything of a user, and destroy the user's key so that every copy of the database is erased too."""
-    access.require("write")
     if access.is_peer or access.is_narrowed:
         raise ForbiddenScope("only the owner may erase a user")
     if not user or not reason.strip():

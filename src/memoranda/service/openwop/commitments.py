@@ -71,7 +71,6 @@ class Commitment:
 
 def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
     """Find the commitments in the memories of a ref and arm those that are new; all that are known of it."""
-    access.require("write")
     tenant, now = access.default_tenant, context.clock()
     space = _space(access, ref)
 
@@ -92,7 +91,6 @@ def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
 
 def listing(context: Context, access: Access, ref: str | None = None) -> list[Commitment]:
     """The commitments that are known, of a ref or of all."""
-    access.require("read")
     space = None if ref is None else _space(access, ref)
     with context.engine.read(access.default_tenant) as snapshot:
         found = [each for each in _kept(snapshot) if space in (None, each.space)]
@@ -129,7 +127,6 @@ def fire_now(
     context: Context, access: Access, commitment_id: str, *, condition: str | None = None
 ) -> tuple[Event | None, Commitment]:
     """Fire one as if its condition held now; None if it was fired for this already."""
-    access.require("write")
     tenant, now = access.default_tenant, context.clock()
 
     def work(unit: Unit) -> tuple[Event | None, Commitment]:
@@ -313,7 +310,6 @@ def _keep(unit: Unit, each: Commitment) -> None:
 
 
 def _changed(context: Context, access: Access, commitment_id: str, op: str, **changes: Any) -> Commitment:
-    access.require("write")
     now = context.clock()
 
     def work(unit: Unit) -> Commitment:

@@ -151,7 +151,6 @@ def compact(context: Context, access: Access, ref: str) -> Compacted:
 
     What ends stays by itself, so that it ends when it should, and so does what is on legal hold.
     """
-    access.require("write")
     space, now, tenant = _space(access, ref), context.clock(), access.default_tenant
     count = context.cal.counter.count
 
@@ -207,7 +206,6 @@ def distill(
     `given` are texts to distil instead of what the ref has. `run_id` names the run whose secrets are redacted.
     `of_archives` distils the archives of the ref again, into one.
     """
-    access.require("write")
     space, now = _space(access, ref), context.clock()
     budget = _budget(token_budget)
     asked = _Asked(
@@ -378,7 +376,6 @@ def consolidate(context: Context, access: Access, ref: str, *, trigger: str = "o
 
     What ends is left alone: what stands for it, or what it stands for, would end at another time.
     """
-    access.require("write")
     space, now, tenant = _space(access, ref), context.clock(), access.default_tenant
 
     def work(unit: Unit) -> Consolidated:
@@ -476,7 +473,6 @@ def _ending_outside(taken: dict[str, dict[str, str]]) -> list[dict[str, str]]:
 
 def undo(context: Context, access: Access, run_id: str) -> int:
     """Bring back what a consolidation took out; how many entries."""
-    access.require("write")
     now, tenant = context.clock(), access.default_tenant
 
     def work(unit: Unit) -> int:

@@ -27,7 +27,6 @@ def schedule(
     context: Context, access: Access, ref: str, cron: str, *, token_budget: int | None = None
 ) -> dict[str, Any]:
     """Distil a ref whenever the expression says (five fields, UTC)."""
-    access.require("write")
     parse_cron(cron)
     if refs.resolve(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
@@ -47,7 +46,6 @@ def schedule(
 
 def unschedule(context: Context, access: Access, ref: str) -> bool:
     """Distil it no longer by itself; whether there was a schedule."""
-    access.require("write")
 
     def work(unit: Unit) -> bool:
         is_there = ref in unit.items(KIND)
@@ -59,7 +57,6 @@ def unschedule(context: Context, access: Access, ref: str) -> bool:
 
 def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
     """What is distilled by itself, and when next."""
-    access.require("read")
     with context.engine.read(access.default_tenant) as snapshot:
         return [shown(json_text.parse(value)) for value in snapshot.items(KIND).values()]
 
@@ -72,7 +69,6 @@ def shown(kept: dict[str, Any]) -> dict[str, Any]:
 
 def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True) -> None:
     """Look for commitments in what is written to a ref from now on, or no longer."""
-    access.require("write")
     if refs.resolve(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
 

@@ -24,7 +24,6 @@ _NEVER_RECALLED = "tombstoned"
 
 def recall(context: Context, access: Access, request: RecallRequest) -> list[Ranked]:
     """The best memories for a query, each with its signals."""
-    access.require("read")
     now = context.clock()
     tenant = access.tenant_for(request.scope.get("owner"))
     scope = {**request.scope, "owner": tenant}

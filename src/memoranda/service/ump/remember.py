@@ -46,7 +46,7 @@ class Accepted:
     is_own: bool
 
 
-def with_defaults(access: Access, draft: object, *, method: str, actor_kind: str | None = None) -> object:
+def with_defaults(_: Context, access: Access, draft: object, *, method: str, actor_kind: str | None = None) -> object:
     """Fill in what a local agent or person need not say: the owner and where it comes from."""
     if not isinstance(draft, dict):
         return draft
@@ -105,7 +105,6 @@ def screened_record(context: Context, record: Record) -> Record:
 
 def remember(context: Context, access: Access, draft: object) -> Remembered:
     """Write one memory."""
-    access.require("write")
     now = context.clock()
     accepted = accept(context, access, draft, now)
     tenant = accepted.projection.scope.tenant

@@ -35,7 +35,6 @@ Forgotten = Literal["tombstoned", "erased"]
 
 def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     """Write a successor; the prior stays true for the time before (UMP §3.5)."""
-    access.require("write")
     now = context.clock()
     tenant = find_own(context, access, request.id, now).tenant
     patch = screened_record(context, request.patch)
@@ -76,7 +75,6 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
 
 def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotten:
     """Tombstone, or erase for good (UMP §3.6)."""
-    access.require("write")
     now = context.clock()
     tenant = find_own(context, access, request.id, now).tenant
     if request.hard and access.is_peer:
@@ -106,7 +104,6 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
 
 def feedback(context: Context, access: Access, request: FeedbackRequest) -> None:
     """Record what became of a memory that was used (UMP §3.8)."""
-    access.require("derive")
     now = context.clock()
     tenant = find_own(context, access, request.id, now).tenant
 

@@ -1,0 +1,79 @@
+"""Verbs as tables: each standard's class lists its functions, and what a caller must be granted to call them.
+
+This is the one place where a verb is authorised. The functions themselves take `(context, access, …)`, call one
+another freely, and ask only what depends on the request: whose memory it is about, and which part of it.
+
+A table is used in two ways. `Grains(context, None)` is for whoever serves many callers, and every call names its
+access first; `Grains(context, access)` is one caller's, and no call does. Both have the signatures of the functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
+
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+
+P = ParamSpec("P")
+R = TypeVar("R")
+# Access: the verbs are one caller's. None: every call names its caller.
+Caller = TypeVar("Caller", bound=Access | None)
+
+
+class Verbs(Generic[Caller]):
+    """What one standard can do with an open store."""
+
+    def __init__(self, context: Context, access: Caller) -> None:
+        self._context: Final = context
+        self._access: Final = access
+
+
+class Verb(Generic[P, R]):
+    """One function of a table.
+
+    `scopes` are what its caller must be granted, all of them. `whole` is for what belongs to an owner as a whole and
+    cannot be granted in part, such as the logs of runs.
+    """
+
+    def __init__(
+        self, function: Callable[Concatenate[Context, Access, P], R], *scopes: str, whole: bool = False
+    ) -> None:
+        self.function: Final = function
+        self.scopes: Final = scopes
+        self.whole: Final = whole
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, verbs: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, verbs: Verbs[None], owner: type) -> Callable[Concatenate[Access, P], R]: ...
+    @overload
+    def __get__(self, verbs: Verbs[Access], owner: type) -> Callable[P, R]: ...
+    def __get__(self, verbs: Any, owner: type) -> Any:
+        if verbs is None:
+            return self
+        context, bearer = verbs._context, verbs._access
+
+        def for_caller(access: Access, /, *given: P.args, **named: P.kwargs) -> R:
+            self.authorise(access)
+            return self.function(context, access, *given, **named)
+
+        def for_bearer(*given: P.args, **named: P.kwargs) -> R:
+            return for_caller(bearer, *given, **named)
+
+        bound: Any = for_caller if bearer is None else for_bearer
+        bound.__name__, bound.__doc__, bound.__wrapped__ = self._name, self.__doc__, self.function
+        # Found there from now on: a verb is bound once for each object.
+        vars(verbs)[self._name] = bound
+        return bound
+
+    def authorise(self, access: Access) -> None:
+        """Raise ForbiddenScope unless the caller may call this at all."""
+        for scope in self.scopes:
+            access.require(scope)
+        if self.whole:
+            access.require_all()

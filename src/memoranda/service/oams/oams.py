@@ -1,0 +1,26 @@
+"""OAMS 0.1, for every caller."""
+
+from __future__ import annotations
+
+from memoranda.service.consolidation import dreams, runs
+from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.oams import exchange, memories
+
+
+class Oams(Verbs[Caller]):
+    """The five operations of OAMS, consolidation, and moving bundles in and out."""
+
+    store = Verb(memories.store, "write")
+    batch_store = Verb(memories.batch_store, "write")
+    recall = Verb(memories.recall, "read")
+    list_memories = Verb(memories.list_memories, "read")
+    get = Verb(memories.get, "read")
+    forget = Verb(memories.forget, "write")
+    namespace = Verb(memories.namespace_named)
+    namespaces = Verb(exchange.namespaces, "read")
+    export = Verb(exchange.export, "export")
+    import_lines = Verb(exchange.import_lines, "write")
+
+    consolidate = Verb(dreams.consolidate, "read")
+    dream_runs = Verb(runs.runs, "read")
+    undo = Verb(runs.undo, "write", "derive")

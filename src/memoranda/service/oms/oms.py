@@ -1,0 +1,32 @@
+"""The store protocol of OMS §28.4, for every caller."""
+
+from __future__ import annotations
+
+from memoranda.service.core.consent import consent_for
+from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.oms import exchange, grains, query
+
+
+class Grains(Verbs[Caller]):
+    """Grains: add, find, replace under their policy, hold, erase; and move collections in and out."""
+
+    put = Verb(grains.put, "write")
+    get = Verb(grains.get, "read")
+    release = Verb(grains.release, "export", "read")
+    exists = Verb(grains.exists, "read")
+    listing = Verb(grains.listing, "read")
+    search = Verb(grains.search, "read")
+    find = Verb(query.find, "read")
+    with_defaults = Verb(grains.with_defaults)
+    supersede = Verb(grains.supersede, "write")
+    set_verification = Verb(grains.set_verification, "write")
+    set_hold = Verb(grains.set_hold, "write")
+    erase = Verb(grains.erase, "write")
+    erase_user = Verb(grains.erase_user, "write")
+    consent = Verb(consent_for, "read")
+    export = Verb(exchange.export, "export")
+    import_grains = Verb(exchange.import_grains, "write")
+
+    def rotate_master_key(self) -> int:
+        """Wrap every user's key under a new master key; how many there were."""
+        return self._context.engine.rotate_master_key()

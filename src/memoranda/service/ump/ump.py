@@ -1,0 +1,49 @@
+"""UMP 0.1, for every caller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memoranda import __version__
+from memoranda.service import exchange
+from memoranda.service.core import audit as audit_log
+from memoranda.service.core import feed, find
+from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.ump import recall as recalling
+from memoranda.service.ump import remember as remembering
+from memoranda.service.ump import revise as revising
+from memoranda.standards.ump import capability
+
+
+class Ump(Verbs[Caller]):
+    """The operations of UMP, its feed and audit log, and moving records in and out."""
+
+    remember = Verb(remembering.remember, "write")
+    with_defaults = Verb(remembering.with_defaults)
+    recall = Verb(recalling.recall, "read")
+    for_prompt = Verb(recalling.for_prompt, "read")
+    get = Verb(find.get, "read")
+    history = Verb(find.history, "read")
+    list_records = Verb(find.list_records, "read")
+    revise = Verb(revising.revise, "write")
+    forget = Verb(revising.forget, "write")
+    feedback = Verb(revising.feedback, "derive")
+
+    feed_end = Verb(feed.feed_end, "read")
+    changes = Verb(feed.changes, "read")
+    audit = Verb(audit_log.query, "read")
+    audit_verify = Verb(audit_log.verify, "read")
+
+    export = Verb(exchange.export_records, "export")
+    import_records = Verb(exchange.import_records, "write")
+    verify = Verb(exchange.verify_all, "read")
+
+    def capabilities(self) -> dict[str, Any]:
+        """What this server speaks (UMP §3.1). No memory is touched."""
+        return capability.capabilities(
+            server_name="memoranda", server_version=__version__, version=self._context.ump_version
+        )
+
+    def manifest(self, endpoint: str | None = None) -> dict[str, Any]:
+        """`/.well-known/ump.json` (UMP §4.3)."""
+        return capability.manifest(version=self._context.ump_version, conformance="L3", endpoint=endpoint)
