@@ -2,8 +2,14 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# What runs, and what is needed to work on it; each is installed once, and again when its list has changed.
 READY  := $(VENV)/.ready
+TOOLS  := $(VENV)/.tools
 ARGS   ?=
+# Of `make test-loaded`: how often, and beside how many busy processes.
+TIMES  ?= 10
+LOAD   ?= 4
 
 .DEFAULT_GOAL := help
 
@@ -11,41 +17,56 @@ help:            ## show this help
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 $(READY): requirements.lock pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8,<1'
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@test -x $(BIN)/python || { echo "Making a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing the libraries that Memoranda runs on, as pinned in requirements.lock"
+	@$(PIP) install --no-compile --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --editable .
 	@touch $(READY)
+	@echo "Ready: $(BIN)/memoranda"
 
-install: $(READY)  ## prepare .venv and start nothing
+$(TOOLS): $(READY) requirements-dev.lock
+	@echo "Installing the tools to work on it, as pinned in requirements-dev.lock"
+	@$(PIP) install --no-compile --require-hashes -r requirements-dev.lock
+	@touch $(TOOLS)
+
+install: $(READY)  ## prepare .venv with what is needed to run, and start nothing
+
+develop: $(TOOLS)  ## install, with the tools of tests, lint and types
 
 serve: install  ## install, then serve on 127.0.0.1:8420 (ARGS="--port 9000" to change)
 	@exec $(BIN)/memoranda serve $(ARGS)
 
-test: lint types  ## install, then run everything CI runs
-	@$(BIN)/python -m pytest -q $(ARGS)
+test: lint types  ## install, then run everything CI runs, on all cores (ARGS="-n 0 tests/service" for a part, on one)
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
 
-lint: install
+explore: develop  ## the properties with examples never asked before (ARGS as for test)
+	@MEMORANDA_TEST_EXAMPLES=new $(BIN)/python -m pytest -q -n auto --dist worksteal -m hypothesis $(ARGS)
+
+test-loaded: develop  ## the tests TIMES=10 times while LOAD=4 busy processes load the machine (ARGS as for test)
+	@$(BIN)/python -m tests.loaded $(TIMES) $(LOAD) -n auto --dist worksteal $(ARGS)
+
+lint: develop
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: install
+types: develop
 	@$(BIN)/mypy
 
-format: install  ## format and fix what can be fixed
+format: develop  ## format and fix what can be fixed
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-coverage: install  ## branch coverage, reported
+coverage: develop  ## branch coverage, reported
 	@$(BIN)/coverage run -m pytest -q && $(BIN)/coverage combine -q && $(BIN)/coverage report
 
-bench: install  ## measure; one JSON object on standard output
+bench: develop  ## measure; one JSON object on standard output
 	@$(BIN)/python -m bench $(ARGS)
 
-lock: ## resolve the dependencies anew (hashes, no index addresses)
-	@test -x $(BIN)/uv || { $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install --quiet 'uv>=0.8,<1'; }
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev -o requirements.lock pyproject.toml
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
+	@$(BIN)/$(LOCK) -o requirements.lock pyproject.toml
+	@$(BIN)/$(LOCK) -c requirements.lock --extra tokens --group dev -o requirements-dev.lock pyproject.toml
 
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install serve test lint types format coverage bench lock clean
+.PHONY: help install develop serve test explore test-loaded lint types format coverage bench lock clean

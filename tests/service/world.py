@@ -88,7 +88,8 @@ class World:
         """The UMP view of a grain, through the verbs of UMP."""
         version = self.named("oms", address)
         with self.engine.read(version.tenant) as snapshot:
-            return self.get(snapshot.names_of(version.version_id)["ump"])
+            name = snapshot.names_of(version.version_id)["ump"]
+        return self.get(name)
 
     def as_grain(self, record_id: str) -> StoredGrain:
         """The grain view of a UMP record."""

@@ -6,6 +6,7 @@ import re
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,10 +18,11 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.query import Filter
 from memoranda.storage import engine as engine_module
 from memoranda.storage.cipher import RingCipher
+from memoranda.storage.database import Connection
 from memoranda.storage.engine import Engine
 from memoranda.storage.queries import load_queries
 from memoranda.storage.sql_engine import SqlEngine
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.sqlite import LATER_SECONDS, SqliteDatabase
 from tests.storage.contract import NOW, EngineContract, document, projection, seal
 from tests.storage.contract_facts import FactsContract
 from tests.storage.contract_lists import ListsContract
@@ -216,6 +218,27 @@ def test_migrations_apply_once_when_several_processes_open_at_the_same_time(tmp_
     command = [sys.executable, "-c", script, str(tmp_path / "store.db")]
     processes = [subprocess.Popen(command) for _ in range(4)]
     assert [process.wait() for process in processes] == [0] * 4
+
+
+def test_in_memory_a_read_inside_a_read_is_answered_while_a_writer_waits() -> None:
+    database = SqliteDatabase(None)
+    began = threading.Event()
+
+    def work(connection: Connection) -> None:
+        began.set()
+        connection.run("meta_put", {"name": "n", "value": b"new"})
+
+    with database.reading() as outer:
+        assert outer.row("meta_get", {"name": "n"}) is None
+        database.write_later(work)
+        # A writer that begins now can neither end before this read does, nor let another one begin.
+        began.wait(4 * LATER_SECONDS)
+        with database.reading() as inner:
+            assert inner.row("meta_get", {"name": "n"}) is None
+    database.flush()
+    with database.reading() as after:
+        assert after.row("meta_get", {"name": "n"}) == (b"new",)
+    database.close()
 
 
 def test_a_closed_store_refuses_work(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,6 +117,47 @@ class _PieceFailedError(Exception):
     """A piece of work raised; which one matters only to the second, careful run."""
 
 
+class _Turns:
+    """Who may use a store in memory, which has no write-ahead log: any number of readers, or the writer.
+
+    SQLite lets a writer begin beside readers and then refuses new ones until it has ended, which it cannot before the
+    old ones do; a read inside a read would wait for itself. So the writer begins when nobody reads.
+    """
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._readers = 0
+        self._is_writing = False
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._turn:
+            self._wait(lambda: not self._is_writing)
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._readers -= 1
+                self._turn.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        with self._turn:
+            self._wait(lambda: not self._readers)
+            self._is_writing = True
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._is_writing = False
+                self._turn.notify_all()
+
+    def _wait(self, may: Callable[[], bool]) -> None:
+        if not self._turn.wait_for(may, BUSY_SECONDS):
+            raise StoreUnavailable(f"the store in memory was in use for {BUSY_SECONDS:.0f} s")
+
+
 class SqliteDatabase:
     """One SQLite file, many readers, one writer thread with group commit."""
 
@@ -124,6 +165,7 @@ class SqliteDatabase:
         """Open or create the file; `None` means a private store in memory. `vfs` names another way to the disk."""
         self._path = path
         self._vfs = vfs
+        self._turns = _Turns() if path is None else None
         self._memory_name = f"file:/memoranda-{id(self)}-{random.getrandbits(64):x}?vfs=memdb"
         self._queries = load_queries("sqlite")
         self._readers: queue.LifoQueue[SqliteConnection] = queue.LifoQueue()
@@ -160,7 +202,7 @@ class SqliteDatabase:
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
         self._refuse_when_closed()
-        with self._reader_slots, translated():
+        with self._reader_slots, self._turns.reading() if self._turns else nullcontext(), translated():
             try:
                 connection = self._readers.get_nowait()
             except queue.Empty:
@@ -295,15 +337,16 @@ class SqliteDatabase:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         raw = self._writer.raw
-        raw.execute("BEGIN IMMEDIATE")
-        self._writer.memo.clear()
-        try:
-            yield
-            raw.execute("COMMIT")
-        except BaseException:
-            if raw.in_transaction:
-                raw.execute("ROLLBACK")
-            raise
+        with self._turns.writing() if self._turns else nullcontext():
+            raw.execute("BEGIN IMMEDIATE")
+            self._writer.memo.clear()
+            try:
+                yield
+                raw.execute("COMMIT")
+            except BaseException:
+                if raw.in_transaction:
+                    raw.execute("ROLLBACK")
+                raise
 
     def _attempt(self, piece: _Piece) -> tuple[Any, BaseException | None]:
         raw = self._writer.raw
