@@ -21,6 +21,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from tests.storage.contract import everything
 from tests.waiting import HANG_SECONDS
 
 from memoranda import Memoranda
@@ -91,7 +92,7 @@ def held(home: Path) -> list[Any]:
 def all_ids(m: Memoranda) -> list[str]:
     context = m.service._context
     with context.engine.read(OWNER) as snapshot:
-        return [version.document.name for version in snapshot.page(0, 10)]
+        return [version.document.name for version in everything(snapshot)]
 
 
 def plain(value: Any, names: dict[str, str] | None = None) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
-from memoranda.model.query import Structure
+from memoranda.model.selection import Selection
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.fields import Field, Kind
 from memoranda.standards.cal.language.syntax import (
@@ -290,7 +290,7 @@ class Stores:
         after: int | None = 0
         while after is not None:
             page, after = self.world.service.grains.listing(
-                self.world.owner, Structure(current=False), after=after, limit=500
+                self.world.owner, Selection(standing="recorded"), after=after, limit=500
             )
             found += [_view(each) for each in page if not each.is_native and _native_name(each) not in self.forgotten]
         return found

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, MemorandaError, NotFound
-from memoranda.model.query import Structure
+from memoranda.model.selection import Selection
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.fields import INDEX_FIELDS
@@ -48,9 +48,10 @@ def test_types_of_applications_are_kept_too(world: World) -> None:
     delivery = codec.encode(fields, type_byte=0xF3).blob
     address = world.service.grains.put(world.owner, delivery).address
     assert world.grain(address).delivery == delivery
-    assert [each.address for each in world.service.grains.listing(world.owner, Structure(), type_byte=0xF3)[0]] == [
-        address
-    ]
+    assert [
+        each.address
+        for each in world.service.grains.listing(world.owner, Selection(standing="current"), type_byte=0xF3)[0]
+    ] == [address]
 
 
 @pytest.mark.requirement("OMS-28.4-put-idempotent")
@@ -228,7 +229,9 @@ def test_pages_of_a_list_give_everything_once_in_the_order_written(
         found: list[str] = []
         after: int | None = 0
         while after is not None:
-            page, after = world.service.grains.listing(world.owner, Structure(subject=asked), after=after, limit=limit)
+            page, after = world.service.grains.listing(
+                world.owner, Selection(standing="current", subject=asked), after=after, limit=limit
+            )
             assert len(page) <= limit
             found += [each.address for each in page]
         assert found == [address for subject, address in addresses if asked in (None, subject)]
@@ -240,9 +243,9 @@ def test_pages_of_a_list_give_everything_once_in_the_order_written(
 def test_a_list_has_limits(world: World) -> None:
     for limit in (0, -1, 501):
         with pytest.raises(InvalidInput, match="limit"):
-            world.service.grains.listing(world.owner, Structure(), limit=limit)
+            world.service.grains.listing(world.owner, Selection(standing="current"), limit=limit)
         with pytest.raises(InvalidInput, match="limit"):
-            world.service.grains.search(world.owner, "x", where=Structure(), limit=limit)
+            world.service.grains.search(world.owner, "x", where=Selection(standing="current"), limit=limit)
 
 
 @pytest.mark.requirement("OMS-28.4-delete")
@@ -327,7 +330,7 @@ def test_the_words_of_every_type_are_found(world: World, fields: dict[str, Any],
     world.put(object="something else")
     address = world.put(**fields)
     for word in words.split():
-        found = world.service.grains.search(world.owner, word, where=Structure())
+        found = world.service.grains.search(world.owner, word, where=Selection(standing="current"))
         assert [each.address for each, _ in found] == [address], word
         assert found[0][1] == 1.0
         assert world.texts(word, limit=1)[0] == world.as_record(address)["body"]["text"]
@@ -339,8 +342,8 @@ def test_every_operation_is_in_the_chain_and_no_content_is(world: World) -> None
     old = world.put(object=secret, user_id="mallory")
     grains.get(world.owner, old)
     grains.exists(world.owner, old)
-    grains.listing(world.owner, Structure(object=secret))
-    grains.search(world.owner, secret, where=Structure())
+    grains.listing(world.owner, Selection(standing="current", object=secret))
+    grains.search(world.owner, secret, where=Selection(standing="current"))
     grains.set_verification(world.owner, old, "contested", reason="checked")
     grains.set_hold(world.owner, old, held=True, reason="court")
     grains.set_hold(world.owner, old, held=False)

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from memoranda.app import Memoranda
-from memoranda.model.query import Structure
+from memoranda.model.selection import Selection
 from memoranda.service.service import Service
 from memoranda.standards.oms import signature
 from tests.proofs.store import opened, processes
@@ -96,7 +96,7 @@ def _check(service: Service, done: list[tuple[str, str, str]]) -> None:
         assert grains.get(access, address).index.verification_status == "contested"
     after: int | None = 0
     while after is not None:
-        page, after = grains.listing(access, Structure(current=False), after=after, limit=500)
+        page, after = grains.listing(access, Selection(standing="recorded"), after=after, limit=500)
         for each in page:
             successor = each.index.superseded_by
             assert (successor is None) == (each.index.system_valid_to is None)

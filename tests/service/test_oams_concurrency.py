@@ -27,6 +27,7 @@ from memoranda.standards.oams.requests import ListRequest
 from tests.proofs.store import opened, processes
 from tests.service.oams_verbs import Oams
 from tests.service.world import World
+from tests.storage.contract import everything
 from tests.waiting import HANG_SECONDS, until
 
 OWNER = "did:example:ada"
@@ -55,7 +56,7 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
 def versions(service: Service, tenant: str) -> list[Version]:
     """Everything that was ever written, oldest first."""
     with service._context.engine.read(tenant) as snapshot:
-        return snapshot.page(0, 10_000)
+        return everything(snapshot)
 
 
 def check_history(service: Service, tenant: str, count: int) -> list[str]:

@@ -25,6 +25,7 @@ from tests.service.oams_verbs import Memory, Oams, namespace, opened, said_by
 from tests.service.test_one_memory import FORMS, RECORDS, delivered, remembered
 from tests.service.world import World
 from tests.standards.oms.strategies import grain_fields
+from tests.storage.contract import everything
 
 MINUTE = 60_000
 SPACES = ("", "p")
@@ -169,7 +170,7 @@ class Model:
     def check_natives(self) -> None:
         """Documents are only ever added."""
         with self.world.engine.read(self.world.owner.default_tenant) as snapshot:
-            kept = {each.version_id: each for each in snapshot.page(0, 1_000)}
+            kept = {each.version_id: each for each in everything(snapshot)}
         for version_id, native in self.natives.items():
             version = kept.get(version_id)
             assert version is None or version.state.erased or version.document.native == native

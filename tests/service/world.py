@@ -10,7 +10,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
-from memoranda.model.query import Structure
+from memoranda.model.selection import Selection
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
 from memoranda.service.core.context import AuditReads, Context
@@ -81,8 +81,9 @@ class World:
     def grain(self, address: str, *, access: Access | None = None) -> StoredGrain:
         return self.service.grains.get(access or self.owner, address)
 
-    def grains(self, *, access: Access | None = None, **where: Any) -> list[StoredGrain]:
-        return self.service.grains.listing(access or self.owner, Structure(**where), limit=500)[0]
+    def grains(self, *, access: Access | None = None, current: bool = True, **where: Any) -> list[StoredGrain]:
+        selection = Selection(standing="current" if current else "recorded", **where)
+        return self.service.grains.listing(access or self.owner, selection, limit=500)[0]
 
     def as_record(self, address: str) -> Record:
         """The UMP view of a grain, through the verbs of UMP."""

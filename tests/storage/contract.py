@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -14,8 +15,8 @@ from memoranda.model.change import AuditEntry
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Relation, Scope, Version
-from memoranda.model.query import Filter, Structure
-from memoranda.storage.engine import ApiKey, Engine, Unit
+from memoranda.model.selection import UPDATED, WRITTEN, Matches, Place, Selected, Selection, Words
+from memoranda.storage.engine import ApiKey, Engine, Snapshot, Unit
 
 Triple = tuple[str, str, str]
 
@@ -50,6 +51,20 @@ def field_index(shown: Projection) -> FieldIndex:
     )
 
 
+def matches(snapshot: Snapshot, text: str, selection: Selection, *, limit: int = 50, now: Instant = NOW) -> Matches:
+    return snapshot.match(selection, (Words(text=text),), limit=limit, now=now)
+
+
+def names(snapshot: Snapshot, found: Sequence[Selected]) -> list[str]:
+    return [version.document.name for version in snapshot.versions([each.version_id for each in found])]
+
+
+def everything(snapshot: Snapshot) -> list[Version]:
+    """All versions that no fuller document has replaced, oldest first."""
+    page = snapshot.page(Selection(standing="all"), limit=10_000, now=NOW)
+    return snapshot.versions([each.version_id for each in page])
+
+
 class EngineContract:
     """Subclasses provide the `engine` fixture."""
 
@@ -63,8 +78,7 @@ class EngineContract:
 
     def found(self, engine: Engine, text: str, *, tenant: str = "ada", at: Instant = NOW, **where: Any) -> list[str]:
         with engine.read(tenant) as snapshot:
-            matches = snapshot.search(text, Filter(at=at, **where), 50, at)
-            return [v.document.name for v in snapshot.versions([hit.version_id for hit in matches.hits])]
+            return names(snapshot, matches(snapshot, text, Selection(at=at, **where), now=at).found)
 
     def test_a_version_comes_back_exactly_as_it_was_written(self, engine: Engine) -> None:
         native = bytes(range(256)) * 40
@@ -84,9 +98,10 @@ class EngineContract:
             assert snapshot.named("note", "shared-name") is None
             assert snapshot.versions([version.version_id]) == []
             assert snapshot.history(version.memory_id) == []
-            assert snapshot.search("secret", Filter(at=NOW), 9, NOW).hits == ()
-            assert snapshot.recent(Filter(at=NOW), 9, NOW) == []
-            assert snapshot.page(0, 9) == []
+            assert matches(snapshot, "secret", Selection(at=NOW)).found == ()
+            for order in (WRITTEN, UPDATED):
+                assert snapshot.page(Selection(at=NOW), order, limit=9, now=NOW) == []
+                assert snapshot.page(Selection(standing="all"), order, limit=9, now=NOW) == []
             assert snapshot.changes(0, 9) == []
             assert snapshot.change_seq() == 0
             assert snapshot.audit_head() == (0, None)
@@ -101,11 +116,11 @@ class EngineContract:
     def test_search_weights_do_not_depend_on_other_tenants(self, engine: Engine) -> None:
         self.add(engine, "green apple")
         with engine.read("ada") as snapshot:
-            before = snapshot.search("green apple", Filter(at=NOW), 9, NOW)
+            before = matches(snapshot, "green apple", Selection(at=NOW))
         for number in range(20):
             self.add(engine, f"green thing {number}", tenant="bob")
         with engine.read("ada") as snapshot:
-            assert snapshot.search("green apple", Filter(at=NOW), 9, NOW) == before
+            assert matches(snapshot, "green apple", Selection(at=NOW)) == before
 
     @pytest.mark.parametrize(
         ("text", "query"),
@@ -150,8 +165,9 @@ class EngineContract:
         self.add(engine, "apple three")
         assert self.found(engine, "apple", **asked) == ["apple one"]
         with engine.read("ada") as snapshot:
-            ids = snapshot.recent(Filter(at=NOW, **asked), 9, NOW)
-            assert [v.document.name for v in snapshot.versions(ids)] == ["apple one"]
+            for order in (WRITTEN, UPDATED):
+                page = snapshot.page(Selection(at=NOW, **asked), order, limit=9, now=NOW)
+                assert names(snapshot, page) == ["apple one"]
 
     def test_kind_status_and_visibility_filter(self, engine: Engine) -> None:
         self.add(engine, "apple a", kind="episodic")
@@ -241,7 +257,8 @@ class EngineContract:
             current = snapshot.named("note", "n")
             assert current is not None
             assert current.document.native == b"fuller"
-            assert [v.document.native for v in snapshot.page(0, 9)] == [b"fuller"]
+            (only,) = snapshot.page(Selection(standing="all"), limit=9, now=NOW)
+            assert snapshot.versions([only.version_id])[0].document.native == b"fuller"
             assert len(snapshot.history(version.memory_id)) == 2
 
     def test_a_name_may_follow_the_head(self, engine: Engine) -> None:
@@ -267,7 +284,7 @@ class EngineContract:
             engine.write("ada", work)
         self.add(engine, "whole")
         with engine.read("ada") as snapshot:
-            assert [v.document.name for v in snapshot.page(0, 9)] == ["whole"]
+            assert names(snapshot, snapshot.page(Selection(standing="all"), limit=9, now=NOW)) == ["whole"]
             assert snapshot.audit_head() == (0, None)
 
     def test_feed_and_audit_count_per_tenant_without_gaps(self, engine: Engine) -> None:
@@ -315,7 +332,7 @@ class EngineContract:
             thread.join()
         with engine.read("ada") as snapshot:
             assert [change.seq for change in snapshot.changes(0, 500)] == list(range(1, 201))
-            assert len({v.document.name for v in snapshot.page(0, 500)}) == 200
+            assert len(set(names(snapshot, snapshot.page(Selection(), limit=500, now=NOW)))) == 200
 
     def test_keys_and_revocations_are_kept(self, engine: Engine) -> None:
         key = ApiKey(key_id="k", key_hash=b"h" * 32, name="n", tenant="ada", scopes=("read", "write"), created=NOW)
@@ -341,7 +358,7 @@ class EngineContract:
 
     def listed(self, engine: Engine, *, tenant: str = "ada", now: Instant = NOW, **asked: Any) -> list[str]:
         with engine.read(tenant) as snapshot:
-            return [v.document.name for v in snapshot.find(Structure(**asked), after=0, limit=500, now=now)]
+            return names(snapshot, snapshot.page(Selection(**{"standing": "current", **asked}), limit=500, now=now))
 
     @pytest.mark.requirement("OMS-17.3-hexastore")
     @given(
@@ -399,18 +416,18 @@ class EngineContract:
         engine.write("ada", work)
         assert self.listed(engine, subject="ada") == ["short", "new"]
         assert self.listed(engine, subject="ada", now=LATER) == ["new"]
-        assert self.listed(engine, subject="ada", current=False) == ["old", "gone", "short", "new"]
+        assert self.listed(engine, subject="ada", standing="recorded") == ["old", "gone", "short", "new"]
         assert self.listed(engine) == ["short", "new"]
 
     def test_lists_go_on_where_they_stopped(self, engine: Engine) -> None:
-        names = [self.add(engine, f"n{number}", subject="ada").document.name for number in range(7)]
+        written = [self.add(engine, f"n{number}", subject="ada").document.name for number in range(7)]
         found: list[str] = []
-        after = 0
+        after: Place | None = None
         with engine.read("ada") as snapshot:
-            while page := snapshot.find(Structure(subject="ada"), after=after, limit=3, now=NOW):
-                found += [version.document.name for version in page]
-                after = page[-1].version_id
-        assert found == names
+            while page := snapshot.page(Selection(subject="ada"), limit=3, now=NOW, after=after):
+                found += names(snapshot, page)
+                after = page[-1].place
+        assert found == written
 
     def test_hold_review_and_verification_are_state(self, engine: Engine) -> None:
         version = self.add(engine, "x")
@@ -439,12 +456,14 @@ class EngineContract:
         self.add(engine, "three", user="v")
         self.add(engine, "four", user="u", tenant="bob")
         engine.write("ada", lambda unit: unit.tombstone(one, valid_to=NOW, now=NOW))
+        everything = Selection(standing="unerased", user="u")
         with engine.read("ada") as snapshot:
-            assert [v.document.name for v in snapshot.of_user("u", after=0, limit=9)] == ["one", "two"]
-            assert [v.document.name for v in snapshot.of_user("u", after=one.version_id, limit=9)] == ["two"]
+            page = snapshot.page(everything, limit=9, now=NOW)
+            assert names(snapshot, page) == ["one", "two"]
+            assert names(snapshot, snapshot.page(everything, limit=9, now=NOW, after=page[0].place)) == ["two"]
         engine.write("ada", lambda unit: unit.erase(two, tombstone=b"tombstone_record", now=NOW))
         with engine.read("ada") as snapshot:
-            assert [v.document.name for v in snapshot.of_user("u", after=0, limit=9)] == ["one"]
+            assert names(snapshot, snapshot.page(everything, limit=9, now=NOW)) == ["one"]
 
     def test_what_names_something_is_found_from_there_until_it_is_erased(self, engine: Engine) -> None:
         made = Relation(type="derived_from", target="seed")

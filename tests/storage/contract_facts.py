@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoranda.model.facts import Compares, FieldIndex, IsAmong, IsNoneOf, IsOneOf, Order, Selection, Test
+from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
+from memoranda.model.selection import Compares, IsAmong, IsNoneOf, IsOneOf, Order, Selection, Test, Words
 from memoranda.storage.engine import Engine, Unit
 from tests.storage.contract import LATER, NOW, document, projection
 from tests.storage.contract_lists import fresh_tenant, suffer
@@ -26,6 +27,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
 
+EVERYTHING = Selection(has_fields=True)
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
@@ -58,11 +60,13 @@ NUMBER_TESTS = st.builds(
 )
 TESTS = st.lists(TEXT_TESTS | NUMBER_TESTS, max_size=3)
 SELECTIONS = st.builds(
-    lambda space, form, tests, current: Selection(space=space, form=form, tests=tests, current=current),
+    lambda space, form, tests, standing: Selection(
+        space=space, form=form, tests=tests, standing=standing, has_fields=True
+    ),
     st.sampled_from([None, "", "p"]),
     st.sampled_from([None, "belief"]),
     TESTS,
-    st.booleans(),
+    st.sampled_from(["live", "unforgotten"]),
 )
 ORDERS = st.builds(
     lambda by, descending: Order(by=by, descending=descending),
@@ -114,7 +118,7 @@ def holds(row: dict[str, Any], test: Test) -> bool:
 
 def chosen(rows: list[dict[str, Any]], selection: Selection) -> list[int]:
     """What a look at everything selects."""
-    gone = {"tombstoned", "erased", "unread"} | ({"closed", "retracted"} if selection.current else set())
+    gone = {"tombstoned", "erased", "unread"} | ({"closed", "retracted"} if selection.standing == "live" else set())
     return [
         number
         for number, row in enumerate(rows)
@@ -147,7 +151,7 @@ class FactsContract:
         expected = [address(number) for number in ordered(rows, chosen(rows, selection), order)]
         with engine.read(tenant) as snapshot:
             found: list[str] = []
-            while page := snapshot.select(selection, order, limit=limit, offset=len(found), now=NOW):
+            while page := snapshot.page(selection, order, limit=limit, offset=len(found), now=NOW):
                 found += [each.address for each in page]
             assert found == expected
             assert snapshot.count(selection, now=NOW) == len(expected)
@@ -162,8 +166,8 @@ class FactsContract:
         expected = {address(number) for number in chosen(rows, selection) if rows[number]["words"] & words}
         text = " ".join(sorted(words))
         with engine.read(tenant) as snapshot:
-            everything = snapshot.match(text, selection, limit=50, whole=True, now=NOW)
-            few = snapshot.match(text, selection, limit=2, whole=True, now=NOW)
+            everything = snapshot.match(selection, (Words(text=text),), limit=50, whole=True, now=NOW)
+            few = snapshot.match(selection, (Words(text=text),), limit=2, whole=True, now=NOW)
         assert {each.address for each in everything.found} == expected
         assert everything.total == few.total == len(expected)
         assert few.found == everything.found[:2]
@@ -178,13 +182,13 @@ class FactsContract:
         tenant = fresh_tenant(engine)
         written = fill(engine, tenant, rows)
         ids = tuple(written[number].version_id for number in among if number < len(rows))
-        selection = Selection(tests=(IsAmong(version_ids=ids, negated=negated),))
-        expected = [number for number in chosen(rows, Selection()) if (number in among) != negated]
+        selection = Selection(tests=(IsAmong(version_ids=ids, negated=negated),), has_fields=True)
+        expected = [number for number in chosen(rows, EVERYTHING) if (number in among) != negated]
         with engine.read(tenant) as snapshot:
-            found = snapshot.select(selection, Order(), limit=50, offset=0, now=NOW)
+            found = snapshot.page(selection, limit=50, now=NOW)
             assert sorted(each.address for each in found) == sorted(map(address, expected))
 
-    def test_without_field_indexs_labels_and_the_last_update_can_be_asked_for(self, engine: Engine) -> None:
+    def test_without_field_indexes_labels_and_the_last_update_can_be_asked_for(self, engine: Engine) -> None:
         def work(unit: Unit) -> None:
             for number, tags in enumerate([("Red",), ("red", "blue"), ("blue",), ()]):
                 shown = projection(f"apple {number}", tags=tags, observed=Instant(NOW + number))
@@ -193,9 +197,9 @@ class FactsContract:
         engine.write("ada", work)
 
         def found(*tests: Test) -> list[str]:
-            selection = Selection(space="", tests=tests, field_indexes=False)
+            selection = Selection(space="", tests=tests)
             with engine.read("ada") as snapshot:
-                hits = snapshot.match("apple", selection, limit=9, whole=False, now=NOW).found
+                hits = snapshot.match(selection, (Words(text="apple"),), limit=9, now=NOW).found
                 return sorted(v.document.name for v in snapshot.versions([hit.version_id for hit in hits]))
 
         assert found() == ["0", "1", "2", "3"]
@@ -211,8 +215,9 @@ class FactsContract:
         engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW, field_index=facts))
         with engine.read("ada") as snapshot:
             for now, expected in ((NOW, 1), (LATER, 0)):
-                assert snapshot.count(Selection(), now=now) == expected
-                assert len(snapshot.match("apple", Selection(), limit=9, whole=True, now=now).found) == expected
+                assert snapshot.count(EVERYTHING, now=now) == expected
+                found = snapshot.match(EVERYTHING, (Words(text="apple"),), limit=9, whole=True, now=now).found
+                assert len(found) == expected
 
     def test_a_field_index_may_be_written_later(self, engine: Engine) -> None:
         version = engine.write("ada", lambda unit: unit.append(document("x"), projection("apple"), now=NOW))
@@ -220,7 +225,7 @@ class FactsContract:
         with engine.read("ada") as snapshot:
             assert [each.document.name for each in snapshot.without_field_index(9)] == ["x", "y"]
             assert [each.document.name for each in snapshot.without_field_index(1)] == ["x"]
-            assert snapshot.count(Selection(), now=NOW) == 0
+            assert snapshot.count(EVERYTHING, now=NOW) == 0
         facts = FieldIndex(
             address="aa", form="belief", at=NOW, subject="s", texts=(("color", "red"),), numbers=(("n", 1.0),)
         )
@@ -233,7 +238,7 @@ class FactsContract:
                 IsOneOf(name="color", texts=("red",)),
                 Compares(name="n", operator="=", number=1),
             ):
-                assert snapshot.count(Selection(tests=(test,)), now=NOW) == 1
+                assert snapshot.count(Selection(tests=(test,), has_fields=True), now=NOW) == 1
 
     def test_documents_come_in_the_order_asked_for_with_what_a_query_shows(self, engine: Engine) -> None:
         def work(unit: Unit) -> list[Version]:
@@ -259,9 +264,9 @@ class FactsContract:
             assert snapshot.documents([]) == []
         with engine.read("bob") as snapshot:
             assert snapshot.documents([a, b]) == []
-            assert snapshot.select(Selection(), Order(), limit=9, offset=0, now=NOW) == []
-            assert snapshot.count(Selection(), now=NOW) == 0
-            assert snapshot.match("a b c d", Selection(), limit=9, whole=True, now=NOW).total == 0
+            assert snapshot.page(EVERYTHING, limit=9, now=NOW) == []
+            assert snapshot.count(EVERYTHING, now=NOW) == 0
+            assert snapshot.match(EVERYTHING, (Words(text="a b c d"),), limit=9, whole=True, now=NOW).total == 0
 
     @given(
         uses=st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["x", "y"]), st.integers(1, 3)), max_size=20),

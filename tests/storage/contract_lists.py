@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
-from memoranda.model.query import Listing
+from memoranda.model.selection import UPDATED, Place, Selection
 from memoranda.storage.engine import Engine, Snapshot, Unit
-from tests.storage.contract import LATER, NOW, document, projection
+from tests.storage.contract import LATER, NOW, document, names, projection
 
 FATES = ("live", "live", "live", "closed", "retired", "tombstoned", "erased", "retracted", "restored", "expired")
 TAGS = ("Red", "green", "BLUE")
@@ -90,23 +90,26 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
     return engine.write(tenant, work)
 
 
-def pages(snapshot: Snapshot, listing: Listing, limit: int, now: Instant = LATER) -> list[str]:
+def pages(snapshot: Snapshot, selection: Selection, limit: int, now: Instant = LATER) -> list[str]:
     """All of a list, a page at a time."""
     found: list[str] = []
-    before = listing.before
+    before: Place | None = None
     while True:
-        asked = Listing(
-            space=listing.space,
-            visibilities=listing.visibilities,
-            tags=listing.tags,
-            since=listing.since,
-            before=before,
-        )
-        page = snapshot.listed(asked, limit=limit, now=now)
-        found += [version.document.name for version, _ in page]
+        page = snapshot.page(selection, UPDATED, limit=limit, now=now, after=before)
+        found += names(snapshot, page)
         if len(page) < limit:
             return found
-        before = page[-1][1]
+        before = page[-1].place
+
+
+def leaving(snapshot: Snapshot, space: str, limit: int, now: Instant) -> list[str]:
+    """What may leave, in the order written, a page at a time."""
+    found: list[str] = []
+    after: Place | None = None
+    while page := snapshot.page(Selection(space=space, exportable=True), limit=limit, now=now, after=after):
+        found += names(snapshot, page)
+        after = page[-1].place
+    return found
 
 
 class ListsContract:
@@ -119,7 +122,7 @@ class ListsContract:
     ) -> None:
         tenant = fresh_tenant(engine)
         fill(engine, tenant, rows)
-        listing = Listing(**asked)
+        listing = Selection(**asked)
         fit = [
             (row["age"], number)
             for number, row in enumerate(rows)
@@ -145,22 +148,17 @@ class ListsContract:
                 for number, row in enumerate(rows)
                 if row["fate"] in ("live", "restored") and row["space"] == space and row["exportable"]
             ]
-            found: list[str] = []
-            after = 0
             with engine.read(tenant) as snapshot:
-                while page := snapshot.live(space, after=after, limit=2, now=LATER):
-                    found += [version.document.name for version in page]
-                    after = page[-1].version_id
-            assert found == expected
+                assert leaving(snapshot, space, 2, LATER) == expected
 
     def test_what_expires_is_listed_until_then(self, engine: Engine) -> None:
         row = {"age": 0, "space": "", "visibility": "private", "tags": ("red",), "fate": "expired", "exportable": True}
         fill(engine, "ada", [row])
         for now, expected in ((Instant(LATER - 1), ["0"]), (LATER, [])):
             with engine.read("ada") as snapshot:
-                assert pages(snapshot, Listing(space=""), 9, now) == expected
-                assert pages(snapshot, Listing(space="", tags=("red",)), 9, now) == expected
-                assert [v.document.name for v in snapshot.live("", after=0, limit=9, now=now)] == expected
+                assert pages(snapshot, Selection(space=""), 9, now) == expected
+                assert pages(snapshot, Selection(space="", tags=("red",)), 9, now) == expected
+                assert leaving(snapshot, "", 9, now) == expected
 
     @given(ages=st.lists(st.integers(0, 3), min_size=1, max_size=9), news=st.lists(st.integers(0, 3), max_size=9))
     @EACH
@@ -172,14 +170,14 @@ class ListsContract:
         old = fill(engine, tenant, [{**row, "age": age} for age in ages])
         later = list(news)
         found: list[int] = []
-        before: tuple[Instant, int] | None = None
+        before: Place | None = None
         while True:
             with engine.read(tenant) as snapshot:
-                page = snapshot.listed(Listing(space="", before=before), limit=2, now=NOW)
-            found += [version.version_id for version, _ in page]
+                page = snapshot.page(Selection(space=""), UPDATED, limit=2, now=NOW, after=before)
+            found += [each.version_id for each in page]
             if len(page) < 2:
                 break
-            before = page[-1][1]
+            before = page[-1].place
             if later:
                 fill(engine, tenant, [{**row, "age": later.pop()}])
         assert len(found) == len(set(found))
@@ -202,9 +200,10 @@ class ListsContract:
 
         engine.write(tenant, work)
         with engine.read(tenant) as snapshot:
-            ((head, (at, _)),) = snapshot.listed(Listing(space=""), limit=9, now=NOW)
+            (only,) = snapshot.page(Selection(space=""), UPDATED, limit=9, now=NOW)
+            (head,) = snapshot.versions([only.version_id])
             history = [version.state.updated for version in snapshot.history(head.memory_id)]
-        assert head.state.updated == at
+        assert head.state.updated == only.at
         assert history == sorted(set(history))
         assert history[0] == NOW + observed[0]
         assert all(updated >= NOW + offset for updated, offset in zip(history, observed, strict=True))
@@ -272,8 +271,8 @@ class ListsContract:
         fill(engine, "ada", [row])
         with engine.read("bob") as snapshot:
             for tags in ((), ("red",)):
-                assert snapshot.listed(Listing(space="p", tags=tags), limit=9, now=NOW) == []
-            assert snapshot.live("p", after=0, limit=9, now=NOW) == []
+                assert snapshot.page(Selection(space="p", tags=tags), UPDATED, limit=9, now=NOW) == []
+            assert leaving(snapshot, "p", 9, NOW) == []
             assert (snapshot.spaces(), snapshot.has_space("p"), snapshot.unnamed(9)) == ([], False, [])
             assert snapshot.usage() == (0, 0)
 
@@ -308,8 +307,8 @@ class ListsContract:
         shown = projection("x", status="tombstoned")
         engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW))
         with engine.read("ada") as snapshot:
-            assert pages(snapshot, Listing(space=""), 9) == []
-            assert snapshot.live("", after=0, limit=9, now=NOW) == []
+            assert pages(snapshot, Selection(space=""), 9) == []
+            assert leaving(snapshot, "", 9, NOW) == []
             assert snapshot.usage() == (0, 2)
 
 
@@ -338,7 +337,7 @@ class _Ledger:
 
     def recount(self, snapshot: Snapshot) -> tuple[int, int]:
         versions = snapshot.versions([version.version_id for version in self.written])
-        live = len(snapshot.listed(Listing(space=""), limit=99, now=NOW))
+        live = len(snapshot.page(Selection(space=""), UPDATED, limit=99, now=NOW))
         for version in versions:
             state = version.state
             live -= int(
@@ -346,4 +345,4 @@ class _Ledger:
             )
         assert live == 0
         bytes_ = sum(len(version.document.native) for version in versions if not version.state.erased)
-        return len(snapshot.listed(Listing(space=""), limit=99, now=NOW)), bytes_
+        return len(snapshot.page(Selection(space=""), UPDATED, limit=99, now=NOW)), bytes_

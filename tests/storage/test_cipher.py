@@ -15,14 +15,14 @@ import pytest
 
 from memoranda.errors import MemorandaError, StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
-from memoranda.model.query import Filter
+from memoranda.model.selection import Selection
 from memoranda.storage.cipher import Coverage, NoCipher, RingCipher
 from memoranda.storage.engine import Engine
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 from tests.proofs.store import processes
 from tests.proofs.test_erasure import found_in_files
-from tests.storage.contract import NOW, document, projection, seal
+from tests.storage.contract import NOW, document, everything, matches, projection, seal
 from tests.waiting import HANG_SECONDS
 
 KEYS_EACH = 5
@@ -92,7 +92,7 @@ def test_users_words_and_links_are_in_the_tables_as_fingerprints_only(tmp_path: 
         shown = projection("kaleidoscope", user="thaumaturge", session="quetzalcoatl", subject="hippocampus")
         engine.write("ada", lambda unit: unit.append(document("n"), shown, now=NOW))
         with engine.read("ada") as snapshot:
-            assert len(snapshot.search("kaleidoscope", Filter(at=NOW, user="thaumaturge"), 9, NOW).hits) == 1
+            assert len(matches(snapshot, "kaleidoscope", Selection(at=NOW, user="thaumaturge")).found) == 1
     words = ["kaleidoscope", "thaumaturge", "quetzalcoatl", "hippocampus"]
     assert found_in_files(tmp_path, words) == set()
     (keys,) = rows(tmp_path, "SELECT user_key, session_key FROM state")
@@ -148,7 +148,7 @@ def test_a_document_in_the_place_of_another_does_not_open(tmp_path: Path) -> Non
             database.execute("UPDATE version SET native = ? WHERE version_id = ?", (natives[source], target))
         database.execute("UPDATE version SET native = cause, cause = native WHERE name = 'c'")
     with engine_in(tmp_path) as engine, engine.read("ada") as snapshot:
-        assert [version.document.native for version in snapshot.page(0, 9)] == [b"", b"b", b"", b""]
+        assert [version.document.native for version in everything(snapshot)] == [b"", b"b", b"", b""]
 
 
 @pytest.mark.requirement("OMS-17.3-encryption")

@@ -9,21 +9,24 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
-from memoranda.model.query import Filter
+from memoranda.model.selection import UPDATED, WRITTEN, Order, Place, Selection
 from memoranda.storage import engine as engine_module
 from memoranda.storage.cipher import RingCipher
 from memoranda.storage.database import Connection
+from memoranda.storage.dialect import SQLITE
 from memoranda.storage.engine import Engine
 from memoranda.storage.queries import load_queries
+from memoranda.storage.selection import Naming, SelectionSql
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import LATER_SECONDS, SqliteDatabase
-from tests.storage.contract import NOW, EngineContract, document, projection, seal
+from tests.storage.contract import NOW, EngineContract, document, matches, projection, seal
 from tests.storage.contract_facts import FactsContract
 from tests.storage.contract_lists import ListsContract
 
@@ -57,7 +60,7 @@ def test_a_store_survives_being_closed_and_opened(tmp_path: Path) -> None:
     for expected in (0, 1, 2):
         engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
         with engine.read("ada") as snapshot:
-            assert len(snapshot.search("apple", Filter(at=NOW), 9, NOW).hits) == expected
+            assert len(matches(snapshot, "apple", Selection(at=NOW)).found) == expected
         engine.write("ada", lambda unit: unit.append(document("n"), projection("apple"), now=NOW))
         engine.close()
 
@@ -112,18 +115,11 @@ def test_every_statement_on_memories_names_the_tenant() -> None:
         ("version_named", "alias USING PRIMARY KEY"),
         ("version_same", "state_sameness"),
         ("versions_of_memory", "state_memory"),
-        ("versions_page", "PRIMARY KEY (tenant_id=? AND version_id>?)"),
-        ("recent", "state_recent"),
-        ("recent_in_space", "state_space_recent"),
         ("changes_after", "PRIMARY KEY (tenant_id=? AND seq>?)"),
         ("audit_after", "PRIMARY KEY (tenant_id=? AND seq>?)"),
         ("expired", "state_expiry"),
         ("next_expiry", "state_expiry"),
-        ("versions_of_user", "state_user"),
         ("versions_linked", "PRIMARY KEY (tenant_id=? AND name=? AND value_key=? AND version_id>?)"),
-        ("listed_page", "state_listed"),
-        ("listed_tagged", "d USING PRIMARY KEY (tenant_id=? AND name=? AND value_key=?)"),
-        ("live_page", "PRIMARY KEY (tenant_id=? AND version_id>?)"),
         ("has_space", "state_listed (tenant_id=? AND space=?)"),
         ("unnamed", "state_unnamed"),
         ("memory_updated", "state_memory"),
@@ -144,6 +140,33 @@ def test_queries_are_answered_by_their_index(tmp_path: Path, name: str, index: s
     assert "SCAN v" not in plan
 
 
+@pytest.mark.parametrize(
+    ("selection", "order", "index"),
+    [
+        (Selection(standing="all"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
+        (Selection(standing="all", space="p"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
+        (Selection(space="p"), WRITTEN, "c VIRTUAL TABLE INDEX"),
+        (Selection(user="u"), WRITTEN, "c VIRTUAL TABLE INDEX"),
+        (Selection(session="s"), UPDATED, "c VIRTUAL TABLE INDEX"),
+        (Selection(at=NOW), UPDATED, "state_recent (tenant_id=?"),
+        (Selection(at=NOW, space="p"), UPDATED, "state_listed (tenant_id=? AND space=?"),
+        (Selection(space="p"), UPDATED, "state_listed (tenant_id=? AND space=?"),
+        (Selection(space="p", tags=("t",)), UPDATED, "d USING PRIMARY KEY (tenant_id=? AND name=? AND value_key=?)"),
+        (Selection(redacted=True), UPDATED, "state_redacted (tenant_id=?"),
+        (Selection(space="p", form="f", has_fields=True), Order(by="address"), "COVERING INDEX field_address"),
+        (Selection(space="p", has_fields=True), Order(by="at", descending=True), "COVERING INDEX field_recent"),
+        (Selection(space="p", has_fields=True, subject="x"), Order(by="address"), "COVERING INDEX triple_sro"),
+    ],
+)
+def test_selections_are_answered_by_their_index(tmp_path: Path, selection: Selection, order: Order, index: str) -> None:
+    plan = _plan(tmp_path, selection, order, after=(1, 1) if order in (WRITTEN, UPDATED) else None)
+    assert any(index in step for step in plan), plan
+    assert not [step for step in plan if step.startswith("SCAN") and "VIRTUAL TABLE" not in step], plan
+    if order in (WRITTEN, UPDATED) and "state_" in index:
+        # A page is walked to, not sorted out of everything.
+        assert not [step for step in plan if "B-TREE" in step], plan
+
+
 @pytest.mark.requirement("OMS-17.3-hexastore")
 @pytest.mark.parametrize(
     ("path", "index", "prefix"),
@@ -159,16 +182,27 @@ def test_queries_are_answered_by_their_index(tmp_path: Path, name: str, index: s
 )
 def test_every_structural_path_has_its_index(tmp_path: Path, path: str, index: str, prefix: str) -> None:
     # Three orders with a common prefix answer what six orders would: SPO SOP PSO POS OPS OSP.
+    parts = {"s": "subject", "r": "relation", "o": "object"}
+    asked: dict[str, Any] = {parts[letter]: "x" for letter in path}
+    selection = Selection(standing="current", **asked)
+    drivers = range(len(path))
+    plans = [_plan(tmp_path, selection, WRITTEN, after=(1, 1), chosen=chosen) for chosen in drivers]
+    assert any(f"{index} (tenant_id=? AND {prefix}" in step for plan in plans for step in plan), plans
+    assert not [step for plan in plans for step in plan if step.startswith("SCAN")], plans
+
+
+def _plan(tmp_path: Path, selection: Selection, order: Order, *, after: Place | None, chosen: int = 0) -> list[str]:
+    """How SQLite goes about a page."""
+    naming = Naming(str.encode, str, lambda _, texts: [f'"{text}"' for text in texts])
+    sql = SelectionSql(selection, naming, SQLITE, tenant_id=1, now=NOW)
+    query = sql.page(order, chosen, after)
     database = SqliteDatabase(tmp_path / "store.db")
-    sql = load_queries("sqlite")[f"structural_{path}"]
     try:
         with database.reading() as connection:
-            binder = dict.fromkeys(_parameters(sql), None)
-            plan = [str(row[3]) for row in connection.raw.execute("EXPLAIN QUERY PLAN " + sql, binder)]
+            params = {**sql.params, "limit": 9, "offset": 0}
+            return [str(row[3]) for row in connection.raw.execute("EXPLAIN QUERY PLAN " + query, params)]
     finally:
         database.close()
-    assert any(f"{index} (tenant_id=? AND {prefix}" in step for step in plan), plan
-    assert not [step for step in plan if step.startswith("SCAN")], plan
 
 
 def _parameters(sql: str) -> set[str]:
@@ -267,5 +301,4 @@ def test_every_query_that_is_asked_for_by_name_is_there_and_none_is_left_over() 
     source = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
     asked = set(re.findall(r'(?:_rows|_run|_run_many|_versions|\.rows?|\.run|\.run_many)\(\s*"(\w+)"', source))
     assert asked - set(load_queries("sqlite")) == set()
-    unnamed = [name for name in load_queries("sqlite") if f'"{name}"' not in source]
-    assert [name for name in unnamed if not name.startswith("structural_")] == []
+    assert [name for name in load_queries("sqlite") if f'"{name}"' not in source] == []

@@ -62,6 +62,8 @@ class Projection:
     salience: float | None = None
     evidence_count: int = 0
     exportable: bool = True
+    # Others are shown less of it than its owner is.
+    redacted: bool = False
     tags: tuple[str, ...] = ()
     relations: tuple[Relation, ...] = ()
     source: str = ""

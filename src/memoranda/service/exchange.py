@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
+from memoranda.model.selection import Selection
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import verify_tenant
@@ -15,6 +16,7 @@ from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import find_visible
 from memoranda.service.core.views import holds, redacted, scope_of, verifies, view
+from memoranda.service.retrieve import read_page
 from memoranda.service.ump.remember import Accepted, accept, with_defaults, write
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.record import Record
@@ -116,7 +118,8 @@ def _records(context: Context, access: Access, tenant: str, project: str | None,
     after = 0
     while True:
         with context.engine.read(tenant) as snapshot:
-            page = snapshot.page(after, PAGE_LIMIT, project)
+            everything = Selection(standing="all", space=project)
+            page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=now)
         if not page:
             return
         for version in page:
@@ -218,7 +221,8 @@ def verify_all(
     count, after = 0, 0
     while True:
         with context.engine.read(tenant) as snapshot:
-            page = snapshot.page(after, PAGE_LIMIT)
+            everything = Selection(standing="all")
+            page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=context.clock())
         if not page:
             break
         for version in page:

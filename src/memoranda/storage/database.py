@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from memoranda.storage.dialect import Dialect
+
 T = TypeVar("T")
 
 Row = tuple[Any, ...]
@@ -19,6 +21,7 @@ Params = Mapping[str, Any]
 class Connection(Protocol):
     """Runs named queries in one snapshot or one transaction."""
 
+    dialect: Dialect
     # Scratch space for what was read in this transaction; empty again in the next, and when some of it is undone.
     memo: dict[str, Row]
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from memoranda.model.change import AuditEntry, Change, ChangeType
-from memoranda.model.facts import FieldIndex, Kept, Order, Selected, Selection, WordMatches
+from memoranda.model.facts import FieldIndex, Kept
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Version
-from memoranda.model.query import Filter, Listing, Matches, Structure
+from memoranda.model.selection import WRITTEN, Leg, Matches, Order, Place, Selected, Selection
 
 T = TypeVar("T")
 
@@ -58,32 +58,27 @@ class Snapshot(Protocol):
         """The open version that already says this."""
         ...
 
-    def search(self, text: str, where: Filter, limit: int, now: Instant) -> Matches:
-        """The best lexical matches among all admissible versions, best first."""
-        ...
-
-    def recent(self, where: Filter, limit: int, now: Instant) -> list[int]:
-        """Admissible versions, last observed first."""
-        ...
-
-    def page(self, after: int, limit: int, space: str | None = None) -> list[Version]:
-        """Current versions in the order they were written; `after` is the last version_id seen, or 0."""
-        ...
-
-    def find(self, structure: Structure, *, after: int, limit: int, now: Instant) -> list[Version]:
-        """Versions by subject, relation and object, in the order written; `after` is the last version_id seen."""
-        ...
-
-    def select(self, selection: Selection, order: Order, *, limit: int, offset: int, now: Instant) -> list[Selected]:
-        """Versions that pass every test, in that order."""
+    def page(
+        self,
+        selection: Selection,
+        order: Order = WRITTEN,
+        *,
+        limit: int,
+        now: Instant,
+        after: Place | None = None,
+        offset: int = 0,
+    ) -> list[Selected]:
+        """A page of what is selected, in that order: after a place where a page ended, or so many further on."""
         ...
 
     def count(self, selection: Selection, *, now: Instant) -> int:
-        """How many versions pass every test."""
+        """How many versions are selected."""
         ...
 
-    def match(self, text: str, selection: Selection, *, limit: int, whole: bool, now: Instant) -> WordMatches:
-        """Versions that pass every test and hold a word of the text, best first; `whole`: count them all."""
+    def match(
+        self, selection: Selection, legs: Sequence[Leg], *, limit: int, now: Instant, whole: bool = False
+    ) -> Matches:
+        """What is selected and answers, best first; `whole`: count them all."""
         ...
 
     def documents(self, version_ids: Sequence[int]) -> list[Kept]:
@@ -92,14 +87,6 @@ class Snapshot(Protocol):
 
     def without_field_index(self, limit: int) -> list[Version]:
         """Versions whose field index was not written yet, oldest first."""
-        ...
-
-    def listed(self, listing: Listing, *, limit: int, now: Instant) -> list[tuple[Version, tuple[Instant, int]]]:
-        """A page of what there is now, last updated first, each with its place."""
-        ...
-
-    def live(self, space: str, *, after: int, limit: int, now: Instant) -> list[Version]:
-        """What there is now and may leave, in the order written; `after` is the last version_id seen."""
         ...
 
     def has_space(self, space: str) -> bool:
@@ -144,10 +131,6 @@ class Snapshot(Protocol):
 
     def items(self, kind: str) -> dict[str, bytes]:
         """What was kept under a kind, by name."""
-        ...
-
-    def of_user(self, user: str, *, after: int, limit: int) -> list[Version]:
-        """Everything of a user that is not erased, superseded and forgotten versions too."""
         ...
 
     def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:

@@ -1,8 +1,9 @@
 """Selections as SQL.
 
-Every test becomes a clause. One of them also drives: the rows are read from its index, and the other tests are
-looked up row by row. Which one has the fewest rows is counted first, up to a cap; SQLite's own planner has no
-statistics here and would guess. Nothing from outside ever becomes SQL text: values are bound, names are ours.
+Every part of a selection becomes a clause. One of them also drives: the rows are read from its index, and the other
+clauses are looked up row by row. Which one has the fewest rows is counted first, up to a cap. What no index of `state`
+answers, the word index does: space, user, agent, session and visibility are words of a version, too. Nothing from
+outside ever becomes SQL text: values are bound, names are ours, and what differs between databases is in `dialect.py`.
 """
 
 from __future__ import annotations
@@ -13,29 +14,49 @@ from typing import Any, Final
 
 import orjson
 
-from memoranda.model.facts import Compares, IsAmong, IsNoneOf, IsOneOf, Order, Selection, Test
+from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES
+from memoranda.model.selection import Compares, IsAmong, IsNoneOf, IsOneOf, Order, Place, Selection, Standing, Test
+from memoranda.storage.dialect import Dialect
+
+# After every instant that can occur: stands for "never ends".
+FOREVER_MS: Final = 1 << 62
+_NOW_KNOWN_MS: Final = FOREVER_MS - 1
 
 # Rows are counted up to the first; only when every index has as many, up to the next.
 COUNT_CAPS: Final = (64, 256, 4_096)
 
 # Texts with a column of their own (fingerprints), and the index that begins with it.
-_KEYS: Final = {
+_TRIPLE: Final = {
     "subject": ("subject_key", "triple_sro"),
     "relation": ("relation_key", "triple_ros"),
     "object": ("object_key", "triple_osr"),
-    "user": ("user_key", "state_user"),
-    "session": ("session_key", "state_session_recent"),
 }
+# The same, found by a word of the version.
+_SCOPE: Final = {"user": "user_key", "agent": "agent_key", "session": "session_key"}
 _PLAIN: Final = {"verification": "verification", "form": "form"}
 _NUMBERS: Final = {"at": "at_ms", "updated": "updated_ms", "confidence": "confidence", "importance": "importance"}
 _OPERATORS: Final = {"=": "=", "!=": "<>", ">=": ">=", "<=": "<=", ">": ">", "<": "<"}
 _ORDERS: Final = {
-    "at": "s.at_ms",
-    "confidence": "s.confidence IS NULL, s.confidence",
-    "importance": "s.importance IS NULL, s.importance",
+    "written": ("s.version_id", ""),
+    "updated": ("s.updated_ms", "s.version_id"),
+    "address": ("s.address", ""),
+    "at": ("s.at_ms", "s.address"),
+    "confidence": ("s.confidence IS NULL, s.confidence", "s.address"),
+    "importance": ("s.importance IS NULL, s.importance", "s.address"),
 }
-_NOT_FORGOTTEN: Final = "s.retired_ms IS NULL AND s.status <> 'tombstoned'"
+_HEAD: Final = "s.superseded_by IS NULL AND s.erased = 0 AND s.retired_ms IS NULL AND s.status <> 'tombstoned'"
+_STANDINGS: Final[dict[Standing, str]] = {
+    "live": "s.live = 1",
+    "current": _HEAD,
+    "unforgotten": "s.erased = 0 AND s.retired_ms IS NULL AND s.status <> 'tombstoned'",
+    "recorded": "s.erased = 0 AND s.retired_ms IS NULL",
+    "unerased": "s.erased = 0",
+    "all": "s.retired_ms IS NULL",
+}
+_EXPIRED_TOO: Final = ("unerased", "all")
+_STATE: Final = "state s"
+_OF_TENANT: Final = "s.tenant_id = :tenant_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,92 +67,211 @@ class _Driver:
     clause: str
     # The test that it answers by itself.
     own: str = ""
+    # What it reads in its own order.
+    version: str = "s.version_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How texts are named in the store of one tenant."""
+
+    # The fingerprint of a text, and the stored name of a field.
+    key: Callable[[str], bytes | None]
+    field: Callable[[str], str]
+    # The search words of a dimension's values, quoted: ("user", texts).
+    scope: Callable[[str, tuple[str, ...]], list[str]]
 
 
 class SelectionSql:
     """The SQL of one selection, with its parameters."""
 
-    def __init__(
-        self,
-        selection: Selection,
-        key: Callable[[str], bytes | None],
-        name: Callable[[str], str],
-        params: dict[str, Any],
-    ) -> None:
-        """`key` gives the fingerprint of a text, `name` the stored name of a field."""
-        self._key, self._name = key, name
-        self.params = params
-        self._selection = selection
+    def __init__(self, selection: Selection, naming: Naming, dialect: Dialect, *, tenant_id: int, now: Instant) -> None:
+        self.params: dict[str, Any] = {"tenant_id": tenant_id}
+        self.selection = selection
+        self._naming, self._dialect = naming, dialect
         self._drivers: list[_Driver] = []
-        self.clauses = [*self._liveness(), *(self._test(each) for each in selection.tests)]
+        # Set by whoever asked `count_form`.
+        self.is_rare_form = False
+        tests = [self._test(each) for each in selection.questions()]
+        self.clauses = [*self._standing(now), *self._scope(), *tests]
 
     def count_drivers(self) -> str | None:
         """A query for how many rows each driver has, up to :cap; None when there is nothing to choose."""
         if len(self._drivers) < 2:
             return None
         counted = (
-            f"(SELECT count(*) FROM (SELECT 1 FROM {each.source} WHERE {each.clause} LIMIT :cap))"
+            f"(SELECT count(*) FROM (SELECT 1 FROM {each.source} WHERE {each.clause} LIMIT :cap) counted)"
             for each in self._drivers
         )
         return f"SELECT {', '.join(counted)}"
 
-    def page(self, order: Order, chosen: int) -> str:
-        """The query for a page: version_id and address."""
+    def page(self, order: Order, chosen: int, after: Place | None) -> str:
+        """The query for a page: version_id, address, and the place of each."""
         driver = self._driver(chosen, order)
+        where = [self._where(driver), *self._after(order, driver, after)]
+        place, ordered = _ordered(order, driver)
         return (
-            f"SELECT s.version_id, s.address FROM {driver.source} WHERE {self._where(driver)} "
-            f"ORDER BY {_order(order)} LIMIT :limit OFFSET :offset"
+            f"SELECT s.version_id, {self._address()}, 0.0, {place} FROM {driver.source} WHERE {' AND '.join(where)} "
+            f"ORDER BY {ordered} LIMIT :limit OFFSET :offset"
         )
 
     def count(self, chosen: int) -> str:
         """The query for how many there are."""
-        driver = self._driver(chosen, Order(by="at"))
+        driver = self._driver(chosen, Order(by="address"))
         return f"SELECT count(*) FROM {driver.source} WHERE {self._where(driver)}"
 
-    def scored(self) -> str:
+    def scored(self, terms: str) -> str:
         """The query for the best of what holds one of some weighted words (BM25 without repetitions)."""
-        score = "c.weight / (1.0 + :k1 * (1.0 - :b + :b * s.term_count / :mean_terms))"
-        terms = "SELECT value ->> 0 AS expression, value ->> 1 AS weight FROM json_each(:terms)"
-        holding = "term CROSS JOIN search f ON f.search MATCH term.expression"
-        candidates = f"SELECT f.rowid AS version_id, sum(term.weight) AS weight FROM {holding} GROUP BY f.rowid"
-        joined = "state s ON s.tenant_id = :tenant_id AND s.version_id = c.version_id"
+        score = "m.weight / (1.0 + :k1 * (1.0 - :b + :b * s.term_count / :mean_terms))"
+        dialect = self._dialect
+        holding = dialect.join.format("term", f"{dialect.words} ON {dialect.holds.format('term.expression')}")
+        matched = f"SELECT {dialect.version} AS version_id, sum(term.weight) AS weight FROM {holding} GROUP BY 1"
+        joined = dialect.join.format(f"({matched}) m", f"{_STATE} ON {_OF_TENANT} AND s.version_id = m.version_id")
         return (
-            f"WITH term AS MATERIALIZED ({terms}) "
-            f"SELECT s.version_id, s.address, {score} AS lexical FROM ({candidates}) c CROSS JOIN {joined} "
-            f"WHERE {' AND '.join(self.clauses)} ORDER BY lexical DESC, s.address LIMIT :limit"
+            f"WITH term AS MATERIALIZED ({dialect.weighted.format(self._bind(terms))}) "
+            f"SELECT s.version_id, {self._address()}, {score} AS lexical FROM {joined} "
+            f"WHERE {' AND '.join(self.clauses)} ORDER BY lexical DESC, s.address, s.version_id DESC LIMIT :limit"
         )
 
-    def searched(self, columns: str, tail: str) -> str:
-        """The query for all that match an expression of words."""
-        joined = "search c CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = c.rowid"
-        clauses = ["c.search MATCH :expression", *self.clauses]
-        return f"SELECT {columns} FROM {joined} WHERE {' AND '.join(clauses)} {tail}"
+    def newest(self, expression: str) -> str:
+        """The query for what matches an expression of words, last written first."""
+        tail = f"ORDER BY {self._dialect.version} DESC LIMIT :limit"
+        return f"SELECT s.version_id, {self._address()} FROM {self._holding(expression)} {tail}"
+
+    def counted(self, expression: str | None, columns: str = "count(*)") -> str:
+        """The query for how many there are up to :cap, of those that match an expression of words if one is given."""
+        plain = f"{_STATE} WHERE {' AND '.join([_OF_TENANT, *self.clauses])}"
+        source = plain if expression is None else self._holding(expression)
+        return f"SELECT {columns} FROM (SELECT s.term_count FROM {source} LIMIT :cap) counted"
+
+    def scope_words(self) -> list[str]:
+        """The words by which everything selected can be found: of its scope, and of who may see it."""
+        selection = self.selection
+        named = ((name, getattr(selection, name)) for name in ("space", "user", "agent", "session"))
+        found = [self._naming.scope(name, (value,))[0] for name, value in named if value is not None]
+        if selection.visibilities and "private" not in selection.visibilities:
+            found.append(self._dialect.either(self._naming.scope("visibility", selection.visibilities)))
+        return found
+
+    def _address(self) -> str:
+        return "s.address" if self.selection.has_fields else "''"
+
+    def _holding(self, expression: str) -> str:
+        clauses = [self._dialect.holds.format(self._bind(expression)), *self.clauses]
+        return f"{self._by_words()} WHERE {' AND '.join(clauses)}"
+
+    def _by_words(self) -> str:
+        dialect = self._dialect
+        return dialect.join.format(dialect.words, f"{_STATE} ON {_OF_TENANT} AND s.version_id = {dialect.version}")
 
     def _where(self, driver: _Driver) -> str:
         return " AND ".join([driver.clause, *(each for each in self.clauses if each != driver.own)])
 
+    def _after(self, order: Order, driver: _Driver, after: Place | None) -> list[str]:
+        if after is None:
+            return []
+        at, version_id = self._bind(after[0]), self._bind(after[1])
+        if order.by == "written":
+            return [f"{driver.version} > {version_id}"]
+        return [f"s.updated_ms <= {at} AND (s.updated_ms < {at} OR s.version_id < {version_id})"]
+
     def _driver(self, chosen: int, order: Order) -> _Driver:
         if self._drivers:
             return self._drivers[chosen]
-        selection = self._selection
-        if selection.space is None or not selection.current:
-            return _Driver("state s", "s.tenant_id = :tenant_id")
-        typed = "field_time" if order.by == "at" else "field_address"
-        index = "field_recent" if selection.form is None else typed
-        return _Driver(f"state s INDEXED BY {index}", "s.tenant_id = :tenant_id")
+        selection = self.selection
+        if order.by == "updated":
+            return _Driver(self._by_index("state_recent" if selection.space is None else "state_listed"), _OF_TENANT)
+        if order.by == "written":
+            if selection.space is None or selection.standing == "all":
+                return _Driver(_STATE, _OF_TENANT)
+            # The tombstones of what was erased have no words; everything else in a space has the word of the space.
+            return self._words_driver(self._naming.scope("space", (selection.space,)))
+        if not self._is_indexed_by_field():
+            return _Driver(_STATE, _OF_TENANT)
+        is_typed = selection.form is not None and (order.by != "at" or self.is_rare_form)
+        return _Driver(self._by_index("field_address" if is_typed else "field_recent"), _OF_TENANT)
 
-    def _liveness(self) -> list[str]:
-        selection = self._selection
-        found = ["ifnull(s.expires_ms, :forever_ms) > :now_ms"]
-        if selection.field_indexes:
+    def count_form(self, order: Order) -> str | None:
+        """A query for how many of the form there are, up to :cap, where that decides which index is read."""
+        selection = self.selection
+        if self._drivers or order.by != "at" or selection.form is None or not self._is_indexed_by_field():
+            return None
+        within = f"{_OF_TENANT} AND s.live = 1 AND s.address IS NOT NULL AND s.space = {self._bind(selection.space)}"
+        rows = f"{self._by_index('field_address')} WHERE {within} AND s.form = {self._bind(selection.form)}"
+        return f"SELECT count(*) FROM (SELECT 1 FROM {rows} LIMIT :cap) counted"
+
+    def _is_indexed_by_field(self) -> bool:
+        selection = self.selection
+        return (
+            selection.has_fields
+            and selection.at is None
+            and selection.standing == "live"
+            and (selection.space is not None)
+        )
+
+    def _words_driver(self, words: list[str]) -> _Driver:
+        holds = self._dialect.holds.format(self._bind(self._dialect.either(words)))
+        return _Driver(self._by_words(), f"{holds} AND {_OF_TENANT}", version=self._dialect.version)
+
+    def _by_index(self, name: str) -> str:
+        return self._dialect.hint.format(_STATE, name)
+
+    # --- clauses -----------------------------------------------------------------------------------------
+
+    def _standing(self, now: Instant) -> list[str]:
+        selection = self.selection
+        if selection.at is not None:
+            return self._valid(selection.at, now)
+        found = [_STANDINGS[selection.standing]]
+        if selection.standing not in _EXPIRED_TOO:
+            found.append(self._unexpired(now))
+        return found
+
+    def _unexpired(self, now: Instant) -> str:
+        return f"coalesce(s.expires_ms, {FOREVER_MS}) > {self._bind(now)}"
+
+    def _valid(self, at: Instant, now: Instant) -> list[str]:
+        """Both timelines: what was true at an instant, as far as it was known at another."""
+        known_at = self.selection.known_at
+        moment, known = self._bind(at), self._bind(_NOW_KNOWN_MS if known_at is None else known_at)
+        ends = f"CASE WHEN s.closed_ms > {known} THEN s.declared_to_ms ELSE s.valid_to_ms END"
+        return [
+            "s.erased = 0 AND s.status <> 'tombstoned'",
+            f"s.valid_from_ms <= {moment}",
+            f"coalesce({ends}, {FOREVER_MS}) > {moment}",
+            f"s.recorded_ms <= {known}",
+            f"coalesce(s.retired_ms, {FOREVER_MS}) > {known}",
+            self._unexpired(now if known_at is None else max(now, known_at)),
+        ]
+
+    def _scope(self) -> list[str]:
+        selection = self.selection
+        found = [f"s.space = {self._bind(selection.space)}"] if selection.space is not None else []
+        for name, column in _SCOPE.items():
+            value = getattr(selection, name)
+            if value is not None:
+                found.append(self._scoped(name, column, (value,)))
+        if selection.visibilities is not None and set(selection.visibilities) != set(VISIBILITIES):
+            found.append(f"s.visibility IN {self._values(selection.visibilities)}")
+        for column, values in (("kind", selection.kinds), ("status", selection.statuses)):
+            if values is not None:
+                found.append(f"s.{column} IN {self._values(values)}")
+        if selection.has_fields:
             found.append("s.address IS NOT NULL")
             found.append("s.form > ''" if selection.form is None else f"s.form = {self._bind(selection.form)}")
-        found.append("s.live = 1" if selection.current else f"s.erased = 0 AND {_NOT_FORGOTTEN}")
-        if selection.space is not None:
-            found.append(f"s.space = {self._bind(selection.space)}")
-        if selection.visibilities is not None and set(selection.visibilities) != set(VISIBILITIES):
-            found.append(f"s.visibility IN (SELECT value FROM json_each({self._json(list(selection.visibilities))}))")
+        if selection.exportable:
+            found.append("s.exportable = 1")
+        if selection.redacted is not None:
+            found.append(f"s.redacted = {int(selection.redacted)}")
+        if selection.redacted:
+            self._drivers.append(_Driver(self._by_index("state_redacted"), f"{_OF_TENANT} AND s.redacted = 1"))
         return found
+
+    def _scoped(self, name: str, column: str, texts: tuple[str, ...]) -> str:
+        """A dimension that has one of these values, which are words of the version, too."""
+        equals = f"s.{column} IN {self._keys(texts)}"
+        self._drivers.append(self._words_driver(self._naming.scope(name, texts)))
+        return equals
 
     def _bind(self, value: Any) -> str:
         name = f"p{len(self.params)}"
@@ -141,36 +281,37 @@ class SelectionSql:
     def _json(self, value: Any) -> str:
         return self._bind(orjson.dumps(value).decode())
 
+    def _values(self, values: tuple[str, ...]) -> str:
+        return f"({self._bind(values[0])})" if len(values) == 1 else self._dialect.values.format(self._json(values))
+
     def _test(self, test: Test) -> str:
         if isinstance(test, IsAmong):
             return self._among(test)
         if isinstance(test, Compares):
             return self._compares(test)
-        if test.name in _KEYS:
+        if test.name in _TRIPLE or test.name in _SCOPE:
             return self._keyed(test)
         return self._plain(test) if test.name in _PLAIN else self._facet(test)
 
     def _keyed(self, test: IsOneOf | IsNoneOf) -> str:
-        column, index = _KEYS[test.name]
-        listed = self._keys(test.texts)
+        column, index = _TRIPLE.get(test.name) or (_SCOPE[test.name], "")
         if isinstance(test, IsNoneOf):
-            differs = f"s.{column} NOT IN {listed}"
+            differs = f"s.{column} NOT IN {self._keys(test.texts)}"
             return f"(s.{column} IS NULL OR {differs})" if test.or_missing else f"s.{column} IS NOT NULL AND {differs}"
-        equals = f"s.{column} IN {listed}"
         if test.or_missing:
-            return f"(s.{column} IS NULL OR {equals})"
-        clause = f"s.tenant_id = :tenant_id AND {equals}"
-        if test.name == "session":
-            clause += f" AND {_NOT_FORGOTTEN}"
-        self._drivers.append(_Driver(f"state s INDEXED BY {index}", clause, equals))
+            return f"(s.{column} IS NULL OR s.{column} IN {self._keys(test.texts)})"
+        if not index:
+            return self._scoped(test.name, column, test.texts)
+        equals = f"s.{column} IN {self._keys(test.texts)}"
+        self._drivers.append(_Driver(self._by_index(index), f"{_OF_TENANT} AND {equals}", equals))
         return equals
 
     def _plain(self, test: IsOneOf | IsNoneOf) -> str:
         negation = "NOT " if isinstance(test, IsNoneOf) else ""
-        return f"s.{_PLAIN[test.name]} {negation}IN (SELECT value FROM json_each({self._json(list(test.texts))}))"
+        return f"s.{_PLAIN[test.name]} {negation}IN {self._dialect.values.format(self._json(test.texts))}"
 
     def _facet(self, test: IsOneOf | IsNoneOf) -> str:
-        name, listed = self._bind(self._name(test.name)), self._keys(test.texts)
+        name, listed = self._bind(self._naming.field(test.name)), self._keys(test.texts)
         present = (
             "EXISTS (SELECT 1 FROM facet f WHERE f.tenant_id = s.tenant_id AND f.version_id = s.version_id "
             f"AND f.name = {name})"
@@ -184,54 +325,57 @@ class SelectionSql:
         if test.or_missing:
             return f"({equals} OR NOT {present})"
         if len(test.texts) == 1:
-            joined = "facet d CROSS JOIN state s ON s.tenant_id = d.tenant_id AND s.version_id = d.version_id"
             clause = f"d.tenant_id = :tenant_id AND d.name = {name} AND d.value_key IN {listed}"
-            self._drivers.append(_Driver(joined, clause, equals))
+            self._drivers.append(_Driver(self._beside("facet"), clause, equals))
         return equals
+
+    def _beside(self, table: str) -> str:
+        return self._dialect.join.format(
+            f"{table} d", f"{_STATE} ON s.tenant_id = d.tenant_id AND s.version_id = d.version_id"
+        )
 
     def _compares(self, test: Compares) -> str:
         operator, number = _OPERATORS[test.operator], self._bind(test.number)
         if test.name in _NUMBERS:
             clause = f"s.{_NUMBERS[test.name]} {operator} {number}"
-            selection = self._selection
-            if test.name == "at" and selection.current and selection.space is not None and test.operator != "!=":
-                index = "field_recent" if selection.form is None else "field_time"
-                whole = " AND ".join(["s.tenant_id = :tenant_id", *self._liveness_of_index(), clause])
-                self._drivers.append(_Driver(f"state s INDEXED BY {index}", whole))
+            if test.name == "at" and self._is_indexed_by_field() and test.operator != "!=":
+                within = f"{_OF_TENANT} AND s.live = 1 AND s.address IS NOT NULL AND s.space = "
+                whole = f"{within}{self._bind(self.selection.space)} AND {clause}"
+                self._drivers.append(_Driver(self._by_index("field_recent"), whole))
             return clause
-        name = self._bind(self._name(test.name))
+        name = self._bind(self._naming.field(test.name))
         if test.operator != "!=":
-            joined = "measure d CROSS JOIN state s ON s.tenant_id = d.tenant_id AND s.version_id = d.version_id"
             clause = f"d.tenant_id = :tenant_id AND d.name = {name} AND d.number {operator} {number}"
-            self._drivers.append(_Driver(joined, clause))
+            self._drivers.append(_Driver(self._beside("measure"), clause))
         return (
             "EXISTS (SELECT 1 FROM measure m WHERE m.tenant_id = s.tenant_id AND m.version_id = s.version_id "
             f"AND m.name = {name} AND m.number {operator} {number})"
         )
 
-    def _liveness_of_index(self) -> list[str]:
-        selection = self._selection
-        found = ["s.live = 1", "s.address IS NOT NULL", f"s.space = {self._bind(selection.space)}"]
-        return found if selection.form is None else [*found, f"s.form = {self._bind(selection.form)}"]
-
     def _among(self, test: IsAmong) -> str:
-        listed = self._json(list(test.version_ids))
-        within = f"s.version_id IN (SELECT value FROM json_each({listed}))"
+        listed = self._json(test.version_ids)
+        within = f"s.version_id IN {self._dialect.values.format(listed)}"
         if test.or_verification is not None:
             within = f"({within} OR s.verification = {self._bind(test.or_verification)})"
         elif not test.negated:
-            joined = f"json_each({listed}) d CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = d.value"
-            self._drivers.append(_Driver(joined, "s.tenant_id = :tenant_id"))
+            rows = self._dialect.rows.format(listed, "d")
+            joined = self._dialect.join.format(rows, f"{_STATE} ON {_OF_TENANT} AND s.version_id = d.value")
+            self._drivers.append(_Driver(joined, _OF_TENANT))
         return f"NOT {within}" if test.negated else within
 
     def _keys(self, texts: tuple[str, ...]) -> str:
-        keys = [key for key in map(self._key, texts) if key is not None]
+        keys = [key for key in map(self._naming.key, texts) if key is not None]
         if len(keys) == 1:
             return f"({self._bind(keys[0])})"
-        return f"(SELECT unhex(value) FROM json_each({self._json([key.hex() for key in keys])}))"
+        return self._dialect.keys.format(self._json([key.hex() for key in keys]))
 
 
-def _order(order: Order) -> str:
-    if order.by == "address":
-        return "s.address"
-    return f"{_ORDERS[order.by]}{' DESC' if order.descending else ''}, s.address"
+def _ordered(order: Order, driver: _Driver) -> tuple[str, str]:
+    """The place of a row, and the ORDER BY."""
+    by, then = _ORDERS[order.by]
+    if order.by == "written":
+        return driver.version, driver.version
+    if order.by == "updated":
+        return by, f"{by} DESC, {then} DESC"
+    direction = " DESC" if order.descending and then else ""
+    return "0", f"{by}{direction}, {then}" if then else by

@@ -1,14 +1,7 @@
-"""Reads of one tenant over any database behind the seam.
-
-Search. A tenant's words are fingerprints of their own, so posting lists, document frequencies and mean lengths
-are the tenant's alone and no score tells of anyone else. Candidates come from the rarest words first until
-their posting lists add up to POSTINGS_LIMIT; commoner words cannot change the order much and would cost
-the most. A query of common words only takes the newest matches.
-"""
+"""Reads of one tenant over any database behind the seam."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,29 +9,19 @@ import orjson
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model.change import Change
-from memoranda.model.facts import Kept, Order, Selected, Selection, WordMatches
+from memoranda.model.facts import Kept
 from memoranda.model.instant import Instant
-from memoranda.model.memory import VISIBILITIES, Document, Link, State, Version
-from memoranda.model.query import Filter, Hit, Listing, Matches, Structure
+from memoranda.model.memory import Document, Link, State, Version
+from memoranda.model.selection import WRITTEN, Leg, Matches, Order, Place, Selected, Selection
 from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
+from memoranda.storage.dialect import Dialect
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.rows import NO_TENANT, DocumentRow, TenantRow, VersionRow
-from memoranda.storage.selection import COUNT_CAPS, SelectionSql
-from memoranda.storage.words import words
+from memoranda.storage.search import Population, WordSearch
+from memoranda.storage.selection import COUNT_CAPS, FOREVER_MS, Naming, SelectionSql
 
-# After every instant that can occur: stands for "never ends".
-FOREVER_MS = 1 << 62
-_NOW_KNOWN_MS = FOREVER_MS - 1
-
-# Half a microsecond each: about a millisecond a search.
-POSTINGS_LIMIT = 2_000
-# A space of fewer memories is a word of every question.
-SMALL_SPACE_LIMIT = 2_000
-# A question has few words; a pasted page is cut, rarest words first.
-QUERY_WORDS_LIMIT = 32
-# BM25's usual constants.
-_K1, _B = 1.2, 0.75
+_SCOPE_USES = {name: name.encode() for name in ("space", "user", "agent", "session", "visibility")}
 
 
 class SqlSnapshot:
@@ -48,6 +31,7 @@ class SqlSnapshot:
         self, connection: Connection, tenant: str, prints: Fingerprints, cipher: Cipher, row: Row | None
     ) -> None:
         self._connection = connection
+        self._dialect: Dialect = connection.dialect
         self._cipher = cipher
         self._opener: Opener | None = None
         self._prints = prints
@@ -117,116 +101,50 @@ class SqlSnapshot:
         found = self._versions("version_same", sameness_key=key, now_ms=now, forever_ms=FOREVER_MS)
         return found[0] if found else None
 
-    def page(self, after: int, limit: int, space: str | None = None) -> list[Version]:
-        return self._versions("versions_page", after=after, limit=limit, space=space)
-
-    def search(self, text: str, where: Filter, limit: int, now: Instant) -> Matches:
-        within = self._scope_words(where.space, where.user, where.agent, where.session)
-        frequencies = self._frequencies(text, within)
-        weights = {word: _weight(count, self._version_count) for word, count in frequencies.items()}
-        mean_terms = max(1.0, self._term_count / max(1, self._version_count))
-        present = {word: count for word, count in frequencies.items() if count}
-        rare = _rarest(present)
-        common = [word for word in present if word not in rare]
-        params = self._filter_params(where, now)
-        found: dict[int, float] = {}
-        if rare:
-            terms = as_json([[self._expression(word, within), weights[word]] for word in rare])
-            constants = {"k1": _K1, "b": _B, "mean_terms": mean_terms}
-            found.update(self._rows("search_terms", **params, **constants, terms=terms, limit=limit))
-        if common and len(found) < limit:
-            for version_id in self._newest_matches(common, within, params, limit):
-                found.setdefault(version_id, 0.0)
-        hits = [Hit(version_id=version_id, lexical=lexical) for version_id, lexical in found.items()]
-        return Matches(hits=tuple(hits[:limit]), weights=weights, mean_terms=mean_terms)
-
-    def _newest_matches(self, common: list[str], within: list[str], params: dict[str, Any], limit: int) -> list[int]:
-        """Versions with common words: first those that have all of them, then any, newest first."""
-        found: list[int] = []
-        for joint in (" AND ", " OR "):
-            either = joint.join(self._expression(word, []) for word in common)
-            expression = " AND ".join([*within, f"({either})"])
-            rows = self._rows("search_newest", **params, expression=expression, limit=limit)
-            found += [version_id for (version_id,) in rows if version_id not in found]
-            if len(found) >= limit or len(common) == 1:
-                break
-        return found
-
-    def _frequencies(self, text: str, within: list[str]) -> dict[str, int]:
-        """How many of the tenant's versions hold each query word, counted up to the limit."""
-        distinct = list(dict.fromkeys(words(text)))[: QUERY_WORDS_LIMIT * 4]
-        expressions = as_json([self._expression(word, within) for word in distinct])
-        counts = self._connection.rows("term_frequencies", {"expressions": expressions, "cap": POSTINGS_LIMIT + 1})
-        return {word: count for word, (count,) in zip(distinct, counts, strict=True)}
-
-    def _expression(self, word: str, within: list[str]) -> str:
-        return " AND ".join([*within, f'"{self._prints.word(self._tenant_id, word)}"'])
-
-    def _scope_words(self, *scope: str | None) -> list[str]:
-        """Search words for a scope: the dimensions in their fixed order, those that are not set left out."""
-        named = zip((b"space", b"user", b"agent", b"session"), scope, strict=True)
-        return [f'"{self._prints.scope_word(use, self._tenant_id, name)}"' for use, name in named if name is not None]
-
-    def recent(self, where: Filter, limit: int, now: Instant) -> list[int]:
-        query = _recent_query(where)
-        return [version_id for (version_id,) in self._rows(query, **self._filter_params(where, now), limit=limit)]
-
-    def _filter_params(self, where: Filter, now: Instant) -> dict[str, Any]:
-        def key(text: str | None) -> bytes | None:
-            return None if text is None else self._prints.value(self._tenant_id, text)
-
-        return {
-            "statuses": as_json(list(where.statuses)),
-            "at_ms": where.at,
-            "known_ms": _NOW_KNOWN_MS if where.known_at is None else where.known_at,
-            "expiry_ms": now if where.known_at is None else max(now, where.known_at),
-            "forever_ms": FOREVER_MS,
-            "space": where.space,
-            "user_key": key(where.user),
-            "agent_key": key(where.agent),
-            "session_key": key(where.session),
-            "kinds": None if where.kinds is None else as_json(list(where.kinds)),
-            "visibilities": None if where.visibilities is None else as_json(list(where.visibilities)),
-        }
-
-    def find(self, structure: Structure, *, after: int, limit: int, now: Instant) -> list[Version]:
-        def key(text: str | None) -> bytes | None:
-            return None if text is None else self._prints.value(self._tenant_id, text)
-
-        given = {"s": structure.subject, "r": structure.relation, "o": structure.object}
-        path = "".join(letter for letter, text in given.items() if text is not None) or "any"
-        found = self._rows(
-            f"structural_{path}",
-            subject_key=key(structure.subject),
-            relation_key=key(structure.relation),
-            object_key=key(structure.object),
-            space=structure.space,
-            user_key=key(structure.user),
-            session_key=key(structure.session),
-            current=int(structure.current),
-            after=after,
-            limit=limit,
-            now_ms=now,
-            forever_ms=FOREVER_MS,
-        )
-        return self.versions([version_id for (version_id,) in found])
-
-    def select(self, selection: Selection, order: Order, *, limit: int, offset: int, now: Instant) -> list[Selected]:
+    def page(
+        self,
+        selection: Selection,
+        order: Order = WRITTEN,
+        *,
+        limit: int,
+        now: Instant,
+        after: Place | None = None,
+        offset: int = 0,
+    ) -> list[Selected]:
         sql = self._selection(selection, now)
-        page = sql.page(order, self._narrowest(sql))
-        params = {**sql.params, "limit": limit, "offset": offset}
-        return [Selected(version_id, address) for version_id, address in self._connection.select(page, params)]
+        query = sql.page(order, self._narrowest(sql, order), after)
+        found = self._connection.select(query, {**sql.params, "limit": limit, "offset": offset})
+        return [Selected(*row) for row in found]
 
     def count(self, selection: Selection, *, now: Instant) -> int:
         sql = self._selection(selection, now)
-        ((found,),) = self._connection.select(sql.count(self._narrowest(sql)), sql.params)
+        ((found,),) = self._connection.select(sql.count(self._narrowest(sql, WRITTEN)), sql.params)
         return int(found)
 
-    def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
-        params = {"tenant_id": self._tenant_id, "forever_ms": FOREVER_MS, "now_ms": now}
-        return SelectionSql(selection, self._value_key, self._field_name, params)
+    def match(
+        self, selection: Selection, legs: Sequence[Leg], *, limit: int, now: Instant, whole: bool = False
+    ) -> Matches:
+        search = WordSearch(
+            self._connection,
+            self._dialect,
+            lambda word: self._prints.word(self._tenant_id, word),
+            lambda: self._selection(selection, now),
+            Population(self._version_count, self._term_count),
+        )
+        # The one place where legs are fused, once there is a second.
+        (leg,) = legs
+        return search.run(leg, limit=limit, whole=whole)
 
-    def _narrowest(self, sql: SelectionSql) -> int:
+    def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
+        naming = Naming(self._value_key, self._field_name, self._scope_words)
+        return SelectionSql(selection, naming, self._dialect, tenant_id=self._tenant_id, now=now)
+
+    def _narrowest(self, sql: SelectionSql, order: Order) -> int:
+        """Which driver has the fewest rows."""
+        form = sql.count_form(order)
+        if form is not None:
+            ((count,),) = self._connection.select(form, {**sql.params, "cap": COUNT_CAPS[-1]})
+            sql.is_rare_form = count < COUNT_CAPS[-1]
         counting = sql.count_drivers()
         if counting is None:
             return 0
@@ -243,74 +161,10 @@ class SqlSnapshot:
         """Names of our own stand as they are; those that come from outside may tell something, and rows move."""
         return self._prints.word(self._tenant_id, name) if ":" in name else name
 
-    def match(self, text: str, selection: Selection, *, limit: int, whole: bool, now: Instant) -> WordMatches:
-        within = self._narrowing(selection.space)
-        present = {word: count for word, count in self._frequencies(text, within).items() if count}
-        if not present:
-            return WordMatches(found=(), total=0)
-        scoring = _rarest(present)
-        others = [word for word in present if word not in scoring]
-        found = self._scored(scoring, present, within, selection, limit + 1, now) if scoring else []
-        for expression in self._unscored(scoring, others):
-            if len(found) <= limit:
-                found += self._newest(expression, within, selection, limit + 1 - len(found), now)
-        total: int | None = len(found)
-        if len(found) > limit:
-            counts_all = whole or not others
-            total = self._count_words([*scoring, *others], within, selection, now) if counts_all else None
-        return WordMatches(found=tuple(found[:limit]), total=total)
-
-    def _narrowing(self, space: str | None) -> list[str]:
-        """The word of a space, if the space is small: then it shortens every list. A long list costs more than rows."""
-        within = self._scope_words(space, None, None, None)
-        if not within:
-            return []
-        params = {"expressions": as_json(within), "cap": SMALL_SPACE_LIMIT}
-        ((count,),) = self._connection.rows("term_frequencies", params)
-        return within if count < SMALL_SPACE_LIMIT else []
-
-    def _scored(
-        self,
-        scoring: list[str],
-        counts: dict[str, int],
-        within: list[str],
-        selection: Selection,
-        limit: int,
-        now: Instant,
-    ) -> list[Selected]:
-        sql = self._selection(selection, now)
-        weights = [[self._expression(word, within), _weight(counts[word], self._version_count)] for word in scoring]
-        mean_terms = max(1.0, self._term_count / max(1, self._version_count))
-        params = {**sql.params, "terms": as_json(weights), "k1": _K1, "b": _B, "mean_terms": mean_terms, "limit": limit}
-        return [Selected(*row) for row in self._connection.select(sql.scored(), params)]
-
-    def _unscored(self, scoring: list[str], others: list[str]) -> list[str]:
-        """What else matches, and comes last: first what has all of the commoner words, then what has any."""
-        if not others:
-            return []
-        every, either = (joint.join(self._expression(word, []) for word in others) for joint in (" AND ", " OR "))
-        but = f" NOT ({self._either(scoring)})" if scoring else ""
-        if len(others) == 1:
-            return [f"({either}){but}"]
-        return [f"({every}){but}", f"(({either}) NOT ({every})){but}"]
-
-    def _newest(
-        self, expression: str, within: list[str], selection: Selection, limit: int, now: Instant
-    ) -> list[Selected]:
-        sql = self._selection(selection, now)
-        params = {**sql.params, "expression": " AND ".join([*within, f"({expression})"]), "limit": limit}
-        # Walked from the end, so that only what is taken is looked at.
-        query = sql.searched("s.version_id, s.address", "ORDER BY c.rowid DESC LIMIT :limit")
-        return [Selected(*row) for row in self._connection.select(query, params)]
-
-    def _count_words(self, words: list[str], within: list[str], selection: Selection, now: Instant) -> int:
-        sql = self._selection(selection, now)
-        params = {**sql.params, "expression": " AND ".join([*within, f"({self._either(words)})"])}
-        ((found,),) = self._connection.select(sql.searched("count(*)", ""), params)
-        return int(found)
-
-    def _either(self, words: list[str]) -> str:
-        return " OR ".join(self._expression(word, []) for word in words)
+    def _scope_words(self, name: str, values: Sequence[str]) -> list[str]:
+        """The search words of a dimension's values, as an expression has them."""
+        printed = (self._prints.scope_word(_SCOPE_USES[name], self._tenant_id, value) for value in values)
+        return [self._dialect.word.format(each) for each in printed]
 
     def documents(self, version_ids: Sequence[int]) -> list[Kept]:
         if not version_ids:
@@ -353,31 +207,6 @@ class SqlSnapshot:
         unread = self._rows("field_index_missing", limit=limit)
         return self.versions([version_id for (version_id,) in unread]) if unread else []
 
-    def listed(self, listing: Listing, *, limit: int, now: Instant) -> list[tuple[Version, tuple[Instant, int]]]:
-        before_ms, before_id = listing.before or (FOREVER_MS, 0)
-        visibilities = listing.visibilities
-        params: dict[str, Any] = {
-            "space": listing.space,
-            "before_ms": before_ms,
-            "before_id": before_id,
-            "since_ms": -FOREVER_MS if listing.since is None else listing.since,
-            "forever_ms": FOREVER_MS,
-            "now_ms": now,
-            "visibilities": None if visibilities in (None, VISIBILITIES) else as_json(list(visibilities or ())),
-            "limit": limit,
-        }
-        query = "listed_page"
-        if listing.tags:
-            first, *others = (self._value_key(tag) or b"" for tag in listing.tags)
-            query = "listed_tagged"
-            params |= {"tag_key": first, "other_keys": as_json([key.hex() for key in others])}
-        places = {version_id: (Instant(at), version_id) for version_id, at in self._rows(query, **params)}
-        return [(version, places[version.version_id]) for version in self.versions(list(places))]
-
-    def live(self, space: str, *, after: int, limit: int, now: Instant) -> list[Version]:
-        params = {"space": space, "after": after, "limit": limit, "now_ms": now, "forever_ms": FOREVER_MS}
-        return self._versions("live_page", **params)
-
     def has_space(self, space: str) -> bool:
         return bool(self._rows("has_space", space=space))
 
@@ -417,10 +246,6 @@ class SqlSnapshot:
 
     def items(self, kind: str) -> dict[str, bytes]:
         return dict(self._rows("items_get", kind=kind))
-
-    def of_user(self, user: str, *, after: int, limit: int) -> list[Version]:
-        key = self._prints.value(self._tenant_id, user)
-        return self._versions("versions_of_user", user_key=key, after=after, limit=limit)
 
     def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:
         params = {"link": facet_of(link), "name_key": self._value_key(name), "after": after, "limit": limit}
@@ -488,32 +313,6 @@ def bound_to(tenant: str, standard: str, name: str, recorded: Instant) -> bytes:
 def facet_of(link: Link) -> str:
     """Where what a version names is kept: no field of any standard has a space in its name."""
     return f"link {link}"
-
-
-def _recent_query(where: Filter) -> str:
-    """The query whose index is narrowest."""
-    if where.known_at is not None:
-        return "recent_known"
-    if where.session is not None:
-        return "recent_of_session"
-    if where.user is not None:
-        return "recent_of_user"
-    return "recent" if where.space is None else "recent_in_space"
-
-
-def _rarest(frequencies: dict[str, int]) -> list[str]:
-    """The rarest words whose posting lists together stay under the limit."""
-    chosen, postings = [], 0
-    for word, count in sorted(frequencies.items(), key=lambda item: item[1])[:QUERY_WORDS_LIMIT]:
-        if postings + count > POSTINGS_LIMIT:
-            break
-        chosen.append(word)
-        postings += count
-    return chosen
-
-
-def _weight(frequency: int, versions: int) -> float:
-    return math.log(1.0 + (max(versions, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
 def as_json(value: object) -> str:

@@ -91,7 +91,7 @@ class SqlEngine:
     def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
         named = {"name": tenant}
         # What an earlier piece of the same transaction left; nobody else can have written since.
-        row = connection.memo.get(tenant) or connection.row("tenant_get", named) or connection.row("tenant_add", named)
+        row = connection.memo.get(tenant) or connection.row("tenant_lock", named) or connection.row("tenant_add", named)
         assert row is not None
         unit = SqlUnit(connection, tenant, self._prints, self._cipher, row, self._seal)
         result = work(unit)

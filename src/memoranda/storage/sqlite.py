@@ -30,6 +30,7 @@ import apsw
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.storage.database import Connection, Params, Row
+from memoranda.storage.dialect import SQLITE
 from memoranda.storage.queries import load_migrations, load_queries
 
 T = TypeVar("T")
@@ -61,6 +62,8 @@ PRAGMA wal_autocheckpoint = 4000;
 
 class SqliteConnection:
     """Named queries on one apsw connection."""
+
+    dialect = SQLITE
 
     def __init__(self, raw: apsw.Connection, queries: dict[str, str]) -> None:
         self.raw = raw

@@ -15,7 +15,8 @@ from memoranda.storage.database import Connection, Row
 from memoranda.storage.engine import Seal
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.rows import TenantRow
-from memoranda.storage.snapshot import FOREVER_MS, SqlSnapshot, bound_to, facet_of
+from memoranda.storage.selection import FOREVER_MS
+from memoranda.storage.snapshot import SqlSnapshot, bound_to, facet_of
 from memoranda.storage.words import words
 
 # Marks that erased bytes are still to be scrubbed from the files.
@@ -154,10 +155,11 @@ class SqlUnit(SqlSnapshot):
             recorded_ms=now,
             expires_ms=projection.expires,
             exportable=int(projection.exportable),
+            redacted=int(projection.redacted),
             term_count=len(stems),
         )
         listed = [prints.word(tenant_id, stem) for stem in dict.fromkeys(stems)]
-        listed += self._scope_words(scope.space, scope.user or None, scope.agent or None, scope.session or None)
+        listed += [prints.scope_word(use, tenant_id, name) for use, name in _scope_words(projection)]
         self._connection.run("search_add", {"version_id": version_id, "words": " ".join(listed)})
         if projection.tags:
             self._add_facets(version_id, [("label", tag) for tag in dict.fromkeys(t.lower() for t in projection.tags)])
@@ -235,14 +237,14 @@ class SqlUnit(SqlSnapshot):
     def set_named(self, version: Version) -> None:
         self._run("state_named", version_id=version.version_id)
 
-    def _leave(self, version: Version) -> int:
-        """A version that was live is not any more; how many bytes its document has, if it was not erased.
+    def _leave(self, version: Version) -> tuple[int, int, int]:
+        """A version that was live is not any more; itself, the bytes of its document and its words, if not erased.
 
         Looked up, not taken from the version: the caller may have changed it since it was read.
         """
-        ((live, erased, size, is_encrypted),) = self._rows("state_counted", version_id=version.version_id)
+        ((live, erased, size, is_encrypted, terms),) = self._rows("state_counted", version_id=version.version_id)
         self._live_count -= live
-        return 0 if erased else size - (SEAL_BYTES if is_encrypted else 0)
+        return (0, 0, 0) if erased else (1, size - (SEAL_BYTES if is_encrypted else 0), terms)
 
     def close(self, version: Version, *, successor: Version, valid_to: Instant | None, now: Instant) -> None:
         self._leave(version)
@@ -270,7 +272,10 @@ class SqlUnit(SqlSnapshot):
 
     def erase(self, version: Version, *, tombstone: bytes, now: Instant) -> None:
         version_id = version.version_id
-        self._byte_count -= self._leave(version)
+        count, size, terms = self._leave(version)
+        self._version_count -= count
+        self._byte_count -= size
+        self._term_count -= terms
         self._run("version_erase", version_id=version_id)
         self._run("tombstone_put", version_id=version_id, native=tombstone)
         self._run("state_erase", version_id=version_id, now_ms=now)
@@ -333,3 +338,14 @@ def _links(projection: Projection) -> Iterator[tuple[Link, str]]:
     for relation in projection.relations:
         if relation.type == DERIVED_FROM:
             yield "source", relation.target
+
+
+def _scope_words(projection: Projection) -> Iterator[tuple[bytes, str]]:
+    """What else is searched for as a word: where and whose a version is, and that others may see it."""
+    scope = projection.scope
+    yield b"space", scope.space
+    for use, name in ((b"user", scope.user), (b"agent", scope.agent), (b"session", scope.session)):
+        if name:
+            yield use, name
+    if scope.visibility != "private":
+        yield b"visibility", scope.visibility

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from memoranda.errors import MemorandaError, QueryError
-from memoranda.model.facts import IsAmong, IsOneOf, Kept, Order, Selected, Selection, Test
+from memoranda.model.facts import Kept
 from memoranda.model.memory import Version
+from memoranda.model.selection import IsAmong, IsOneOf, Matches, Order, Selected, Selection, Standing, Test, Words
 from memoranda.service.cal.session import Session
 from memoranda.service.core.compliance import minimum_necessary
-from memoranda.service.core.consent import visibilities
 from memoranda.service.core.context import Context
 from memoranda.service.oms.grains import is_listed, whole
+from memoranda.service.retrieve import reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Outcome, Slice, Values
@@ -126,6 +127,7 @@ class Reader:
     default_limit: int = limits.LIMIT_DEFAULT
     # Health information is shown only field by field.
     is_minimal: bool = False
+    reached: Selection | None = None
 
     # --- the outside -------------------------------------------------------------------------------------
 
@@ -161,13 +163,13 @@ class Reader:
         prefix = given.text.removeprefix("sha256:")
         named = self.snapshot.names_starting(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
         by_id = {version_id: name for name, version_id in named}
-        selection = self._selection(None, (IsAmong(version_ids=tuple(by_id)),), current=False)
+        selection = self.selection(None, (IsAmong(version_ids=tuple(by_id)),), standing="unforgotten")
         return [(each.address, each.version_id) for each in self._seen(selection)]
 
     def _seen(self, selection: Selection, enough: int = SCAN_LIMIT) -> list[Selected]:
         """All that the selection finds and the caller may see, or at least so many of it."""
         limit = enough if self._sees_all() else SCAN_LIMIT
-        found = self.snapshot.select(selection, Order(), limit=limit, offset=0, now=self.session.now)
+        found = self.snapshot.page(selection, _order(None), limit=limit, now=self.session.now)
         if self._sees_all():
             return list(found)
         versions = self.snapshot.versions([each.version_id for each in found])
@@ -185,15 +187,17 @@ class Reader:
 
     # --- conditions --------------------------------------------------------------------------------------
 
-    def _selection(self, grain_type: str | None, tests: Sequence[Test] = (), *, current: bool = True) -> Selection:
-        namespace = self.session.namespace
-        return Selection(
-            space="" if namespace == DEFAULT_NAMESPACE else namespace,
-            form=grain_type,
-            tests=tests,
-            current=current,
-            visibilities=visibilities(self.context, self.session.access, self.session.tenant),
-        )
+    def selection(
+        self, grain_type: str | None, tests: Sequence[Test] = (), *, standing: Standing = "live"
+    ) -> Selection:
+        """What there is in this namespace, within the caller's reach."""
+        if self.reached is None:
+            namespace = self.session.namespace
+            space = "" if namespace == DEFAULT_NAMESPACE else namespace
+            everything = Selection(space=space, has_fields=True)
+            self.reached = reach(self.context, self.session.access, self.session.tenant, everything)
+        within = self.reached
+        return replace(within, form=grain_type, tests=(*within.tests, *tests), standing=standing)
 
     def question(self, recall: Recall, lost: Sequence[Condition] = ()) -> _Question:
         """The conditions of a desugared RECALL as tests, words to search (`lost`: too), and what is left over."""
@@ -224,9 +228,8 @@ class Reader:
             tests.append(self._thread(recall.thread))
         if not texts and left:
             left = _without_scores(left, tests)
-        current = not any(option.name == "superseded" for option in recall.options)
         return _Question(
-            selection=self._selection(recall.grain_type, tuple(tests), current=current),
+            selection=self.selection(recall.grain_type, tests, standing=_standing(recall)),
             text=texts[0] if texts else None,
             within=tuple(within),
             left_over=tuple(left),
@@ -290,7 +293,7 @@ class Reader:
         return IsAmong(version_ids=ids, or_verification="contested", negated=not wanted)
 
     def _ends_of_contradictions(self) -> frozenset[int]:
-        links = self._selection(None, (IsOneOf(name="link", texts=("contradicts",)),))
+        links = self.selection(None, (IsOneOf(name="link", texts=("contradicts",)),))
         ids = {each.version_id for each in self._seen(links)}
         targets = [target for item in self.items_of(sorted(ids)) for target in _contradicted_by(item)]
         for address in dict.fromkeys(targets):
@@ -322,8 +325,8 @@ class Reader:
             known.add(address)
             # A parent may be gone, or in another namespace: its other children belong to the thread, it does not.
             own = tuple(version_id for name, version_id in self.resolve(Hash(text=address)) if name == address)
-            children = self._selection(None, (IsOneOf(name="parent_message_id", texts=(address,)),), current=False)
-            below = self._seen(children)
+            child = IsOneOf(name="parent_message_id", texts=(address,))
+            below = self._seen(self.selection(None, (child,), standing="unforgotten"))
             ids.update(own, (each.version_id for each in below))
             waiting += [each.address for each in below]
             parents = (value_of(item, "parent_message_id") for item in self.items_of(own))
@@ -339,8 +342,7 @@ class Reader:
 
     def _is_anywhere(self, recall: Recall, exact: Condition) -> bool:
         only = questions(exact, recall.grain_type, self.session.now).tests
-        anyone = replace(self.question(replace(recall, where=(), thread=None)).selection, tests=only)
-        return bool(self._seen(anyone, 1))
+        return bool(self._seen(self.selection(recall.grain_type, only, standing=_standing(recall)), 1))
 
     # --- retrieval ---------------------------------------------------------------------------------------
 
@@ -371,26 +373,29 @@ class Reader:
         now = self.session.now
         if question.text is None:
             return self.snapshot.count(question.selection, now=now)
-        total = self.snapshot.match(question.text, question.selection, limit=1, whole=True, now=now).total
+        total = self._match(question.text, question.selection, 1, whole=True).total
         assert total is not None
         return total
+
+    def _match(self, text: str, selection: Selection, limit: int, *, whole: bool = False) -> Matches:
+        return self.snapshot.match(selection, (Words(text=text),), limit=limit, whole=whole, now=self.session.now)
 
     def _page(self, question: _Question, window: _Window, offset: int) -> tuple[list[Item], int | None]:
         """A page as the store orders it, and how many there are in all."""
         assert window.limit is not None
         now, start, end = self.session.now, window.offset + offset, window.offset + offset + window.limit
         if question.text is not None and window.order is None:
-            matches = self.snapshot.match(question.text, question.selection, limit=end, whole=False, now=now)
+            matches = self._match(question.text, question.selection, end)
             return self._scored(matches.found, start), matches.total
         selection = question.selection
         if question.text is not None:
-            matches = self.snapshot.match(question.text, selection, limit=SCAN_LIMIT, whole=True, now=now)
+            matches = self._match(question.text, selection, SCAN_LIMIT, whole=True)
             self._refuse_wide(matches.total)
             self._keep_scores(matches.found)
             selection = replace(selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),))
         # A little more than a page: mostly that is all there is, and then it need not be counted again.
         peeked = max(window.limit + 1, _PEEK)
-        found = self.snapshot.select(selection, _order(window.order), limit=peeked, offset=start, now=now)
+        found = self.snapshot.page(selection, _order(window.order), limit=peeked, offset=start, now=now)
         is_last = len(found) < peeked and (found or not start)
         total = start + len(found) if is_last else self.snapshot.count(selection, now=now)
         return self.items_of([each.version_id for each in found[: window.limit]]), total
@@ -399,12 +404,12 @@ class Reader:
         """Everything that passes, in the order of the window."""
         now = self.session.now
         if question.text is not None:
-            matches = self.snapshot.match(question.text, question.selection, limit=SCAN_LIMIT, whole=True, now=now)
+            matches = self._match(question.text, question.selection, SCAN_LIMIT, whole=True)
             self._refuse_wide(matches.total)
             items = self._scored(matches.found, 0)
         else:
             order = _order(window.order)
-            found = self.snapshot.select(question.selection, order, limit=SCAN_LIMIT + 1, offset=0, now=now)
+            found = self.snapshot.page(question.selection, order, limit=SCAN_LIMIT + 1, now=now)
             self._refuse_wide(len(found))
             items = self.items_of([each.version_id for each in found])
         items = [item for item in items if _has_words(question, item) and _passes(question, item, scores=False)]
@@ -526,6 +531,10 @@ def _rescored(items: list[Item]) -> list[Item]:
     ]
 
 
+def _standing(recall: Recall) -> Standing:
+    return "unforgotten" if any(option.name == "superseded" for option in recall.options) else "live"
+
+
 def _text(condition: Condition) -> str:
     assert isinstance(condition.value, str)
     return condition.value
@@ -596,7 +605,7 @@ def _window(stages: tuple[Stage, ...], *, pushes: bool) -> _Window:
 
 def _order(order: OrderBy | None) -> Order:
     if order is None:
-        return Order()
+        return Order(by="address")
     return Order(by=_SQL_ORDERS[order.field], descending=order.descending)  # type: ignore[arg-type]
 
 

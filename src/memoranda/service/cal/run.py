@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from memoranda import __version__
 from memoranda.errors import QueryError
-from memoranda.model.facts import IsOneOf, Order
 from memoranda.model.memory import Version
+from memoranda.model.selection import IsOneOf
 from memoranda.service.cal.answer import recalled, result_of, text_of
 from memoranda.service.cal.recall import SCAN_LIMIT, Found, Reader
 from memoranda.service.oms.grains import is_listed, jsonable, whole
@@ -283,9 +283,8 @@ class Runner:
             IsOneOf(name="subject", texts=(str(statement.subject),)),
             IsOneOf(name="relation", texts=(str(statement.relation),)),
         )
-        selection = replace(self.reader.question(Recall()).selection, tests=tests, current=False)
-        now = self.reader.session.now
-        found = self.reader.snapshot.select(selection, Order(), limit=SCAN_LIMIT, offset=0, now=now)
+        selection = self.reader.selection(None, tests, standing="unforgotten")
+        found = self.reader.snapshot.page(selection, limit=SCAN_LIMIT, now=self.reader.session.now)
         return self.reader.snapshot.versions(sorted(each.version_id for each in found))
 
     def _versions(self, versions: list[Version], statement: History) -> Body:

@@ -25,7 +25,7 @@ from memoranda.errors import Conflict, ConsentViolation, InvalidInput, Namespace
 from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
-from memoranda.model.query import Listing
+from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.consolidation import runs
 from memoranda.service.consolidation.results import Input, Maker, cited_keys, excerpts, mark_of, protected, strategy_of
 from memoranda.service.consolidation.runs import (
@@ -45,13 +45,13 @@ from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import holds, load, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams.memories import Given, Memory, Place
+from memoranda.service.retrieve import walk
 from memoranda.standards.oams import memory
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.storage.engine import Snapshot, Unit
 
-_PAGE_LIMIT: Final = 500
 # A pass reads a namespace into memory; a larger one has to be split into several.
 INPUTS_LIMIT: Final = 100_000
 INPUTS_CHARS_LIMIT: Final = 64 * 1_048_576
@@ -256,17 +256,10 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
 
 
 def _versions(context: Context, access: Access, snapshot: Snapshot, place: Place, now: Instant) -> Iterator[Version]:
-    before: tuple[Instant, int] | None = None
-    visible = access.visibilities(place.tenant)
-    while True:
-        listing = Listing(space=place.space, visibilities=visible, before=before)
-        page = snapshot.listed(listing, limit=_PAGE_LIMIT, now=now)
-        for version, at in page:
-            before = at
-            if not version.state.erased and holds(version) and memories.may_see(context, access, version):
-                yield version
-        if len(page) < _PAGE_LIMIT:
-            return
+    selection = Selection(space=place.space, visibilities=access.visibilities(place.tenant))
+    for version, _ in walk(snapshot, selection, UPDATED, now=now):
+        if not version.state.erased and holds(version) and memories.may_see(context, access, version):
+            yield version
 
 
 def _input(context: Context, version: Version, shown: Memory, place: Place) -> Input | None:

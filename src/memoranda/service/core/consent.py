@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from memoranda.errors import StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
-from memoranda.model.query import Structure
+from memoranda.model.selection import Place, Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
@@ -29,7 +29,8 @@ def authorising(context: Context, tenant: str, subject: str, grantee: str, scope
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
         revoked = _withdrawn(snapshot, subject, grantee, now)
-        grants = list(_said(snapshot, Structure(subject=subject, relation="mg:permits", object=grantee), now))
+        granted = Selection(standing="current", subject=subject, relation="mg:permits", object=grantee)
+        grants = list(_said(snapshot, granted, now))
     if revoked is None:
         return None
     for version in reversed(grants):
@@ -45,20 +46,36 @@ def authorising(context: Context, tenant: str, subject: str, grantee: str, scope
 def _withdrawn(snapshot: Snapshot, subject: str, grantee: str, now: Instant) -> set[str] | None:
     """The consents that were withdrawn; None if that cannot be told, because a withdrawal is damaged."""
     # Once withdrawn is withdrawn: also when the withdrawal itself was superseded or forgotten since.
-    asked = Structure(subject=subject, relation="mg:revokes", object=grantee, current=False)
+    asked = Selection(standing="recorded", subject=subject, relation="mg:revokes", object=grantee)
     try:
         return {str(grain_of(each.document).fields.get("prior_consent", "")) for each in _said(snapshot, asked, now)}
     except StoreCorrupt:
         return None
 
 
-def _said(snapshot: Snapshot, asked: Structure, now: Instant) -> Iterator[Version]:
+def _said(snapshot: Snapshot, asked: Selection, now: Instant) -> Iterator[Version]:
     """All consent grains between two parties, oldest first."""
-    after: int | None = 0
-    while after is not None:
-        page = snapshot.find(asked, after=after, limit=PAGE_LIMIT, now=now)
-        after = page[-1].version_id if len(page) == PAGE_LIMIT else None
-        yield from (version for version in page if version.document.standard == oms.STANDARD)
+    after: Place | None = None
+    while page := snapshot.page(asked, limit=PAGE_LIMIT, now=now, after=after):
+        after = page[-1].place
+        versions = snapshot.versions([each.version_id for each in page])
+        yield from (version for version in versions if version.document.standard == oms.STANDARD)
+
+
+def readable_users(context: Context, access: Access, tenant: str) -> tuple[str, ...] | None:
+    """Whose personal memories the caller may read by their consent; None: a preset asks for none."""
+    if not compliance.needs_consent_to_read(context.presets) or access.sees_unredacted(tenant):
+        return None
+    grantee, now = _grantee(access), context.clock()
+    with context.engine.read(tenant) as snapshot:
+        granted = Selection(standing="current", relation="mg:permits", object=grantee)
+        grants = [version for version in _said(snapshot, granted, now) if holds(version)]
+    users = dict.fromkeys(oms.triple_of(grain_of(version.document))[0] for version in grants)
+    return tuple(user for user in users if authorising(context, tenant, user, grantee, READING) is not None)
+
+
+def _grantee(access: Access) -> str:
+    return access.actor if access.is_peer else access.default_tenant
 
 
 def may_read_personal(context: Context, access: Access, version: Version) -> bool:
@@ -68,8 +85,7 @@ def may_read_personal(context: Context, access: Access, version: Version) -> boo
     if version.state.erased:
         return True
     user = project(context, version).scope.user
-    grantee = access.actor if access.is_peer else access.default_tenant
-    return not user or authorising(context, version.tenant, user, grantee, READING) is not None
+    return not user or authorising(context, version.tenant, user, _grantee(access), READING) is not None
 
 
 def visibilities(context: Context, access: Access, tenant: str) -> tuple[Visibility, ...]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memoranda.errors import ForbiddenScope, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Version
-from memoranda.model.query import Filter
+from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, visibilities
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import holds, outline, scope_of, show, unless_damaged, view
+from memoranda.service.retrieve import reach
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
@@ -84,28 +86,25 @@ def history(context: Context, access: Access, name: str) -> list[dict[str, objec
 def list_records(
     context: Context, access: Access, *, project: str | None = None, after: int = 0, limit: int = 50
 ) -> tuple[list[Record], int | None]:
-    """What is current, last observed first, a page at a time; `after` is how many were passed over before."""
+    """What is current, last updated first, a page at a time; `after` is how many were passed over before."""
     now = context.clock()
     tenant = access.default_tenant
     scope = {**access.limits, "owner": tenant, **({} if project is None else {"project": project})}
     access.require_scope(scope)
-    asked = access.limits.get("visibility")
-    where = Filter(
-        at=now,
-        space=scope.get("project"),
-        agent=scope.get("agent"),
-        visibilities=tuple(v for v in access.visibilities(tenant) if asked in (None, v)),
-    )
+    where = reach(context, access, tenant, Selection(at=now, space=scope.get("project")))
+    if where.space is None and where.agent is None:
+        # Nothing is asked for that a record might hide, so what is shown in part is listed, too.
+        where = replace(where, redacted=None)
     with context.engine.read(tenant) as snapshot:
-        found = snapshot.recent(where, after + limit + 1, now)
-        versions = snapshot.versions(found[after : after + limit])
+        found = snapshot.page(where, UPDATED, limit=limit + 1, offset=after, now=now)
+        versions = snapshot.versions([each.version_id for each in found[:limit]])
     # UMP L3: integrity is verified on read.
     readable = [version for version in versions if not version.state.erased and holds(version)]
     records = [show(context, access, view(context, version, now)) for version in readable]
     targets = tuple(record["id"] for record in records)
     entry = audit_entry(access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records")
     context.audit_read(tenant, entry)
-    return records, (after + limit if len(found) > after + limit else None)
+    return records, (after + limit if len(found) > limit else None)
 
 
 def _locate(context: Context, access: Access, name: str, standard: str, *, reachable_only: bool) -> Version:

@@ -15,6 +15,7 @@ from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
@@ -23,6 +24,7 @@ from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import holds, load, outline, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams.memories import Given, Place
+from memoranda.service.retrieve import read_page
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.memory import same_content
 from memoranda.standards.oams.namespace import Namespace, namespace_of, parse_namespace
@@ -129,7 +131,8 @@ def _pages(context: Context, access: Access, place: Place, now: Instant) -> Iter
     while True:
         lines: list[_Exported] = []
         with context.engine.read(place.tenant) as snapshot:
-            page = snapshot.live(place.space, after=after, limit=PAGE_LIMIT, now=now)
+            leaving = Selection(space=place.space, exportable=True)
+            page = read_page(snapshot, leaving, after=after, limit=PAGE_LIMIT, now=now)
             for version in page:
                 if holds(version) and _may_leave(context, access, version):
                     line = unless_damaged(version, lambda v=version, s=snapshot: _line(context, s, v, place))  # type: ignore[misc]

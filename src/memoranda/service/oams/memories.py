@@ -24,11 +24,10 @@ from memoranda.errors import (
     StoreCorrupt,
     VersionMismatch,
 )
-from memoranda.model.facts import Compares, IsOneOf, Selected, Selection, Test
 from memoranda.model.instant import DAY_MS, Instant, format_instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.native import NATIVE_KEY
-from memoranda.model.query import Listing
+from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -37,6 +36,7 @@ from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.views import holds, load, original_of, project, project_memory, root_of, unless_damaged
 from memoranda.service.oms.grains import is_listed
+from memoranda.service.retrieve import best, reach, walk
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.namespace import Namespace, namespace_of, owner_hash, parse_namespace, space_of
@@ -415,24 +415,18 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Pag
     now, place = context.clock(), place_of(access, request.namespace)
     found: list[Memory] = []
     before = None if request.cursor is None else _opened(context, place, request.cursor)
-    is_more = True
+    is_more = False
+    asked = Selection(space=place.space, tags=request.tags, since=request.since)
+    selection = reach(context, access, place.tenant, asked)
     with context.engine.read(place.tenant) as snapshot:
         _require_namespace(snapshot, place)
-        while is_more and len(found) < request.limit:
-            wanted = request.limit - len(found)
-            listing = Listing(
-                space=place.space,
-                visibilities=access.visibilities(place.tenant),
-                tags=request.tags,
-                since=request.since,
-                before=before,
-            )
-            page = snapshot.listed(listing, limit=wanted + 1, now=now)
-            is_more = len(page) > wanted
-            for version, at in page[:wanted]:
-                before = at
-                if (shown := _shown(context, access, snapshot, version, place)) is not None:
-                    found.append(shown.memory)
+        for version, at in walk(snapshot, selection, UPDATED, now=now, after=before, size=request.limit + 1):
+            if (shown := _shown(context, access, snapshot, version, place)) is None:
+                continue
+            if is_more := len(found) == request.limit:
+                break
+            found.append(shown.memory)
+            before = Instant(at[0]), at[1]
     entry = _audited(access, "list", now, place, (), f"{len(found)} memories")
     context.audit_read(place.tenant, entry)
     return Page(memories=found, next_cursor=_sealed(context, place, before) if is_more and before else None)
@@ -456,9 +450,8 @@ def recall(
                     meta["consent"] = allowed.credential
                 entry = _audited(access, "recall", now, place, (), f"{len(found)} hits", meta)
                 context.audit_read(chain, entry)
-    # Only now: what the caller does not get to see must not show in the scores of the rest.
-    best = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0
-    ranked = [(score_of(lexical / best, updated, now), shown) for lexical, updated, shown in hits]
+    most = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0
+    ranked = [(score_of(lexical / most, updated, now), shown) for lexical, updated, shown in hits]
     ranked.sort(key=lambda each: (-each[0], each[1]["key"], each[1]["namespace"]))
     return [memory.shown(shown, score=score) for score, shown in ranked[: request.k]]
 
@@ -500,43 +493,16 @@ def _is_known(context: Context, place: Place) -> bool:
 
 def _recall_one(context: Context, access: Access, place: Place, request: RecallRequest, now: Instant) -> list[_Hit]:
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.k)
+    asked = Selection(space=place.space, tags=request.tags, since=request.since, until=request.until)
+    selection = reach(context, access, place.tenant, asked)
     with context.engine.read(place.tenant) as snapshot:
         _require_namespace(snapshot, place)
-        if request.query.strip():
-            selection = _selection(access, place, request)
-            found = snapshot.match(request.query, selection, limit=wanted, whole=False, now=now).found
-        else:
-            found = _latest(snapshot, access, place, request, wanted, now)
-        lexical = {each.version_id: each.lexical for each in found}
-        hits: list[_Hit] = []
-        for version in snapshot.versions(list(lexical)):
-            shown = _shown(context, access, snapshot, version, place)
-            if shown is not None:
-                hits.append((lexical[version.version_id], version.state.updated, shown.memory))
-    return hits
 
+        def shows(version: Version) -> Shown | None:
+            return _shown(context, access, snapshot, version, place)
 
-def _selection(access: Access, place: Place, request: RecallRequest) -> Selection:
-    tests: list[Test] = [IsOneOf(name="label", texts=(tag,)) for tag in request.tags]
-    if request.since is not None:
-        tests.append(Compares(name="updated", operator=">=", number=request.since))
-    if request.until is not None:
-        tests.append(Compares(name="updated", operator="<", number=request.until))
-    visibilities = access.visibilities(place.tenant)
-    return Selection(space=place.space, tests=tests, visibilities=visibilities, field_indexes=False)
-
-
-def _latest(
-    snapshot: Snapshot, access: Access, place: Place, request: RecallRequest, limit: int, now: Instant
-) -> tuple[Selected, ...]:
-    listing = Listing(
-        space=place.space,
-        visibilities=access.visibilities(place.tenant),
-        tags=request.tags,
-        since=request.since,
-        before=None if request.until is None else (request.until, 0),
-    )
-    return tuple(Selected(version.version_id, "") for version, _ in snapshot.listed(listing, limit=limit, now=now))
+        found = best(snapshot, selection, request.query, shows, limit=wanted, now=now)
+    return [(hit.lexical * found.most, hit.version.state.updated, hit.shown.memory) for hit in found.hits]
 
 
 def score_of(lexical: float, updated: Instant, now: Instant) -> float:

@@ -9,6 +9,7 @@ from memoranda.encoding.json_text import parse
 from memoranda.errors import Conflict, ConsentViolation, GrainError, MemorandaError
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import Projection, Version
+from memoranda.model.selection import Selection
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
@@ -27,6 +28,7 @@ from memoranda.service.oms.grains import (
     tenant_of,
     write,
 )
+from memoranda.service.retrieve import read_page
 from memoranda.service.ump import remember
 from memoranda.service.ump.remember import Accepted
 from memoranda.service.ump.revise import handover
@@ -54,7 +56,7 @@ def export(
     count = after = 0
     while True:
         with context.engine.read(tenant) as snapshot:
-            page = snapshot.page(after, PAGE_LIMIT, space)
+            page = read_page(snapshot, Selection(standing="all", space=space), after=after, limit=PAGE_LIMIT, now=now)
         if not page:
             break
         after = page[-1].version_id

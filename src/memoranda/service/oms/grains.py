@@ -24,7 +24,7 @@ from memoranda.errors import (
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
-from memoranda.model.query import Filter, Structure
+from memoranda.model.selection import Selection
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
@@ -34,6 +34,7 @@ from memoranda.service.core.find import find_own, find_visible, is_left
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.screening import refuse_secrets, screened_fields
 from memoranda.service.core.views import grain_of, holds, load, original_of, outline, project, scope_of, unless_damaged
+from memoranda.service.retrieve import read_page
 from memoranda.service.ump.revise import handover
 from memoranda.standards.cal.field_index import field_index_of
 from memoranda.standards.oams import mapping as oams
@@ -201,68 +202,6 @@ def exists(context: Context, access: Access, address: str) -> bool:
     return True
 
 
-def listing(
-    context: Context,
-    access: Access,
-    structure: Structure,
-    *,
-    owner: str | None = None,
-    type_byte: int | None = None,
-    after: int = 0,
-    limit: int = 50,
-) -> tuple[list[StoredGrain], int | None]:
-    """Grains by structure, in the order written, and where to go on."""
-    if not 1 <= limit <= LIST_LIMIT:
-        raise InvalidInput(f"limit must be from 1 to {LIST_LIMIT}")
-    now, tenant = context.clock(), tenant_of(access, owner)
-    access.require_scope({**access.limits, "owner": tenant, **_asked_project(structure)})
-    read_all(context, tenant)
-    found: list[StoredGrain] = []
-    last: int | None = after
-    while len(found) < limit and last is not None:
-        with context.engine.read(tenant) as snapshot:
-            page = snapshot.find(structure, after=last, limit=limit, now=now)
-        last = page[-1].version_id if len(page) == limit else None
-        for version in page:
-            if len(found) == limit:
-                break
-            if not is_listed(context, access, version, type_byte):
-                continue
-            found.append(shown(context, version))
-            cursor = version.version_id
-        if len(found) == limit:
-            last = cursor
-    entry = audited(access, "list", now, (), tenant, structure.space or "", f"{len(found)} grains")
-    context.audit_read(tenant, entry)
-    return found, last
-
-
-def search(
-    context: Context, access: Access, text: str, *, owner: str | None = None, where: Structure, limit: int = 20
-) -> list[tuple[StoredGrain, float]]:
-    """Grains of any of the ten types by their words, best first (OMS §28.4, Level 3)."""
-    if not 1 <= limit <= LIST_LIMIT:
-        raise InvalidInput(f"limit must be from 1 to {LIST_LIMIT}")
-    now, tenant = context.clock(), tenant_of(access, owner)
-    access.require_scope({**access.limits, "owner": tenant, **_asked_project(where)})
-    wanted = Filter(
-        at=now, space=where.space, user=where.user, session=where.session, visibilities=access.visibilities(tenant)
-    )
-    with context.engine.read(tenant) as snapshot:
-        matches = snapshot.search(text, wanted, limit, now)
-        versions = snapshot.versions([hit.version_id for hit in matches.hits])
-    best = max((hit.lexical for hit in matches.hits), default=1.0) or 1.0
-    scores = {hit.version_id: round(hit.lexical / best, 6) for hit in matches.hits}
-    found = [
-        (shown(context, version), scores[version.version_id])
-        for version in versions
-        if is_listed(context, access, version, None)
-    ]
-    entry = audited(access, "search", now, (), tenant, where.space or "", f"{len(found)} grains")
-    context.audit_read(tenant, entry)
-    return found
-
-
 def supersede(
     context: Context, access: Access, old_address: str, given: Given, *, justification: str | None = None
 ) -> Stored:
@@ -418,7 +357,8 @@ def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Insta
     erased = held = after = 0
     while True:
         with context.engine.read(tenant) as snapshot:
-            page = snapshot.of_user(user, after=after, limit=BATCH_LIMIT)
+            everything = Selection(standing="unerased", user=user)
+            page = read_page(snapshot, everything, after=after, limit=BATCH_LIMIT, now=now)
         if not page:
             return erased, held
         after = page[-1].version_id
@@ -468,7 +408,7 @@ def _refuse_index_fields(grain: Grain) -> None:
 
 def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Projection:
     """The grain's projection, if the caller's scope and the store's presets let it in."""
-    projection = oms.project(grain, tenant)
+    projection = replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
     if projection.scope.space:
         scope["project"] = projection.scope.space
@@ -478,6 +418,19 @@ def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Pro
     is_encrypted = context.encrypts_users and (context.encrypts_all or bool(projection.scope.user))
     compliance.check_write(context.presets, grain.fields, is_encrypted=is_encrypted)
     return projection
+
+
+def _shows_less(grain: Grain, tenant: str) -> bool:
+    """Whether it carries a record of this owner that others may see only in part."""
+    inner = oms.unwrap(grain)
+    if inner is None or inner.standard != ump.STANDARD:
+        return False
+    try:
+        record = load(inner.native)
+        return bool(record["scope"]["owner"] == tenant and rules.redact(record)[1])
+    except (MemorandaError, LookupError, TypeError):
+        # Anybody may have put it there; what is no record hides nothing.
+        return False
 
 
 def append(
@@ -611,7 +564,7 @@ def read_all(context: Context, tenant: str) -> None:
         if not unread:
             return
         field_indexes = [(version, _field_index(context, version)) for version in unread]
-        context.engine.write(tenant, lambda unit, field_indexes=field_indexes: _put_field_indexs(unit, field_indexes))  # type: ignore[misc]
+        context.engine.write(tenant, lambda unit, field_indexes=field_indexes: _put_field_indexes(unit, field_indexes))  # type: ignore[misc]
 
 
 def _field_index(context: Context, version: Version) -> FieldIndex:
@@ -619,7 +572,7 @@ def _field_index(context: Context, version: Version) -> FieldIndex:
     return FieldIndex(at=Instant(0)) if grain is None else field_index_of(grain)
 
 
-def _put_field_indexs(unit: Unit, field_indexes: Sequence[tuple[Version, FieldIndex]]) -> None:
+def _put_field_indexes(unit: Unit, field_indexes: Sequence[tuple[Version, FieldIndex]]) -> None:
     for version, field_index in field_indexes:
         unit.put_field_index(version, field_index)
         # A grain of that address that is here itself keeps it, and its policy with it.
@@ -669,10 +622,6 @@ def _successor_address(context: Context, version: Version) -> str | None:
 
 def space_of(namespace: str) -> str:
     return "" if namespace == DEFAULT_NAMESPACE else namespace
-
-
-def _asked_project(structure: Structure) -> dict[str, str]:
-    return {"project": structure.space} if structure.space else {}
 
 
 def audited(

@@ -6,19 +6,25 @@ encrypted under the store's secret and the owner's name, with its own checksum (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.errors import InvalidInput
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Version
+from memoranda.model.selection import IsOneOf, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
 from memoranda.service.oms.grains import StoredGrain
-from memoranda.standards.oms.mapping import triple_of
-from memoranda.standards.oms.requests import MAX_LIMIT, FindRequest
+from memoranda.service.retrieve import Found, Hit, best, reach, read_page
+from memoranda.standards.oms.registry import BY_BYTE
+from memoranda.standards.oms.requests import FindRequest
 from memoranda.storage.words import words
 
+_SCORE_DIGITS: Final = 6
 _HALF_BYTES: Final = 8
 
 
@@ -58,20 +64,30 @@ class GrainPage:
 
 def find(context: Context, access: Access, request: FindRequest, *, owner: str | None = None) -> GrainPage:
     """Grains that match, best first when words were given, else in the order written."""
+    matched = tuple(request.asked())
     if request.text is not None:
-        return _search(context, access, request, request.text, owner)
+        found = _best(context, access, request.text, request.selection, owner, request.type_byte, request.limit)
+        sought = frozenset(words(request.text))
+        results = tuple(
+            FoundGrain(
+                stored=hit.shown,
+                score=round(hit.lexical, _SCORE_DIGITS),
+                matched_fields=(*matched, *_telling(hit.shown, sought, matched)),
+            )
+            for hit in found.hits
+        )
+        return GrainPage(results=results, total=found.total, next_cursor=None)
     tenant = access.tenant_for(owner)
     after = 0 if request.cursor is None else _opened(context, tenant, request.cursor)
-    stored, following = grains.listing(
+    stored, following = listing(
         context,
         access,
-        request.structure,
+        request.selection,
         owner=owner,
         type_byte=request.type_byte,
         after=after,
         limit=request.limit,
     )
-    matched = tuple(request.asked())
     is_whole = request.cursor is None and following is None
     return GrainPage(
         results=tuple(FoundGrain(stored=each, score=1.0, matched_fields=matched) for each in stored),
@@ -80,33 +96,96 @@ def find(context: Context, access: Access, request: FindRequest, *, owner: str |
     )
 
 
-def _search(context: Context, access: Access, request: FindRequest, text: str, owner: str | None) -> GrainPage:
-    is_narrowed = any(name in ("subject", "relation", "object", "type") for name in request.asked())
-    asked_limit = MAX_LIMIT if is_narrowed else request.limit
-    found = grains.search(context, access, text, owner=owner, where=request.structure, limit=asked_limit)
-    sought, matched = frozenset(words(text)), request.asked()
-    fitting = [(stored, score) for stored, score in found if _fits(request, stored)]
-    return GrainPage(
-        results=tuple(
-            FoundGrain(stored=stored, score=score, matched_fields=(*matched, *_telling(stored, sought, matched)))
-            for stored, score in fitting[: request.limit]
-        ),
-        total=len(fitting) if len(found) < asked_limit else None,
-        next_cursor=None,
-    )
+def listing(
+    context: Context,
+    access: Access,
+    selection: Selection,
+    *,
+    owner: str | None = None,
+    type_byte: int | None = None,
+    after: int = 0,
+    limit: int = 50,
+) -> tuple[list[StoredGrain], int | None]:
+    """Grains in the order written, and where to go on."""
+    tenant, wanted, now = _asked(context, access, selection, owner, type_byte, limit)
+    found: list[StoredGrain] = []
+    seen = last = after
+    is_more = True
+    while is_more:
+        with context.engine.read(tenant) as snapshot:
+            page = read_page(snapshot, wanted, after=seen, limit=limit + 1, now=now)
+        is_more = len(page) > limit
+        for version in page:
+            seen = version.version_id
+            if not grains.is_listed(context, access, version, type_byte):
+                continue
+            if len(found) == limit:
+                _audit(context, access, "list", tenant, selection, limit, now)
+                return found, last
+            found.append(grains.shown(context, version))
+            last = seen
+    _audit(context, access, "list", tenant, selection, len(found), now)
+    return found, None
 
 
-def _fits(request: FindRequest, stored: StoredGrain) -> bool:
-    subject, relation, object_ = triple_of(stored.grain)
-    return (
-        request.subject in (None, subject)
-        and request.relation in (None, relation)
-        and request.object in (None, object_)
-        and request.type_byte in (None, stored.grain.type_byte)
-    )
+def search(
+    context: Context, access: Access, text: str, *, owner: str | None = None, where: Selection, limit: int = 20
+) -> list[tuple[StoredGrain, float]]:
+    """Grains of any of the ten types by their words, best first (OMS §28.4, Level 3)."""
+    found = _best(context, access, text, where, owner, None, limit)
+    return [(hit.shown, round(hit.lexical, _SCORE_DIGITS)) for hit in found.hits]
 
 
-def _telling(stored: StoredGrain, sought: frozenset[str], but: list[str]) -> list[str]:
+def _best(
+    context: Context,
+    access: Access,
+    text: str,
+    selection: Selection,
+    owner: str | None,
+    type_byte: int | None,
+    limit: int,
+) -> Found[StoredGrain]:
+    tenant, wanted, now = _asked(context, access, selection, owner, type_byte, limit)
+    # What holds now, as every search by words answers.
+    wanted = replace(wanted, at=now)
+
+    def shows(version: Version) -> Version | None:
+        return version if grains.is_listed(context, access, version, type_byte) else None
+
+    with context.engine.read(tenant) as snapshot:
+        found = best(snapshot, wanted, text, shows, limit=limit, now=now)
+    _audit(context, access, "search", tenant, selection, min(limit, len(found.hits)), now)
+    # Shown after the snapshot is closed: a grain that was never asked for gets its address now.
+    hits = [Hit(hit.version, grains.shown(context, hit.version), hit.lexical) for hit in found.hits[:limit]]
+    return Found(hits, found.total if len(found.hits) <= limit else None)
+
+
+def _asked(
+    context: Context, access: Access, selection: Selection, owner: str | None, type_byte: int | None, limit: int
+) -> tuple[str, Selection, Instant]:
+    """The tenant, what is to be found there within the caller's reach, and now."""
+    if not 1 <= limit <= grains.LIST_LIMIT:
+        raise InvalidInput(f"limit must be from 1 to {grains.LIST_LIMIT}")
+    now, tenant = context.clock(), grains.tenant_of(access, owner)
+    project = {"project": selection.space} if selection.space else {}
+    access.require_scope({**access.limits, "owner": tenant, **project})
+    grains.read_all(context, tenant)
+    if type_byte is not None:
+        kind = BY_BYTE.get(type_byte)
+        # Grains of a domain have no form; which of them are of this type is seen when they are read.
+        form = IsOneOf(name="form", texts=("" if kind is None else kind.name,))
+        selection = replace(selection, tests=(*selection.tests, form))
+    return tenant, reach(context, access, tenant, selection), now
+
+
+def _audit(
+    context: Context, access: Access, op: str, tenant: str, selection: Selection, count: int, now: Instant
+) -> None:
+    entry = grains.audited(access, op, now, (), tenant, selection.space or "", f"{count} grains")
+    context.audit_read(tenant, entry)
+
+
+def _telling(stored: StoredGrain, sought: frozenset[str], but: Sequence[str]) -> list[str]:
     """The fields in which a word that was looked for stands."""
     return [
         name

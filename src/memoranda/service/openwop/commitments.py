@@ -19,11 +19,12 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Version
-from memoranda.model.query import Listing
+from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import holds, load, project, unless_damaged
 from memoranda.service.openwop import distill, memory, runs
+from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping, refs
 from memoranda.standards.openwop.events import Event
 from memoranda.storage.engine import Snapshot, Unit
@@ -32,7 +33,6 @@ KIND: Final = "openwop commitment"
 OPEN, FIRED, CANCELLED, LAPSED = "open", "fired", "cancelled", "lapsed"
 # A guess is not a promise.
 LEAST_CONFIDENCE: Final = 0.6
-_PAGE_LIMIT: Final = 500
 # So many compactions on top of one another are followed.
 _PASSES_LIMIT: Final = 100
 
@@ -220,20 +220,14 @@ def _any_meets(context: Context, snapshot: Snapshot, each: Commitment, predicate
 
 
 def _versions(snapshot: Snapshot, access: Access, space: str, now: Instant) -> Iterator[Version]:
-    visible = access.visibilities(snapshot.tenant)
-    before: tuple[Instant, int] | None = None
-    while page := snapshot.listed(
-        Listing(space=space, visibilities=visible, before=before), limit=_PAGE_LIMIT, now=now
-    ):
-        before = page[-1][1]
-        yield from (version for version, _ in page if holds(version) and not _is_quoting(version))
+    selection = Selection(space=space, visibilities=access.visibilities(snapshot.tenant))
+    found = (version for version, _ in walk(snapshot, selection, UPDATED, now=now))
+    return (version for version in found if holds(version) and not _is_quoting(version))
 
 
 def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Iterator[Version]:
-    before: tuple[Instant, int] | None = None
-    while page := snapshot.listed(Listing(space=space, since=since, before=before), limit=_PAGE_LIMIT, now=now):
-        before = page[-1][1]
-        yield from (version for version, _ in page if holds(version) and not _is_quoting(version))
+    found = (version for version, _ in walk(snapshot, Selection(space=space, since=since), UPDATED, now=now))
+    return (version for version in found if holds(version) and not _is_quoting(version))
 
 
 def _is_quoting(version: Version) -> bool:

@@ -23,12 +23,14 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
 from memoranda.model.memory import Version
+from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import holds, load
 from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.runs import Run
 from memoranda.service.openwop.secrets import RunKey
+from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping, refs
 from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Draft, Entry
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
@@ -45,7 +47,6 @@ _OUTPUT_SHARE: Final = 0.25
 _COMPACTED_SHARE: Final = 0.5
 _LEAST_COMPACTED_TOKENS: Final = 256
 _MAX_PROVENANCE_TAGS: Final = 100
-_PAGE_LIMIT: Final = 1_000
 _PASSES: Final = "openwop consolidation"
 
 
@@ -104,16 +105,11 @@ def _space(access: Access, ref: str) -> str:
 
 def entries(snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version, Entry]]:
     """The entries that were written as such and are current, oldest first."""
-    found: list[tuple[Version, Entry]] = []
-    after = 0
-    while page := snapshot.live(space, after=after, limit=_PAGE_LIMIT, now=now):
-        after = page[-1].version_id
-        found += [
-            (version, load(version.document.native))
-            for version in page
-            if version.document.standard == mapping.STANDARD and holds(version)
-        ]
-    return found
+    return [
+        (version, load(version.document.native))
+        for version, _ in walk(snapshot, Selection(space=space, exportable=True), now=now)
+        if version.document.standard == mapping.STANDARD and holds(version)
+    ]
 
 
 def _notes(found: Sequence[tuple[Version, Entry]]) -> list[Note]:

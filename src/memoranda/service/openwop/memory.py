@@ -16,10 +16,9 @@ from typing import Any, Final
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.change import Change
-from memoranda.model.facts import IsOneOf, Selection
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
-from memoranda.model.query import Listing
+from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession
@@ -28,6 +27,7 @@ from memoranda.service.oams.memories import Place, name_of
 from memoranda.service.oms.grains import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
+from memoranda.service.retrieve import best, reach, walk
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms import mapping as oms
@@ -48,7 +48,7 @@ from memoranda.storage.engine import Snapshot, Unit
 from memoranda.storage.words import words
 
 ID_PREFIX: Final = "mem_"
-_RANKED_FACTOR, _RANKED_MORE = 2, 8
+_RANKED_FACTOR: Final = 2
 # A page where most of it may be passed over.
 _SCAN_LIMIT: Final = 200
 
@@ -219,36 +219,40 @@ def _found(
         return [made for version in ranked if (made := shown(version)) is not None]
     before = () if run is None else _changed_since(snapshot, space, run)
     found = [(created_of(made), version.memory_id, made) for version in before if (made := shown(version)) is not None]
-    best = heapq.nlargest(wanted.limit, (each[0] for each in found))
-    heapq.heapify(best)
-    for version, updated in _current(snapshot, access, space, wanted, run, now):
+    newest = heapq.nlargest(wanted.limit, (each[0] for each in found))
+    heapq.heapify(newest)
+    for version, updated in _current(context, snapshot, access, space, wanted, run, now):
         if (made := shown(version)) is not None:
             found.append((created_of(made), version.memory_id, made))
-            add = heapq.heappush if len(best) < wanted.limit else heapq.heappushpop
-            add(best, created_of(made))
+            add = heapq.heappush if len(newest) < wanted.limit else heapq.heappushpop
+            add(newest, created_of(made))
         # Nothing is created after it was updated: what comes now is no newer than all that are wanted.
-        if len(best) >= wanted.limit and updated <= best[0]:
+        if len(newest) >= wanted.limit and updated <= newest[0]:
             break
     # Of one instant, what was written last is the newest.
     return [made for _, _, made in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
 def _current(
-    snapshot: Snapshot, access: Access, space: str, wanted: ListOptions, run: Run | None, now: Instant
+    context: Context,
+    snapshot: Snapshot,
+    access: Access,
+    space: str,
+    wanted: ListOptions,
+    run: Run | None,
+    now: Instant,
 ) -> Iterator[tuple[Version, Instant]]:
     """What is there now and was when the run began, with when it was last updated, the latest first."""
-    tags = () if wanted.tag is None or not _is_label(wanted.tag) else (wanted.tag.lower(),)
-    size = wanted.limit if wanted.tag is None or tags else max(wanted.limit, _SCAN_LIMIT)
-    before: tuple[Instant, int] | None = None
-    while True:
-        listing = Listing(space=space, visibilities=access.visibilities(snapshot.tenant), tags=tags, before=before)
-        page = snapshot.listed(listing, limit=size, now=now)
-        for version, at in page:
-            before = at
-            if run is None or _was_there(version, run):
-                yield version, at[0]
-        if len(page) < size:
-            return
+    selection = _selection(context, access, snapshot, space, wanted)
+    size = wanted.limit if wanted.tag is None or selection.tags else max(wanted.limit, _SCAN_LIMIT)
+    for version, (updated, _) in walk(snapshot, selection, UPDATED, now=now, size=size):
+        if run is None or _was_there(version, run):
+            yield version, Instant(updated)
+
+
+def _selection(context: Context, access: Access, snapshot: Snapshot, space: str, wanted: ListOptions) -> Selection:
+    labels = (wanted.tag.lower(),) if wanted.tag is not None and _is_label(wanted.tag) else ()
+    return reach(context, access, snapshot.tenant, Selection(space=space, tags=labels))
 
 
 def _is_label(tag: str) -> bool:
@@ -267,24 +271,13 @@ def _ranked(
 ) -> list[Version]:
     """What holds a word of the query, the best first."""
     assert wanted.query is not None
-    labels = (wanted.tag.lower(),) if wanted.tag is not None and _is_label(wanted.tag) else ()
-    selection = Selection(
-        space=space,
-        tests=tuple(IsOneOf(name="label", texts=(label,)) for label in labels),
-        visibilities=access.visibilities(snapshot.tenant),
-        field_indexes=False,
-    )
+    selection = _selection(context, access, snapshot, space, wanted)
+
+    def shows(version: Version) -> Version | None:
+        return version if run is None or _was_there(version, run) else None
+
     limit = _RANKED_FACTOR * wanted.limit
-    while True:
-        found = snapshot.match(wanted.query, selection, limit=limit, whole=False, now=now).found
-        versions = [
-            each
-            for each in snapshot.versions([one.version_id for one in found])
-            if run is None or _was_there(each, run)
-        ]
-        if len(versions) >= wanted.limit or len(found) < limit:
-            break
-        limit *= _RANKED_MORE
+    versions = [hit.version for hit in best(snapshot, selection, wanted.query, shows, limit=limit, now=now).hits]
     return versions if run is None else _with_changed(context, snapshot, space, wanted.query, versions, run)
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
+from typing import cast
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version
-from memoranda.model.query import Filter
+from memoranda.model.memory import Version, Visibility
+from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import may_read_personal, visibilities
+from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.ranking import Question, Ranked, order, rate
 from memoranda.service.core.views import holds, show, unless_damaged, view
+from memoranda.service.retrieve import candidates, reach, walk
+from memoranda.standards.ump import mapping, rules
+from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.rehydrate import Rehydrated, rehydrate
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
 from memoranda.storage.engine import Snapshot
@@ -28,11 +33,16 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     tenant = access.tenant_for(request.scope.get("owner"))
     scope = {**request.scope, "owner": tenant}
     access.require_scope(scope)
-    where = _filter(context, access, tenant, request, now)
+    asked = _selection(request, now)
+    where = reach(context, access, tenant, asked)
+    wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
+    enough = wanted if request.prefer else request.limit
     with context.engine.read(tenant) as snapshot:
-        versions, question = _candidates(snapshot, request, where, scope, now)
+        versions, matches = candidates(snapshot, where, request.query, limit=wanted, enough=enough, now=now)
+        hidden = [] if where.redacted is None else list(_redacted(context, snapshot, asked, where, now))
         known = snapshot.audit_head()[0] > 0
-    rated = list(_rated(context, versions, question, now))
+    question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
+    rated = [*_rated(context, versions, question), *(_rated_part(part, question) for part in hidden)]
     # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
     ordered = order(rated, request.prefer)
     fit = (found for found, version in ordered if holds(version) and may_read_personal(context, access, version))
@@ -55,48 +65,86 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
     )
 
 
-def _filter(context: Context, access: Access, tenant: str, request: RecallRequest, now: Instant) -> Filter:
-    visible = visibilities(context, access, tenant)
-    asked = request.scope.get("visibility")
+def _selection(request: RecallRequest, now: Instant) -> Selection:
+    visibility = cast("Visibility | None", request.scope.get("visibility"))
     statuses = request.statuses or ("active", "candidate")
-    return Filter(
+    return Selection(
         at=Instant(now if request.valid_at is None else request.valid_at),
         known_at=None if request.known_at is None else Instant(request.known_at),
         space=request.scope.get("project"),
         user=request.scope.get("user"),
         agent=request.scope.get("agent"),
         session=request.scope.get("session"),
-        visibilities=tuple(v for v in visible if asked in (None, v)),
+        visibilities=None if visibility is None else (visibility,),
         kinds=request.kinds,
         statuses=tuple(s for s in statuses if s != _NEVER_RECALLED),
     )
 
 
-def _candidates(
-    snapshot: Snapshot, request: RecallRequest, where: Filter, scope: dict[str, str], now: Instant
-) -> tuple[list[Version], Question]:
-    """Lexical matches, and when they are few, the most recent of the scope."""
-    wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
-    matches = snapshot.search(request.query, where, wanted, now)
-    ids = [hit.version_id for hit in matches.hits]
-    if len(ids) < request.limit or request.prefer:
-        ids += [i for i in snapshot.recent(where, wanted, now) if i not in ids]
-    question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
-    return snapshot.versions(ids), question
-
-
-def _rated(
-    context: Context, versions: list[Version], question: Question, now: Instant
-) -> Iterator[tuple[Ranked, Version]]:
+def _rated(context: Context, versions: list[Version], question: Question) -> Iterator[tuple[Ranked, Version]]:
     for version in versions:
 
         def work(version: Version = version) -> Ranked:
-            return rate(view(context, version, now), version.state, question)
+            return rate(view(context, version, question.now), version.state, question)
 
         # A key that was destroyed erases also what the index does not know of yet.
         rated = None if version.state.erased else unless_damaged(version, work)
         if rated is not None:
             yield rated, version
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A record of which the caller sees a part."""
+
+    whole: Record
+    shown: Record
+    version: Version
+
+
+def _rated_part(part: _Part, question: Question) -> tuple[Ranked, Version]:
+    state = replace(part.version.state, observed=mapping.project(part.shown).observed)
+    return replace(rate(part.shown, state, question), record=part.whole), part.version
+
+
+def _redacted(
+    context: Context, snapshot: Snapshot, asked: Selection, where: Selection, now: Instant
+) -> Iterator[_Part]:
+    """What the caller may see in part, and is asked for by what is shown of it.
+
+    Whatever was taken out is in the index. So none of this is asked of the index: it is read, and the part that is
+    shown is compared, or a right guess could be told from a wrong one.
+    """
+    everything = Selection(standing="unforgotten", redacted=True, visibilities=where.visibilities, tests=where.tests)
+    for version, _ in walk(snapshot, everything, UPDATED, now=now):
+
+        def work(version: Version = version) -> _Part:
+            whole = view(context, version, now)
+            return _Part(whole, rules.redact(whole)[0], version)
+
+        part = None if version.state.erased else unless_damaged(version, work)
+        if part is not None and _answers(part, asked, where):
+            yield part
+
+
+def _answers(part: _Part, asked: Selection, where: Selection) -> bool:
+    shown, state = mapping.project(part.shown), part.version.state
+    assert asked.at is not None
+    ends = [end for end in (shown.valid_to, state.valid_to if state.superseded_by else None) if end is not None]
+    named = (
+        (where.space, shown.scope.space),
+        (where.user, shown.scope.user),
+        (where.agent, shown.scope.agent),
+        (where.session, shown.scope.session),
+    )
+    return (
+        all(wanted in (None, has) for wanted, has in named)
+        and (asked.kinds is None or shown.kind in asked.kinds)
+        and (asked.statuses is None or shown.status in asked.statuses)
+        and (asked.known_at is None or state.recorded <= asked.known_at)
+        and shown.valid_from <= asked.at
+        and all(asked.at < end for end in ends)
+    )
 
 
 def _shown(context: Context, access: Access, found: Ranked) -> Ranked:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from memoranda.model.facts import Compares, FieldIndex, IsNoneOf, IsOneOf, Test
+from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.selection import Compares, IsNoneOf, IsOneOf, Test
 from memoranda.standards.cal import fields as table
 from memoranda.standards.cal.fields import Field, Kind
 from memoranda.standards.cal.item import DEFAULTS, Item, bare_address, field_of, state_word, time_of, value_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from memoranda.errors import InvalidInput
-from memoranda.model.query import Structure
+from memoranda.model.selection import Selection
 from memoranda.standards.oms.grains import check_address
 from memoranda.standards.oms.manifest import STATUSES
 from memoranda.standards.oms.registry import BY_NAME, DEFAULT_NAMESPACE, TYPES, is_domain_byte
@@ -77,16 +77,16 @@ class FindRequest:
         return request
 
     @property
-    def structure(self) -> Structure:
+    def selection(self) -> Selection:
         """The same in the store's words."""
-        return Structure(
+        return Selection(
+            standing="current" if self.current else "recorded",
             subject=self.subject,
             relation=self.relation,
             object=self.object,
             space="" if self.namespace == DEFAULT_NAMESPACE else self.namespace,
             user=self.user_id,
             session=self.session_id,
-            current=self.current,
         )
 
     def asked(self) -> list[str]:

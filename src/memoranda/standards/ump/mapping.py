@@ -57,6 +57,7 @@ def project(record: Record) -> Projection:
         salience=lifecycle.get("salience"),
         evidence_count=len(provenance.get("evidence", ())),
         exportable=record.get("consent", {}).get("exportable", True),
+        redacted=rules.redact(record)[1],
         tags=tuple(r.target.removeprefix(TAG_PREFIX) for r in relations if _is_tag(r)),
         relations=tuple(r for r in relations if not _is_tag(r)),
         source=provenance.get("source", {}).get("ref", ""),

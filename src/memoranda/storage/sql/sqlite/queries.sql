@@ -1,22 +1,6 @@
 -- Named queries. `-- name: x` starts one, `-- fragment: x` a piece that `{{x}}` puts into others.
 -- CROSS JOIN fixes the order of the loops: SQLite has no statistics here and would start from the larger side.
 
--- fragment: admissible
-s.tenant_id = :tenant_id
-AND s.erased = 0
-AND s.status IN (SELECT value FROM json_each(:statuses))
-AND s.valid_from_ms <= :at_ms
-AND ifnull(CASE WHEN s.closed_ms > :known_ms THEN s.declared_to_ms ELSE s.valid_to_ms END, :forever_ms) > :at_ms
-AND s.recorded_ms <= :known_ms
-AND ifnull(s.retired_ms, :forever_ms) > :known_ms
-AND ifnull(s.expires_ms, :forever_ms) > :expiry_ms
-AND (:space IS NULL OR s.space = :space)
-AND (:user_key IS NULL OR s.user_key = :user_key)
-AND (:agent_key IS NULL OR s.agent_key = :agent_key)
-AND (:session_key IS NULL OR s.session_key = :session_key)
-AND (:kinds IS NULL OR s.kind IN (SELECT value FROM json_each(:kinds)))
-AND (:visibilities IS NULL OR s.visibility IN (SELECT value FROM json_each(:visibilities)))
-
 -- fragment: version_columns
 v.version_id, s.memory_id, v.standard, v.media_type, v.name,
 CASE s.erased WHEN 0 THEN v.native ELSE (
@@ -47,6 +31,11 @@ DELETE FROM meta WHERE name = :name AND value = :value
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count
 FROM tenant WHERE name = :name
 
+-- The same for a unit of work: where writers do not stand in a line anyway, this must lock the row until it commits.
+-- name: tenant_lock
+SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count
+FROM tenant WHERE name = :name
+
 -- name: tenant_add
 INSERT INTO tenant (name) VALUES (:name)
 RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count
@@ -72,11 +61,11 @@ RETURNING version_id
 -- name: state_add
 INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,
   session_key, sameness_key, subject_key, relation_key, object_key, observed_ms, updated_ms, valid_from_ms,
-  declared_to_ms, valid_to_ms, recorded_ms, expires_ms, exportable, term_count, address, form, at_ms, confidence,
+  declared_to_ms, valid_to_ms, recorded_ms, expires_ms, exportable, redacted, term_count, address, form, at_ms, confidence,
   importance, named, live)
 VALUES (:tenant_id, :version_id, :memory_id, :space, :kind, :visibility, :status, :user_key, :agent_key,
   :session_key, :sameness_key, :subject_key, :relation_key, :object_key, :observed_ms, :updated_ms, :valid_from_ms,
-  :valid_to_ms, :valid_to_ms, :recorded_ms, :expires_ms, :exportable, :term_count, :address, :form, :at_ms, :confidence,
+  :valid_to_ms, :valid_to_ms, :recorded_ms, :expires_ms, :exportable, :redacted, :term_count, :address, :form, :at_ms, :confidence,
   :importance, :named, :status <> 'tombstoned')
 
 -- name: search_add
@@ -114,24 +103,18 @@ WHERE s.tenant_id = :tenant_id AND s.named = 0 ORDER BY s.version_id LIMIT :limi
 SELECT ifnull(max(version_id), 0) FROM state WHERE tenant_id = :tenant_id
 
 -- name: memory_updated
-SELECT max(s.updated_ms) FROM state s INDEXED BY state_memory
-WHERE s.tenant_id = :tenant_id AND s.memory_id = :memory_id
+SELECT max(updated_ms) FROM (
+  SELECT f.updated_ms FROM state f WHERE f.tenant_id = :tenant_id AND f.version_id = :memory_id
+  UNION ALL SELECT s.updated_ms FROM state s INDEXED BY state_memory
+  WHERE s.tenant_id = :tenant_id AND s.memory_id = :memory_id AND s.version_id <> s.memory_id)
 
 -- name: state_counted
-SELECT s.live, s.erased, length(v.native), v.key_id IS NOT NULL
+SELECT s.live, s.erased, length(v.native), v.key_id IS NOT NULL, s.term_count
 FROM state s JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 WHERE s.tenant_id = :tenant_id AND s.version_id = :version_id
 
 -- name: state_named
 UPDATE state SET named = 1 WHERE tenant_id = :tenant_id AND version_id = :version_id
-
--- name: live_page
-SELECT {{version_columns}}
-FROM state s
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
-WHERE s.tenant_id = :tenant_id AND s.version_id > :after AND s.live = 1 AND s.space = :space AND s.exportable = 1
-  AND ifnull(s.expires_ms, :forever_ms) > :now_ms
-ORDER BY s.version_id LIMIT :limit
 
 -- name: has_space
 SELECT 1 FROM state s INDEXED BY state_listed WHERE s.tenant_id = :tenant_id AND s.space = :space LIMIT 1
@@ -145,26 +128,6 @@ WITH RECURSIVE found (space) AS (
   FROM found WHERE found.space IS NOT NULL
 )
 SELECT space FROM found WHERE space IS NOT NULL
-
--- name: listed_page
-SELECT s.version_id, s.updated_ms FROM state s INDEXED BY state_listed
-WHERE s.tenant_id = :tenant_id AND s.space = :space AND s.live = 1
-  AND s.updated_ms <= :before_ms AND (s.updated_ms < :before_ms OR s.version_id < :before_id)
-  AND s.updated_ms >= :since_ms AND ifnull(s.expires_ms, :forever_ms) > :now_ms
-  AND (:visibilities IS NULL OR s.visibility IN (SELECT value FROM json_each(:visibilities)))
-ORDER BY s.updated_ms DESC, s.version_id DESC LIMIT :limit
-
--- name: listed_tagged
-SELECT s.version_id, s.updated_ms
-FROM facet d CROSS JOIN state s ON s.tenant_id = d.tenant_id AND s.version_id = d.version_id
-WHERE d.tenant_id = :tenant_id AND d.name = 'label' AND d.value_key = :tag_key AND s.space = :space AND s.live = 1
-  AND s.updated_ms <= :before_ms AND (s.updated_ms < :before_ms OR s.version_id < :before_id)
-  AND s.updated_ms >= :since_ms AND ifnull(s.expires_ms, :forever_ms) > :now_ms
-  AND (:visibilities IS NULL OR s.visibility IN (SELECT value FROM json_each(:visibilities)))
-  AND NOT EXISTS (SELECT 1 FROM json_each(:other_keys) o WHERE NOT EXISTS (
-    SELECT 1 FROM facet f WHERE f.tenant_id = :tenant_id AND f.name = 'label' AND f.value_key = unhex(o.value)
-    AND f.version_id = s.version_id))
-ORDER BY s.updated_ms DESC, s.version_id DESC LIMIT :limit
 
 -- name: uses_since
 SELECT count(*) FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms
@@ -230,61 +193,6 @@ FROM json_each(:version_ids) j
 CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value AND s.erased = 0
 CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 
--- fragment: listed
-s.erased = 0 AND s.retired_ms IS NULL
-AND (:current = 0 OR (s.superseded_by IS NULL AND s.status <> 'tombstoned'))
-AND ifnull(s.expires_ms, :forever_ms) > :now_ms
-AND (:space IS NULL OR s.space = :space)
-AND (:user_key IS NULL OR s.user_key = :user_key)
-AND (:session_key IS NULL OR s.session_key = :session_key)
-
--- name: structural_s
-SELECT s.version_id FROM state s INDEXED BY triple_sro
-WHERE s.tenant_id = :tenant_id AND s.subject_key = :subject_key
-AND s.version_id > :after AND {{listed}}
-ORDER BY s.version_id LIMIT :limit
-
--- name: structural_sr
-SELECT s.version_id FROM state s INDEXED BY triple_sro
-WHERE s.tenant_id = :tenant_id AND s.subject_key = :subject_key AND s.relation_key = :relation_key
-AND s.version_id > :after AND {{listed}}
-ORDER BY s.version_id LIMIT :limit
-
--- name: structural_sro
-SELECT s.version_id FROM state s INDEXED BY triple_sro
-WHERE s.tenant_id = :tenant_id AND s.subject_key = :subject_key AND s.relation_key = :relation_key AND s.object_key = :object_key
-AND s.version_id > :after AND {{listed}}
-ORDER BY s.version_id LIMIT :limit
-
--- name: structural_r
-SELECT s.version_id FROM state s INDEXED BY triple_ros
-WHERE s.tenant_id = :tenant_id AND s.relation_key = :relation_key
-AND s.version_id > :after AND {{listed}}
-ORDER BY s.version_id LIMIT :limit
-
--- name: structural_ro
-SELECT s.version_id FROM state s INDEXED BY triple_ros
-WHERE s.tenant_id = :tenant_id AND s.relation_key = :relation_key AND s.object_key = :object_key
-AND s.version_id > :after AND {{listed}}
-ORDER BY s.version_id LIMIT :limit
-
--- name: structural_o
-SELECT s.version_id FROM state s INDEXED BY triple_osr
-WHERE s.tenant_id = :tenant_id AND s.object_key = :object_key
-AND s.version_id > :after AND {{listed}}
-ORDER BY s.version_id LIMIT :limit
-
--- name: structural_so
-SELECT s.version_id FROM state s INDEXED BY triple_osr
-WHERE s.tenant_id = :tenant_id AND s.subject_key = :subject_key AND s.object_key = :object_key
-AND s.version_id > :after AND {{listed}}
-ORDER BY s.version_id LIMIT :limit
-
--- name: structural_any
-SELECT s.version_id FROM state s
-WHERE s.tenant_id = :tenant_id AND s.version_id > :after AND {{listed}}
-ORDER BY s.version_id LIMIT :limit
-
 -- name: state_hold
 UPDATE state SET held = :held WHERE tenant_id = :tenant_id AND version_id = :version_id
 
@@ -297,13 +205,6 @@ UPDATE state SET verification = :verification,
     AND superseded_by IS NULL
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 RETURNING live
-
--- name: versions_of_user
-SELECT {{version_columns}}
-FROM state s INDEXED BY state_user
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
-WHERE s.tenant_id = :tenant_id AND s.user_key = :user_key AND s.version_id > :after AND s.erased = 0
-ORDER BY s.version_id LIMIT :limit
 
 -- name: versions_linked
 SELECT {{version_columns}}
@@ -333,8 +234,9 @@ SELECT standard, name FROM alias WHERE tenant_id = :tenant_id AND version_id = :
 -- name: version_named
 SELECT {{version_columns}}
 FROM alias a
-JOIN state s ON s.tenant_id = a.tenant_id AND s.version_id = ifnull(a.version_id, (
-  SELECT max(h.version_id) FROM state h WHERE h.tenant_id = a.tenant_id AND h.memory_id = a.memory_id))
+JOIN state s ON s.tenant_id = a.tenant_id AND s.version_id = coalesce(a.version_id, (
+  SELECT max(h.version_id) FROM state h INDEXED BY state_memory
+  WHERE h.tenant_id = a.tenant_id AND h.memory_id = a.memory_id AND h.version_id <> h.memory_id), a.memory_id)
 JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = :name
 
@@ -347,18 +249,13 @@ ORDER BY j.key
 
 -- name: versions_of_memory
 SELECT {{version_columns}}
-FROM state s INDEXED BY state_memory
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
-WHERE s.tenant_id = :tenant_id AND s.memory_id = :memory_id
+FROM (
+  SELECT :memory_id AS version_id
+  UNION ALL SELECT h.version_id FROM state h INDEXED BY state_memory
+  WHERE h.tenant_id = :tenant_id AND h.memory_id = :memory_id AND h.version_id <> h.memory_id) j
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.version_id AND s.memory_id = :memory_id
+CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 ORDER BY s.version_id
-
--- name: versions_page
-SELECT {{version_columns}}
-FROM state s
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
-WHERE s.tenant_id = :tenant_id AND s.version_id > :after AND s.retired_ms IS NULL
-  AND (:space IS NULL OR s.space = :space)
-ORDER BY s.version_id LIMIT :limit
 
 -- name: version_same
 SELECT {{version_columns}}
@@ -372,55 +269,6 @@ ORDER BY s.version_id LIMIT 1
 -- name: term_frequencies
 SELECT (SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH j.value LIMIT :cap))
 FROM json_each(:expressions) j ORDER BY j.key
-
--- name: search_terms
-WITH term AS MATERIALIZED (SELECT value ->> 0 AS expression, value ->> 1 AS weight FROM json_each(:terms))
-SELECT s.version_id, c.weight / (1.0 + :k1 * (1.0 - :b + :b * s.term_count / :mean_terms)) AS lexical
-FROM (
-  SELECT f.rowid AS version_id, sum(term.weight) AS weight
-  FROM term CROSS JOIN search f ON f.search MATCH term.expression
-  GROUP BY f.rowid
-) c
-CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = c.version_id
-WHERE {{admissible}}
-ORDER BY lexical DESC, s.version_id DESC LIMIT :limit
-
--- name: search_newest
-SELECT s.version_id
-FROM search f
-CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = f.rowid
-WHERE f.search MATCH :expression AND {{admissible}}
-ORDER BY f.rowid DESC LIMIT :limit
-
--- name: recent
-SELECT s.version_id
-FROM state s INDEXED BY state_recent
-WHERE {{admissible}} AND s.retired_ms IS NULL AND s.status <> 'tombstoned'
-ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
-
--- name: recent_in_space
-SELECT s.version_id
-FROM state s INDEXED BY state_space_recent
-WHERE {{admissible}} AND s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.space = :space
-ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
-
--- name: recent_of_user
-SELECT s.version_id
-FROM state s INDEXED BY state_user_recent
-WHERE {{admissible}} AND s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.user_key = :user_key
-ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
-
--- name: recent_of_session
-SELECT s.version_id
-FROM state s INDEXED BY state_session_recent
-WHERE {{admissible}} AND s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.session_key = :session_key
-ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
-
--- name: recent_known
-SELECT s.version_id
-FROM state s
-WHERE {{admissible}}
-ORDER BY s.observed_ms DESC, s.version_id DESC LIMIT :limit
 
 -- name: state_close
 UPDATE state SET live = 0, superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms

@@ -68,6 +68,8 @@ CREATE TABLE state (
   erased         INTEGER NOT NULL DEFAULT 0,
   superseded_by  INTEGER,
   exportable     INTEGER NOT NULL,
+  -- Others are shown less of it than its owner is.
+  redacted       INTEGER NOT NULL DEFAULT 0,
   held           INTEGER NOT NULL DEFAULT 0,
   review         INTEGER NOT NULL DEFAULT 0,
   verification   TEXT NOT NULL DEFAULT 'unverified',
@@ -90,16 +92,13 @@ CREATE TABLE state (
   PRIMARY KEY (tenant_id, version_id)
 ) WITHOUT ROWID;
 
-CREATE INDEX state_memory ON state (tenant_id, memory_id, version_id);
-CREATE INDEX state_recent ON state (tenant_id, observed_ms) WHERE retired_ms IS NULL AND status <> 'tombstoned';
-CREATE INDEX state_space_recent ON state (tenant_id, space, observed_ms)
-  WHERE retired_ms IS NULL AND status <> 'tombstoned';
-CREATE INDEX state_user_recent ON state (tenant_id, user_key, observed_ms)
-  WHERE user_key IS NOT NULL AND retired_ms IS NULL AND status <> 'tombstoned';
--- For everything of a user, forgotten or not: erasure must miss nothing.
-CREATE INDEX state_user ON state (tenant_id, user_key, version_id) WHERE user_key IS NOT NULL;
-CREATE INDEX state_session_recent ON state (tenant_id, session_key, observed_ms)
-  WHERE session_key IS NOT NULL AND retired_ms IS NULL AND status <> 'tombstoned';
+-- Every index is paid for by every write, so each answers several questions. User, agent and session have none: they
+-- are words of the search index.
+-- The first version of a memory is found by its id.
+CREATE INDEX state_memory ON state (tenant_id, memory_id, version_id) WHERE version_id <> memory_id;
+-- What there is, last updated first, page by page: of a tenant, and of a space.
+CREATE INDEX state_recent ON state (tenant_id, updated_ms, version_id, live, expires_ms);
+CREATE INDEX state_listed ON state (tenant_id, space, updated_ms, version_id, live, expires_ms, visibility);
 CREATE INDEX state_sameness ON state (tenant_id, sameness_key)
   WHERE sameness_key IS NOT NULL AND retired_ms IS NULL AND superseded_by IS NULL AND status <> 'tombstoned';
 -- Subject, relation and object. Three orders answer all six paths, and the single terms: s, sr and sro by the first,
@@ -114,10 +113,9 @@ CREATE INDEX triple_osr ON state (tenant_id, object_key, subject_key, relation_k
   WHERE object_key IS NOT NULL;
 -- The field index in the orders that are asked for; whole pages and counts are answered from these alone.
 CREATE INDEX field_address ON state (tenant_id, live, space, form, address, expires_ms) WHERE address IS NOT NULL;
-CREATE INDEX field_time ON state (tenant_id, live, space, form, at_ms, address, expires_ms) WHERE address IS NOT NULL;
 CREATE INDEX field_recent ON state (tenant_id, live, space, at_ms, address, form, expires_ms) WHERE address IS NOT NULL;
--- What there is now, last updated first, page by page.
-CREATE INDEX state_listed ON state (tenant_id, space, live, updated_ms, version_id, expires_ms, visibility);
+-- Few rows are in these, and none for long.
+CREATE INDEX state_redacted ON state (tenant_id, updated_ms, version_id) WHERE redacted = 1;
 CREATE INDEX state_unnamed ON state (tenant_id, version_id) WHERE named = 0;
 CREATE INDEX field_missing ON state (tenant_id, version_id) WHERE address IS NULL AND erased = 0;
 -- The expiry sweep serves all tenants at once, so time comes first here.

@@ -1,0 +1,169 @@
+"""What can be asked of the store, without any standard's words: one selection, one order, one answer.
+
+A selection says which versions may come back at all; every part of it must hold, and all of it holds before anything is
+cut to a page or to the best. Legs say how well a version answers: today by its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Kind, Status, Visibility
+
+# How far a selection reaches, from the present to everything on record; the expired only in the last two:
+# live         neither superseded nor retracted, forgotten, replaced by a fuller document or erased
+# current      the same, with what was retracted
+# unforgotten  also what was superseded
+# recorded     also what was forgotten
+# unerased     also what was replaced by a fuller document
+# all          what was not replaced, with the tombstones of what was erased
+Standing = Literal["live", "current", "unforgotten", "recorded", "unerased", "all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsOneOf:
+    """The field has one of these texts."""
+
+    name: str
+    texts: tuple[str, ...]
+    # A version without the field is taken to have one of them.
+    or_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsNoneOf:
+    """The field has a text, and it is none of these."""
+
+    name: str
+    texts: tuple[str, ...]
+    # Also a version without the field.
+    or_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compares:
+    """The field is a number that compares so."""
+
+    name: str
+    operator: Literal["=", "!=", ">=", "<=", ">", "<"]
+    number: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsAmong:
+    """The version is one of these, or its verification is this."""
+
+    version_ids: tuple[int, ...]
+    or_verification: str | None = None
+    negated: bool = False
+
+
+Test: TypeAlias = IsOneOf | IsNoneOf | Compares | IsAmong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which versions may come back. Every part that is set must hold.
+
+    `at` is a point in valid time: what was true then, superseded since or not; it takes the place of `standing`.
+    `known_at` is a point in transaction time: what the store knew then. Both together answer "what did we believe at
+    `known_at` about `at`".
+    """
+
+    standing: Standing = "live"
+    at: Instant | None = None
+    known_at: Instant | None = None
+    statuses: tuple[Status, ...] | None = None
+    kinds: tuple[Kind, ...] | None = None
+    visibilities: tuple[Visibility, ...] | None = None
+    space: str | None = None
+    user: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    # All of these, in lower case.
+    tags: tuple[str, ...] = ()
+    # When its memory was last written: not before, and before.
+    since: Instant | None = None
+    until: Instant | None = None
+    # Only what may leave the store.
+    exportable: bool = False
+    # Only what others are shown less of, or only what they are shown whole.
+    redacted: bool | None = None
+    # What a version says, which is known of those that have a field index.
+    subject: str | None = None
+    relation: str | None = None
+    object: str | None = None
+    form: str | None = None
+    has_fields: bool = False
+    tests: Sequence[Test] = ()
+    # The caller sees a part of the tenant: then how much a word weighs is learned from what passes, and nothing else.
+    sees_all: bool = True
+
+    def questions(self) -> list[Test]:
+        """Everything that is asked of single fields, as tests."""
+        said = {"subject": self.subject, "relation": self.relation, "object": self.object}
+        found: list[Test] = [IsOneOf(name=name, texts=(text,)) for name, text in said.items() if text is not None]
+        found += [IsOneOf(name="label", texts=(tag,)) for tag in self.tags]
+        if self.since is not None:
+            found.append(Compares(name="updated", operator=">=", number=self.since))
+        if self.until is not None:
+            found.append(Compares(name="updated", operator="<", number=self.until))
+        return [*found, *self.tests]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """`written`: oldest first. `updated`: last updated first.
+
+    The others are by a number of the field index, missing ones last, or by address; equal ones always by address.
+    """
+
+    by: Literal["written", "updated", "address", "at", "confidence", "importance"] = "written"
+    descending: bool = False
+
+
+WRITTEN = Order()
+UPDATED = Order(by="updated", descending=True)
+
+# Where a page ended, for the orders `written` and `updated`: what it is ordered by, and the version_id.
+Place = tuple[int, int]
+
+
+class Selected(NamedTuple):
+    """A version that was selected; with how well its words match, if words were asked for."""
+
+    version_id: int
+    # Of what was selected by its fields.
+    address: str = ""
+    lexical: float = 0.0
+    # What it is ordered by, where that is a place to go on from.
+    at: int = 0
+
+    @property
+    def place(self) -> Place:
+        return self.at, self.version_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """A leg of a search: by the words of a text. The rarer a word is, the more it weighs."""
+
+    text: str
+
+
+# Another way to find what answers a question becomes one more of these, fused in `Snapshot.match`.
+Leg: TypeAlias = Words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """The best of a search, best first, how many there are in all, and the weights it went by."""
+
+    found: tuple[Selected, ...]
+    # None: not counted, but more than these.
+    total: int | None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    mean_terms: float = 1.0

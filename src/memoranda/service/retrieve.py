@@ -1,0 +1,161 @@
+"""One retrieval for every standard: filter, find, score, take away what the caller may not see, score again.
+
+`reach` puts into the selection whatever an index can tell of the caller's limits: visibility, the project, the agent a
+token is limited to, persons who did not consent, and what would be shown only in part. So nothing of what the caller
+may not see is counted, weighed or cut off. What only a document tells (that it is damaged, say) is taken away
+afterwards, and the rest is scored anew. Every standard renders what it gets from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+
+from memoranda.model.instant import Instant
+from memoranda.model.memory import VISIBILITIES, Version, Visibility
+from memoranda.model.selection import UPDATED, WRITTEN, IsAmong, IsOneOf, Matches, Order, Place, Selection, Test, Words
+from memoranda.service.core.access import Access
+from memoranda.service.core.consent import readable_users, visibilities
+from memoranda.service.core.context import Context
+from memoranda.storage.engine import Snapshot
+
+T = TypeVar("T")
+
+# What a token can be limited to, in the store's words.
+_LIMITS: Final = {"project": "space", "agent": "agent", "user": "user", "session": "session"}
+# When too few of the best may be seen, so many more are looked at.
+_MORE: Final = 8
+PAGE_LIMIT: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Hit(Generic[T]):
+    """What a version is shown as, and how well its words match: a share of the best that the caller sees."""
+
+    version: Version
+    shown: T
+    lexical: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """The best, best first, and how many there are in all; None: not counted, but more than these."""
+
+    hits: list[Hit[T]]
+    total: int | None
+    # What the share of the best stands for: whoever asks in several places compares by this.
+    most: float = 0.0
+
+
+def sees_everything(access: Access, tenant: str) -> bool:
+    """Whether nothing of a tenant is kept from the caller."""
+    return access.sees_unredacted(tenant) and not access.is_narrowed
+
+
+def reach(context: Context, access: Access, tenant: str, selection: Selection) -> Selection:
+    """The selection, narrowed to what the caller may see whole, as far as an index can tell."""
+    if sees_everything(access, tenant):
+        return selection
+    tests: list[Test] = list(selection.tests)
+    narrowed: dict[str, str] = {}
+    for name, value in access.limits.items():
+        column = _LIMITS.get(name)
+        if column is None:
+            continue
+        asked = getattr(selection, column)
+        if asked not in (None, value):
+            tests.append(IsAmong(version_ids=()))
+        narrowed[column] = value
+    users = readable_users(context, access, tenant)
+    if users is not None:
+        tests.append(IsOneOf(name="user", texts=users, or_missing=True))
+    return replace(
+        selection,
+        **narrowed,  # type: ignore[arg-type]
+        visibilities=_visible(context, access, tenant, selection.visibilities),
+        redacted=None if access.sees_unredacted(tenant) else False,
+        tests=tuple(tests),
+        sees_all=False,
+    )
+
+
+def _visible(
+    context: Context, access: Access, tenant: str, asked: tuple[Visibility, ...] | None
+) -> tuple[Visibility, ...]:
+    limit = access.limits.get("visibility")
+    seen = visibilities(context, access, tenant)
+    return tuple(each for each in seen if limit in (None, each) and each in (asked or VISIBILITIES))
+
+
+def best(
+    snapshot: Snapshot,
+    selection: Selection,
+    text: str,
+    shows: Callable[[Version], T | None],
+    *,
+    limit: int,
+    now: Instant,
+) -> Found[T]:
+    """What answers best and is shown; what is shown as None is not for this caller.
+
+    A text without anything in it asks for what was updated last.
+    """
+    known: dict[int, Hit[T] | None] = {}
+    asked = limit
+    while True:
+        if text.strip():
+            found = snapshot.match(selection, (Words(text=text),), limit=asked, now=now).found
+        else:
+            found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))
+        lexical = {each.version_id: each.lexical for each in found if each.version_id not in known}
+        for version in snapshot.versions(list(lexical)):
+            made = shows(version)
+            hit = None if made is None else Hit(version, made, lexical[version.version_id])
+            known[version.version_id] = hit
+        hits = [hit for each in found if (hit := known.get(each.version_id)) is not None]
+        is_all = len(found) < asked
+        if is_all or len(hits) >= limit:
+            # Only now: what the caller does not get to see must not show in the scores of the rest.
+            most = max((hit.lexical for hit in hits), default=0.0)
+            shares = [replace(hit, lexical=hit.lexical / most) for hit in hits] if most else hits
+            return Found(shares, len(hits) if is_all else None, most)
+        asked *= _MORE
+
+
+def candidates(
+    snapshot: Snapshot, selection: Selection, text: str, *, limit: int, enough: int, now: Instant
+) -> tuple[list[Version], Matches]:
+    """The best matches, and if they are fewer than enough also what was updated last; and the weights of the words."""
+    matches = snapshot.match(selection, (Words(text=text),), limit=limit, now=now)
+    ids = [each.version_id for each in matches.found]
+    if len(ids) < enough:
+        latest = snapshot.page(selection, UPDATED, limit=limit, now=now)
+        ids = list(dict.fromkeys((*ids, *(each.version_id for each in latest))))
+    return snapshot.versions(ids), matches
+
+
+def read_page(snapshot: Snapshot, selection: Selection, *, after: int, limit: int, now: Instant) -> list[Version]:
+    """A page of versions in the order written; `after` is the last version_id seen, or 0."""
+    found = snapshot.page(selection, WRITTEN, limit=limit, now=now, after=(after, after) if after else None)
+    return snapshot.versions([each.version_id for each in found]) if found else []
+
+
+def walk(
+    snapshot: Snapshot,
+    selection: Selection,
+    order: Order = WRITTEN,
+    *,
+    now: Instant,
+    after: Place | None = None,
+    size: int = PAGE_LIMIT,
+) -> Iterator[tuple[Version, Place]]:
+    """Everything that is selected, page by page, each with its place."""
+    while True:
+        page = snapshot.page(selection, order, limit=size, now=now, after=after)
+        places = {each.version_id: each.place for each in page}
+        for version in snapshot.versions(list(places)) if places else ():
+            after = places[version.version_id]
+            yield version, after
+        if len(page) < size:
+            return
