@@ -255,6 +255,7 @@ def test_a_schedule_distils_at_its_instants_and_makes_up_for_missed_ones_once(wo
     assert told == {
         "memoryRef": REF,
         "cron": NIGHTLY,
+        "timezone": "UTC",
         "tokenBudget": 500,
         "nextAt": "2026-06-05T03:00:00.000Z",
     }

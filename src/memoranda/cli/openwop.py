@@ -123,6 +123,7 @@ def distill(
     *,
     budget: Annotated[int | None, Parameter(help="Tokens to read and write together; as many as allowed.")] = None,
     every: Annotated[str | None, Parameter(help="Do it by a cron expression, such as '0 3 * * *'; off stops.")] = None,
+    timezone: Annotated[str, Parameter(help="Whose clocks the expression goes by, such as Europe/Berlin.")] = "UTC",
     run: GivenRun,
 ) -> None:
     """Make an archive of a ref within a budget of tokens, now or every night."""
@@ -132,7 +133,7 @@ def distill(
             is_gone = service.unschedule(access, ref)
             run.answer({"unscheduled": is_gone}, lambda: line("not scheduled any more" if is_gone else "no schedule"))
         elif every is not None:
-            made = service.schedule(access, ref, every, token_budget=budget)
+            made = service.schedule(access, ref, every, timezone=timezone, token_budget=budget)
             run.answer(made, lambda: line(f"next at {made['nextAt']}, while a server runs"))
         else:
             done = service.distill(access, ref, token_budget=budget)
@@ -147,8 +148,10 @@ def schedules(*, run: GivenRun) -> None:
     """What is distilled by itself, and when next."""
     with run.open() as memoranda:
         found = memoranda.service.openwop.schedules(memoranda.access)
-    rows = [(each["memoryRef"], each["cron"], each["nextAt"]) for each in found]
-    run.answer({"schedules": found}, lambda: table(("ref", "cron", "next"), rows, when_empty="no schedules"))
+    rows = [(each["memoryRef"], each["cron"], each["timezone"], each["nextAt"]) for each in found]
+    run.answer(
+        {"schedules": found}, lambda: table(("ref", "cron", "time zone", "next"), rows, when_empty="no schedules")
+    )
 
 
 @openwop.command(group=_PASSES)

@@ -143,12 +143,14 @@ def list_schedules(service: Service, asked: Asked) -> Answer:
 
 
 def put_schedule(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("memoryRef", "cron", "tokenBudget")
+    fields = asked.only("memoryRef", "cron", "timezone", "tokenBudget")
     cron = check_text(fields.get("cron"), "cron", _MAX_CRON_CHARS)
+    timezone = check_text(fields.get("timezone", "UTC"), "timezone", _MAX_CRON_CHARS)
     budget = fields.get("tokenBudget")
     if budget is not None:
         budget = check_integer(budget, "tokenBudget", least=1)
-    return Answer(result=service.openwop.schedule(asked.access, memory_ref(fields), cron, token_budget=budget))
+    made = service.openwop.schedule(asked.access, memory_ref(fields), cron, timezone=timezone, token_budget=budget)
+    return Answer(result=made)
 
 
 def delete_schedule(service: Service, asked: Asked) -> Answer:

@@ -198,10 +198,13 @@ WOP_SCHEMAS: Final[dict[str, Schema]] = {
     "WopScheduleDraft": closed(
         "memoryRef cron",
         memoryRef=_REF,
-        cron={"type": "string", "minLength": 1, "description": "Five fields, UTC."},
+        cron={"type": "string", "minLength": 1, "description": "Five fields."},
+        timezone={"type": "string", "minLength": 1, "description": "Of the tz database, such as Europe/Berlin; UTC."},
         tokenBudget={"type": "integer", "minimum": 1},
     ),
-    "WopSchedule": closed("memoryRef cron nextAt", memoryRef=_REF, cron=TEXT, tokenBudget=COUNT, nextAt=MOMENT),
+    "WopSchedule": closed(
+        "memoryRef cron timezone nextAt", memoryRef=_REF, cron=TEXT, timezone=TEXT, tokenBudget=COUNT, nextAt=MOMENT
+    ),
     "WopSchedules": closed("schedules", schedules=some(ref("WopSchedule"))),
     "WopProposal": _PROPOSAL,
     "WopProposals": closed("proposals", proposals=some(ref("WopProposal"))),
@@ -596,7 +599,7 @@ _BACKGROUND_OPERATIONS: Final = (
         "wop_schedule",
         "Distil a ref whenever a cron expression says",
         "WopScheduleDraft",
-        {"memoryRef": EXAMPLE_REF, "cron": "0 3 * * *", "tokenBudget": 8000},
+        {"memoryRef": EXAMPLE_REF, "cron": "0 3 * * *", "timezone": "Europe/Berlin", "tokenBudget": 8000},
         "WopSchedule",
         method="put",
     ),

@@ -15,7 +15,7 @@ from memoranda.consolidation.text.reading import content_words, markers, numbers
 from memoranda.consolidation.text.similar import jaccard
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
-from memoranda.model.cron import parse_cron
+from memoranda.model.cron import meaning
 
 # A chain that shares so much of its order, a prompt or an agent that shares so many words or tools, is the same again.
 CHAIN_SHARE: Final = 0.8
@@ -89,20 +89,12 @@ def _times(artifact: Mapping[str, Any]) -> list[Any] | None:
     if not isinstance(schedule, Mapping) or not isinstance(workflow, str) or not isinstance(schedule.get("cron"), str):
         return None
     try:
-        cron = parse_cron(schedule["cron"])
+        when = meaning(schedule["cron"])
     except InvalidInput:
         return None
     zone, inputs = str(schedule.get("timezone", "UTC")), artifact.get("inputs") or {}
     if not isinstance(inputs, Mapping):
         return None
-    when = [
-        list(cron.minutes),
-        list(cron.hours),
-        list(cron.days),
-        list(cron.months),
-        list(cron.weekdays),
-        cron.either_day,
-    ]
     return [workflow, zone, dict(inputs), when]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, WorkflowError
-from memoranda.model.cron import next_after, parse_cron
+from memoranda.model.cron import check_cron, next_after
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -24,14 +24,20 @@ _log = logging.getLogger(__name__)
 
 
 def schedule(
-    context: Context, access: Access, ref: str, cron: str, *, token_budget: int | None = None
+    context: Context,
+    access: Access,
+    ref: str,
+    cron: str,
+    *,
+    timezone: str = "UTC",
+    token_budget: int | None = None,
 ) -> dict[str, Any]:
-    """Distil a ref whenever the expression says (five fields, UTC)."""
-    parse_cron(cron)
+    """Distil a ref whenever the expression says, by the clocks of a time zone."""
+    check_cron(cron, timezone)
     if refs.resolve(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
     now = context.clock()
-    made = {"memoryRef": ref, "cron": cron, "tokenBudget": token_budget, "since": now}
+    made = {"memoryRef": ref, "cron": cron, "timezone": timezone, "tokenBudget": token_budget, "since": now}
     if token_budget is not None and token_budget < 1:
         raise InvalidInput("tokenBudget must be at least 1")
 
@@ -64,7 +70,7 @@ def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
 def shown(kept: dict[str, Any]) -> dict[str, Any]:
     """A schedule as others see it."""
     told = {name: value for name, value in kept.items() if name != "since" and value is not None}
-    return {**told, "nextAt": format_instant(next_after(kept["cron"], kept["since"]))}
+    return {**told, "nextAt": format_instant(next_after(kept["cron"], kept["since"], kept["timezone"]))}
 
 
 def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True) -> None:
@@ -119,7 +125,7 @@ def _distil_due(context: Context, tenant: str) -> int:
     with context.engine.read(tenant) as snapshot:
         kept = [json_text.parse(value) for value in snapshot.items(KIND).values()]
     for each in kept:
-        due = next_after(each["cron"], each["since"])
+        due = next_after(each["cron"], each["since"], each["timezone"])
         if due <= now:
             done += int(_distil(context, tenant, each, due, now))
     return done

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from memoranda.errors import InvalidInput
-from memoranda.model.cron import parse_cron
+from memoranda.model.cron import check_cron, zone
 from memoranda.standards.openwop.fields import (
     SEMVER,
     an_object,
@@ -47,7 +47,6 @@ _PACK: Final = re.compile(
 _TYPE_ID: Final = re.compile(r"[a-z][a-zA-Z0-9._-]*", re.ASCII)
 _TEMPLATE_ID: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.ASCII)
 _VARIABLE: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", re.ASCII)
-_TIMEZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,32}){0,2}", re.ASCII)
 _MANIFEST_FIELDS: Final = (
     "agentId",
     "persona",
@@ -236,9 +235,9 @@ def _automation(job: Artifact) -> None:
     if "delayMs" in schedule:
         check_integer(schedule["delayMs"], "artifact.schedule.delayMs", least=0)
     else:
-        parse_cron(check_text(schedule["cron"], "artifact.schedule.cron", MAX_NAME_CHARS))
+        check_cron(check_text(schedule["cron"], "artifact.schedule.cron", MAX_NAME_CHARS))
     if "timezone" in schedule:
-        check_pattern(schedule["timezone"], _TIMEZONE, "artifact.schedule.timezone", "Europe/Berlin")
+        zone(check_text(schedule["timezone"], "artifact.schedule.timezone", MAX_NAME_CHARS))
 
 
 _CHECKS: Final[Mapping[str, Callable[[Artifact], None]]] = {
