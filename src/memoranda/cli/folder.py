@@ -30,7 +30,6 @@ def sync(
     Edit a file to revise a memory, write one to remember, delete one to forget.
     """
     from memoranda.bindings.files import sync as files
-    from memoranda.bindings.files import watch as watching
 
     if watch and dry_run:
         raise InvalidInput("--watch and --dry-run do not go together")
@@ -41,6 +40,8 @@ def sync(
             report = files.FolderSync(memoranda.service, memoranda.access, folder, project=project).run(dry_run=dry_run)
             _show(report, run, dry_run=dry_run)
             return 0 if report.ok else 1
+        from memoranda.bindings.files import watch as watching
+
         memoranda.service.upkeep.start()
         if not run.json:
             note(f"watching {folder}; stop with Ctrl-C")

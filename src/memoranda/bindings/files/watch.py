@@ -1,21 +1,26 @@
-"""Synchronising for as long as someone wants: files are polled, the store notifies."""
+"""Synchronising for as long as someone wants: the system tells of files, the store of memories.
+
+One thread waits for the file system (watchfiles), the store's notifier calls from its own, and both wake the caller.
+"""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+
+# Not `watchfiles.watch`, which begins to watch only when it is asked for the first change, after our first look.
+from watchfiles._rust_notify import RustNotify
 
 from memoranda.bindings.files.formats import MARKDOWN_ENDING
 from memoranda.bindings.files.sync import FolderSync, SyncReport
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
-# Soon enough for a person, rarely enough for a laptop.
-POLL_SECONDS = 0.5
-
-Look = dict[str, tuple[int, int, int]]
+# An editor is done when nothing changed for a moment; one that never stops is read all the same.
+QUIET_MS: Final = 100
+RESTLESS_MS: Final = 1_600
 
 
 def watch(
@@ -30,43 +35,48 @@ def watch(
     """Synchronise now, and again whenever a file or a memory has changed, until told to stop."""
     sync = FolderSync(service, access, folder, project=project)
     scope = {"project": project} if project else {}
-    rung = threading.Event()
+    woken, files_changed = threading.Event(), threading.Event()
+    files_changed.set()
+
+    def follow() -> None:
+        # Forever: it looks at `stop` every QUIET_MS.
+        while isinstance(changes := notified.watch(RESTLESS_MS, QUIET_MS, 0, stop), set):
+            if any(_counts(Path(path)) for _, path in changes):
+                files_changed.set()
+                woken.set()
+        stop.set()
+        woken.set()
+
+    # Watch and listen first, look second: nothing that changes in between is missed.
+    notified = RustNotify(
+        [str(folder)],
+        debug=False,
+        force_polling=False,
+        poll_delay_ms=0,
+        recursive=False,
+        ignore_permission_denied=False,
+    )
     after = service.feed_end(access, scope)
-    silence = service.notifier.listen(rung.set)
+    silence = service.notifier.listen(woken.set)
+    follower = threading.Thread(target=follow, name="memoranda-folder")
+    follower.start()
     try:
         while not stop.is_set():
-            on_report(sync.run())
-            seen = look(folder)
-            while not stop.is_set():
-                rung.wait(POLL_SECONDS)
-                if rung.is_set():
-                    # The bell rings for every write, audit entries of our own reading among them.
-                    rung.clear()
-                    page = service.changes(access, scope, after)
-                    if page.next != after:
-                        after = page.next
-                        break
-                if (now := look(folder)) != seen and _settled(folder, now, stop):
-                    break
+            # The notifier calls at every write, audit entries of our own reading among them.
+            page = service.changes(access, scope, after)
+            if page.next != after or files_changed.is_set():
+                after = page.next
+                files_changed.clear()
+                on_report(sync.run())
+            else:
+                woken.wait()
+                woken.clear()
     finally:
+        stop.set()
         silence()
+        follower.join()
+        notified.close()
 
 
-def look(folder: Path) -> Look:
-    """Size and time of every file that counts, without opening one."""
-    found: Look = {}
-    for entry in os.scandir(folder):
-        if entry.name.endswith(MARKDOWN_ENDING) and not entry.name.startswith("."):
-            status = entry.stat(follow_symlinks=False)
-            found[entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
-    return found
-
-
-def _settled(folder: Path, before: Look, stop: threading.Event) -> bool:
-    """Whether an editor is done: nothing changed for a moment."""
-    while not stop.wait(POLL_SECONDS / 5):
-        now = look(folder)
-        if now == before:
-            return True
-        before = now
-    return False
+def _counts(path: Path) -> bool:
+    return path.name.endswith(MARKDOWN_ENDING) and not path.name.startswith(".")
