@@ -1,11 +1,19 @@
-"""What holds for every test: how Hypothesis asks. What a hang costs stands in pyproject.toml (faulthandler_timeout)."""
+"""What holds for every test: how Hypothesis asks, and that no unit of work holds the writer for long.
+
+What a hang costs stands in pyproject.toml (faulthandler_timeout).
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from memoranda.storage.sqlite import SqliteDatabase
+from tests.writer_time import Probe
 
 # What a property is asked unless it says otherwise; one that starts a store or a server for each example says less.
 EXAMPLES: Final = 100
@@ -28,3 +36,21 @@ settings.register_profile(
 )
 settings.register_profile("new", settings.get_profile("same"), derandomize=False, max_examples=5 * EXAMPLES)
 settings.load_profile(os.environ.get("MEMORANDA_TEST_EXAMPLES", "same"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def probe() -> Iterator[Probe]:
+    probe = Probe()
+    probe.install()
+    SqliteDatabase.observer = probe
+    yield probe
+    SqliteDatabase.observer = None
+    probe.remove()
+
+
+@pytest.fixture(autouse=True)
+def writer_is_not_held(probe: Probe) -> Iterator[None]:
+    probe.slow.clear()
+    yield
+    slow = [str(held) for held in probe.slow]
+    assert not slow, "; ".join(slow)

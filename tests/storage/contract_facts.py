@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.model.selection import Compares, IsAmong, IsNoneOf, IsOneOf, Order, Selection, Test, Words
+from memoranda.model.selection import Compares, IsAmong, IsNoneOf, IsOneOf, Order, Selection, Test, WasThere, Words
 from memoranda.storage.engine import Engine, Unit
 from tests.storage.contract import LATER, NOW, document, projection
 from tests.storage.contract_lists import fresh_tenant, suffer
@@ -106,7 +106,7 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
 
 def holds(row: dict[str, Any], test: Test) -> bool:
     """One test on one row, read naively."""
-    assert not isinstance(test, IsAmong)
+    assert not isinstance(test, IsAmong | WasThere)
     held = row[test.name]
     if isinstance(test, Compares):
         return held is not None and OPERATORS[test.operator](held, test.number)

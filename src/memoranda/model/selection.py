@@ -61,7 +61,15 @@ class IsAmong:
     negated: bool = False
 
 
-Test: TypeAlias = IsOneOf | IsNoneOf | Compares | IsAmong
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasThere:
+    """The version was there when a run began, which saw none after `version_seq`, or the run wrote it itself."""
+
+    run_id: str
+    version_seq: int
+
+
+Test: TypeAlias = IsOneOf | IsNoneOf | Compares | IsAmong | WasThere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

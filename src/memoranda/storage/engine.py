@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.facts import FieldIndex, Kept
@@ -34,6 +34,25 @@ class ApiKey:
     scopes: tuple[str, ...]
     created: Instant
     revoked: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """What a run sees of the store: what was there when it began, and what it wrote itself."""
+
+    run_id: str
+    started: Instant
+    # Its place in the change feed, and the last version there was, when it began.
+    change_seq: int
+    version_seq: int
+
+
+class Waiting(NamedTuple):
+    """A commitment that waits for something to be said in a space; fresh while nothing was looked at for it yet."""
+
+    document: bytes
+    space: str
+    is_fresh: bool
 
 
 class Snapshot(Protocol):
@@ -129,12 +148,68 @@ class Snapshot(Protocol):
         """How many events a run has: the sequence of the next."""
         ...
 
+    def run_writes(self, run_id: str) -> frozenset[int]:
+        """The version_ids of what a run wrote itself."""
+        ...
+
+    def has_lost_writes(self, run_id: str) -> bool:
+        """Whether something that a run wrote was erased since."""
+        ...
+
+    def ended_since(self, view: RunView, space: str) -> list[tuple[int, Instant]]:
+        """What a run sees and has ended since it began: version_id and last update, the last updated first."""
+        ...
+
     def items(self, kind: str) -> dict[str, bytes]:
         """What was kept under a kind, by name."""
         ...
 
+    def item(self, kind: str, name: str) -> bytes | None:
+        """What was kept under a kind and a name."""
+        ...
+
+    def changed_memories(self, after: int) -> frozenset[int]:
+        """The memory_ids of what the change feed names after a place: without reading any of it."""
+        ...
+
+    def changed_in_space(self, space: str, after: int) -> list[int]:
+        """The version_ids in a space that the change feed names after a place."""
+        ...
+
+    def commitment(self, commitment_id: str) -> bytes | None:
+        """What is known of a commitment."""
+        ...
+
+    def commitments(self, space: str | None = None) -> list[bytes]:
+        """The commitments of a space, or all."""
+        ...
+
+    def commitments_due(self, now: Instant, limit: int) -> list[bytes]:
+        """Commitments whose instant has come, the first due first."""
+        ...
+
+    def commitments_waiting(self, now: Instant, *, fresh_only: bool) -> list[Waiting]:
+        """Commitments that wait for something to be said, and are not put off."""
+        ...
+
+    def has_commitments_over(self, before: Instant) -> bool:
+        """Whether any commitment was over before an instant."""
+        ...
+
     def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:
         """What names something as its source, as the consent it rests on, or as the one it withdraws; none erased."""
+        ...
+
+    def version_ids(self, standard: str, names: Sequence[str]) -> dict[str, int]:
+        """The versions that these names stand for, those that are known."""
+        ...
+
+    def count_live(self, version_ids: Sequence[int]) -> int:
+        """How many of these versions are live."""
+        ...
+
+    def count_free(self, version_ids: Sequence[int]) -> int:
+        """How many of these versions are live and not on hold."""
         ...
 
     def names_of(self, version_id: int) -> dict[str, str]:
@@ -206,8 +281,38 @@ class Unit(Snapshot, Protocol):
         """Write what is known of a run, or what is now."""
         ...
 
-    def add_run_event(self, run_id: str, event: bytes) -> int:
-        """Append an event to the log of a run; its sequence."""
+    def add_run_events(self, run_id: str, first: int, events: Sequence[bytes]) -> None:
+        """Append events to the log of a run; `first` is the sequence of the first of them."""
+        ...
+
+    def add_run_write(self, run_id: str, version_id: int) -> None:
+        """Say that a run wrote a version itself."""
+        ...
+
+    def copy_run_writes(self, run_id: str, to_run: str) -> None:
+        """Let another run see what a run wrote itself."""
+        ...
+
+    def put_commitment(
+        self,
+        commitment_id: str,
+        document: bytes,
+        *,
+        space: str,
+        due: Instant | None,
+        is_waiting: bool,
+        is_fresh: bool,
+        over: Instant | None,
+    ) -> None:
+        """Write what is known of a commitment; `over` is when it was done with."""
+        ...
+
+    def looked_at(self, commitments: Sequence[tuple[str, bytes]]) -> None:
+        """Let commitments that are still as given (id, document) be fresh no longer."""
+        ...
+
+    def prune_commitments(self, before: Instant, limit: int) -> None:
+        """Delete commitments that were over before an instant."""
         ...
 
     def delete_item(self, kind: str, name: str) -> None:
@@ -228,6 +333,14 @@ class Unit(Snapshot, Protocol):
 
     def close(self, version: Version, *, successor: Version, valid_to: Instant | None, now: Instant) -> None:
         """Mark a version as superseded; it stays true for the time before."""
+        ...
+
+    def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
+        """Close and announce many versions: (version_id, version_id of its successor)."""
+        ...
+
+    def reopen_superseded(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> int:
+        """Undo `supersede`, where the successor is still that one; how many there were."""
         ...
 
     def reopen(self, version: Version) -> None:
@@ -282,6 +395,14 @@ class System(Protocol):
 
     def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
         """Which tenants keep notes of these kinds. For background work only."""
+        ...
+
+    def tenants_with_commitments(self, now: Instant) -> list[str]:
+        """Which tenants have commitments that are due, or wait for something. For background work only."""
+        ...
+
+    def next_due(self) -> Instant | None:
+        """When the next commitment of anybody is due."""
         ...
 
     def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:

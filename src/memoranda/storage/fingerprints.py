@@ -48,9 +48,7 @@ class Fingerprints:
 def index_key(database: Database, cipher: Cipher) -> bytes:
     """The key of all fingerprints, made once by whichever process comes first; in the key ring if there is one."""
 
-    def claim(connection: Connection) -> bytes:
-        key_id, key = cipher.index_key()
-        stored = key if key_id is None else _IN_RING + key_id.encode()
+    def claim(connection: Connection, stored: bytes) -> bytes:
         connection.run("meta_claim", {"name": "index_key", "value": stored})
         row = connection.row("meta_get", {"name": "index_key"})
         if row is None:
@@ -59,5 +57,10 @@ def index_key(database: Database, cipher: Cipher) -> bytes:
 
     with database.reading() as connection:
         row = connection.row("meta_get", {"name": "index_key"})
-    stored = bytes(row[0]) if row else database.write(claim)
+    if row is not None:
+        stored = bytes(row[0])
+    else:
+        key_id, key = cipher.index_key()
+        made = key if key_id is None else _IN_RING + key_id.encode()
+        stored = database.write(lambda connection: claim(connection, made))
     return cipher.key(stored.removeprefix(_IN_RING).decode()) if stored.startswith(_IN_RING) else stored

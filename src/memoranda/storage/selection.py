@@ -16,7 +16,18 @@ import orjson
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES
-from memoranda.model.selection import Compares, IsAmong, IsNoneOf, IsOneOf, Order, Place, Selection, Standing, Test
+from memoranda.model.selection import (
+    Compares,
+    IsAmong,
+    IsNoneOf,
+    IsOneOf,
+    Order,
+    Place,
+    Selection,
+    Standing,
+    Test,
+    WasThere,
+)
 from memoranda.storage.dialect import Dialect
 
 # After every instant that can occur: stands for "never ends".
@@ -289,6 +300,10 @@ class SelectionSql:
             return self._among(test)
         if isinstance(test, Compares):
             return self._compares(test)
+        if isinstance(test, WasThere):
+            own = f"w.tenant_id = s.tenant_id AND w.run_id = {self._bind(test.run_id)} AND w.version_id = s.version_id"
+            there = f"s.version_id <= {self._bind(test.version_seq)}"
+            return f"({there} OR EXISTS (SELECT 1 FROM run_write w WHERE {own}))"
         if test.name in _TRIPLE or test.name in _SCOPE:
             return self._keyed(test)
         return self._plain(test) if test.name in _PLAIN else self._facet(test)

@@ -13,6 +13,7 @@ from memoranda.model.facts import Kept
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, State, Version
 from memoranda.model.selection import WRITTEN, Leg, Matches, Order, Place, Selected, Selection
+from memoranda.storage.background import BackgroundReads
 from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.dialect import Dialect
@@ -24,7 +25,7 @@ from memoranda.storage.selection import COUNT_CAPS, FOREVER_MS, Naming, Selectio
 _SCOPE_USES = {name: name.encode() for name in ("space", "user", "agent", "session", "visibility")}
 
 
-class SqlSnapshot:
+class SqlSnapshot(BackgroundReads):
     """Reads for one tenant on one connection."""
 
     def __init__(
@@ -49,10 +50,6 @@ class SqlSnapshot:
     @property
     def tenant(self) -> str:
         return self._tenant
-
-    def _rows(self, query: str, /, **params: Any) -> list[Row]:
-        params["tenant_id"] = self._tenant_id
-        return self._connection.rows(query, params)
 
     def _versions(self, query: str, /, **params: Any) -> list[Version]:
         return [self._version(row) for row in self._rows(query, **params)]
@@ -229,27 +226,20 @@ class SqlSnapshot:
             for name, version_id in self._rows("names_starting", standard=standard, prefix=prefix, limit=limit)
         ]
 
-    def run(self, run_id: str) -> bytes | None:
-        found = self._rows("run_get", run_id=run_id)
-        return bytes(found[0][0]) if found else None
-
-    def runs(self, *, before: Instant | None, limit: int) -> list[bytes]:
-        before_ms = FOREVER_MS if before is None else before
-        return [document for (document,) in self._rows("runs_before", before_ms=before_ms, limit=limit)]
-
-    def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
-        return [event for (event,) in self._rows("run_events", run_id=run_id, after=after, limit=limit)]
-
-    def run_event_count(self, run_id: str) -> int:
-        ((count,),) = self._rows("run_event_count", run_id=run_id)
-        return int(count)
-
-    def items(self, kind: str) -> dict[str, bytes]:
-        return dict(self._rows("items_get", kind=kind))
-
     def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:
         params = {"link": facet_of(link), "name_key": self._value_key(name), "after": after, "limit": limit}
         return self._versions("versions_linked", **params)
+
+    def version_ids(self, standard: str, names: Sequence[str]) -> dict[str, int]:
+        return dict(self._rows("version_ids_named", standard=standard, names=as_json(list(names))))
+
+    def count_live(self, version_ids: Sequence[int]) -> int:
+        ((count,),) = self._rows("count_live", version_ids=as_json(list(version_ids)))
+        return int(count)
+
+    def count_free(self, version_ids: Sequence[int]) -> int:
+        ((count,),) = self._rows("count_free", version_ids=as_json(list(version_ids)))
+        return int(count)
 
     def names_of(self, version_id: int) -> dict[str, str]:
         return dict(self._rows("names_of", version_id=version_id))

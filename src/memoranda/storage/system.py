@@ -30,6 +30,13 @@ class SqlSystem:
     def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_with_items", kinds=as_json(list(kinds)))]
 
+    def tenants_with_commitments(self, now: Instant) -> list[str]:
+        return [tenant for (tenant,) in self._rows("tenants_with_commitments", now_ms=now)]
+
+    def next_due(self) -> Instant | None:
+        ((found,),) = self._rows("next_due")
+        return None if found is None else Instant(found)
+
     def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
         return [(tenant, version_id) for tenant, version_id in self._rows("expired", now_ms=now, limit=limit)]
 

@@ -10,13 +10,14 @@ from memoranda.model.change import AuditEntry, ChangeType
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, Document, Link, Projection, State, Version
+from memoranda.storage.background import BackgroundWrites
 from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.engine import Seal
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.rows import TenantRow
 from memoranda.storage.selection import FOREVER_MS
-from memoranda.storage.snapshot import SqlSnapshot, bound_to, facet_of
+from memoranda.storage.snapshot import SqlSnapshot, as_json, bound_to, facet_of
 from memoranda.storage.words import words
 
 # Marks that erased bytes are still to be scrubbed from the files.
@@ -35,7 +36,7 @@ _FIELD_INDEX_COLUMNS = (
 )
 
 
-class SqlUnit(SqlSnapshot):
+class SqlUnit(SqlSnapshot, BackgroundWrites):
     """Reads and writes for one tenant in one transaction."""
 
     def __init__(
@@ -44,10 +45,6 @@ class SqlUnit(SqlSnapshot):
         super().__init__(connection, tenant, prints, cipher, row)
         self._seal = seal
         self._sealer: Sealer | None = None
-
-    def _run(self, query: str, /, **params: Any) -> None:
-        params["tenant_id"] = self._tenant_id
-        self._connection.run(query, params)
 
     def append(
         self,
@@ -196,9 +193,6 @@ class SqlUnit(SqlSnapshot):
         if keyed:
             self._run_many("facet_add", [{"name": n, "value_key": k, "version_id": version_id} for n, k in keyed])
 
-    def _run_many(self, query: str, params: list[dict[str, Any]]) -> None:
-        self._connection.run_many(query, [{**each, "tenant_id": self._tenant_id} for each in params])
-
     def put_field_index(self, version: Version, field_index: FieldIndex) -> None:
         self._run("field_index_put", version_id=version.version_id, **self._field_index_columns(field_index))
         self._add_fields(version.version_id, field_index)
@@ -213,19 +207,6 @@ class SqlUnit(SqlSnapshot):
         uses = range(last + 1, last + 1 + count)
         self._run_many("uses_add", [{"name_key": name_key, "at_ms": now, "seq": seq} for seq in uses])
         return True
-
-    def put_run(self, run_id: str, document: bytes, *, started: Instant) -> None:
-        self._run("run_put", run_id=run_id, document=document, started_ms=started)
-
-    def add_run_event(self, run_id: str, event: bytes) -> int:
-        ((sequence,),) = self._rows("run_event_add", run_id=run_id, event=event)
-        return int(sequence)
-
-    def delete_item(self, kind: str, name: str) -> None:
-        self._run("item_delete", kind=kind, name=name)
-
-    def put_item(self, kind: str, name: str, value: bytes) -> None:
-        self._run("item_put", kind=kind, name=name, value=value)
 
     def once(self, name: str, *, now: Instant) -> bool:
         return self.take_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
@@ -255,6 +236,24 @@ class SqlUnit(SqlSnapshot):
             valid_to_ms=valid_to,
             now_ms=now,
         )
+
+    def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
+        self._live_count -= self.count_live([version_id for version_id, _ in pairs])
+        closed = [{"version_id": old, "successor_id": new, "valid_to_ms": now, "now_ms": now} for old, new in pairs]
+        self._run_many("state_close", closed)
+        self._announce_all("revised", [version_id for version_id, _ in pairs], now)
+
+    def reopen_superseded(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> int:
+        found = self._rows("superseded_by", pairs=as_json(list(pairs)))
+        self._live_count += sum(live for _, live in found)
+        self._run_many("state_reopen", [{"version_id": version_id} for version_id, _ in found])
+        self._announce_all("revised", [version_id for version_id, _ in found], now)
+        return len(found)
+
+    def _announce_all(self, type_: ChangeType, version_ids: Sequence[int], now: Instant) -> None:
+        places = enumerate(version_ids, self._change_seq + 1)
+        self._run_many("change_add", [{"seq": n, "type": type_, "version_id": v, "at_ms": now} for n, v in places])
+        self._change_seq += len(version_ids)
 
     def reopen(self, version: Version) -> None:
         state = version.state

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from memoranda.encoding.didkey import SigningKey
+from memoranda.errors import Conflict
 from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant
 from memoranda.service.cal.session import Host
@@ -17,6 +18,8 @@ from memoranda.storage.engine import Engine
 
 # Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
 AuditReads = Literal["deferred", "durable"]
+_ATTEMPTS = 3
+T = TypeVar("T")
 # An entry outlives the memory it is about, so it names the place but never the person, agent or session.
 _AUDITED_SCOPE = ("owner", "project", "visibility")
 
@@ -54,6 +57,19 @@ class Context:
             self.engine.write(tenant, lambda unit: unit.record(entry))
         else:
             self.engine.record_later(tenant, entry)
+
+
+def try_again(attempt: Callable[[], T]) -> T:
+    """Do what reads first and writes after; once more, if what it read was changed in between.
+
+    Whoever writes all the time must not keep it for ever: the last Conflict is raised.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except Conflict:
+            continue
+    return attempt()
 
 
 def audit_entry(

@@ -72,7 +72,6 @@ class Upkeep:
                 wait = IDLE_SECONDS
 
     def _until_next(self) -> float:
-        due = self._context.engine.system.next_expiry()
-        if due is None:
-            return IDLE_SECONDS
-        return min(IDLE_SECONDS, max(0.001, (due - self._context.clock()) / 1000))
+        system, now = self._context.engine.system, self._context.clock()
+        ends = system.next_expiry(), system.next_due()
+        return min([IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)])

@@ -2,22 +2,29 @@
 
 What is kept of a commitment holds no text: which memory says it and which of its commitments it is, when it is due and
 what became of it. The memory is read again whenever the words are needed, so that what is forgotten takes its
-commitments with it. Firing is one unit of work: the claim on this instant, the event in the log, the run that is
-enqueued and the new state commit together or not at all, so that neither a crash nor a second process fires it twice.
+commitments with it. What is over is deleted after a while; a claim stays, so that nothing is armed twice.
+
+Firing. What is due, and what later memories have met, is read and judged on a snapshot. Then, some at a time, a unit of
+work fires those that are still as they were: the claim on this instant, the event in the log, the run that is enqueued
+and the new state commit together or not at all, so that neither a crash nor a second process fires one twice.
+
+Predicates follow the change feed: one that was armed or put off is looked at against all that was said since; then only
+what changes in its space is looked at, from a place in the feed that is kept for the tenant.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from memoranda.consolidation.commitments.commitments import Commitment as Stated
 from memoranda.consolidation.commitments.commitments import find_commitments, is_met
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, NotFound
-from memoranda.model.instant import Instant, format_instant
+from memoranda.model.instant import DAY_MS, Instant, format_instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
@@ -29,10 +36,17 @@ from memoranda.standards.openwop import events, mapping, refs
 from memoranda.standards.openwop.events import Event
 from memoranda.storage.engine import Snapshot, Unit
 
-KIND: Final = "openwop commitment"
+# Where the change feed was when predicates were last looked at.
+PLACE: Final = "openwop commitments place"
 OPEN, FIRED, CANCELLED, LAPSED = "open", "fired", "cancelled", "lapsed"
 # A guess is not a promise.
 LEAST_CONFIDENCE: Final = 0.6
+_PAGE_LIMIT: Final = 500
+# Commitments that one unit of work arms or fires: it holds up every other writer.
+_UNIT_LIMIT: Final = 50
+# How long what is over can still be looked up.
+OVER_MS: Final = 30 * DAY_MS
+_PRUNED_AT_ONCE: Final = 500
 # So many compactions on top of one another are followed.
 _PASSES_LIMIT: Final = 100
 
@@ -54,6 +68,8 @@ class Commitment:
     fired: int = 0
     # Of a predicate: memories up to here were looked at.
     seen_ms: int = 0
+    # When it fired for the last time, lapsed or was cancelled.
+    over_ms: int | None = None
 
     def document(self) -> dict[str, Any]:
         """As others see it."""
@@ -73,54 +89,88 @@ def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
     """Find the commitments in the memories of a ref and arm those that are new; all that are known of it."""
     tenant, now = access.default_tenant, context.clock()
     space = _space(access, ref)
+    with context.engine.read(tenant) as snapshot:
+        made = _armable(context, snapshot, ref, space, _versions(snapshot, access, space, now))
+    arm(context, tenant, made, now)
+    found = listing(context, access, ref)
+    told = f"{len(found)} commitments"
+    context.engine.write(tenant, lambda unit: _record(unit, access, "infer", space, now, told))
+    return found
 
-    def work(unit: Unit) -> list[Commitment]:
-        known = {each.commitment_id: each for each in _kept(unit)}
-        for version in _versions(unit, access, space, now):
-            for stated in _stated(context, version):
-                made = _armed(ref, space, unit, version, stated)
-                if made is not None and made.commitment_id not in known:
-                    known[made.commitment_id] = made
-                    _keep(unit, made)
-        found = [each for each in known.values() if each.space == space]
-        _record(unit, access, "infer", space, now, f"{len(found)} commitments")
-        return sorted(found, key=_order)
 
-    return context.engine.write(tenant, work)
+def infer_changed(context: Context, access: Access, ref: str, after: int) -> None:
+    """The same in what changed after a place in the feed."""
+    tenant, now = access.default_tenant, context.clock()
+    space = _space(access, ref)
+    with context.engine.read(tenant) as snapshot:
+        changed = [each for each in _changed(snapshot, space, after) if memory.is_open(each, None, now)]
+        made = _armable(context, snapshot, ref, space, changed)
+    if made:
+        arm(context, tenant, made, now)
+        told = f"{len(made)} new commitments"
+        context.engine.write(tenant, lambda unit: _record(unit, access, "infer", space, now, told))
+
+
+def arm(context: Context, tenant: str, made: Sequence[Commitment], now: Instant) -> None:
+    """Keep those that are new, some at a time; whoever is stopped in between goes on from there the next time."""
+
+    def work(unit: Unit, some: Sequence[Commitment]) -> None:
+        for each in some:
+            # Once and for all: what is over is deleted, and must not begin anew.
+            if unit.once(f"commitment {each.commitment_id}", now=now):
+                _keep(unit, each, is_fresh=True)
+
+    for first in range(0, len(made), _UNIT_LIMIT):
+        context.engine.write(tenant, partial(work, some=made[first : first + _UNIT_LIMIT]))
+
+
+def _armable(
+    context: Context, snapshot: Snapshot, ref: str, space: str, versions: Iterable[Version]
+) -> list[Commitment]:
+    """What the versions state and is not armed yet."""
+    stated = ((version, each) for version in versions for each in _stated(context, version))
+    made = (_armed(ref, space, snapshot, version, each) for version, each in stated)
+    unknown = {
+        each.commitment_id: each
+        for each in made
+        if each is not None and snapshot.commitment(each.commitment_id) is None
+    }
+    return list(unknown.values())
 
 
 def listing(context: Context, access: Access, ref: str | None = None) -> list[Commitment]:
     """The commitments that are known, of a ref or of all."""
     space = None if ref is None else _space(access, ref)
     with context.engine.read(access.default_tenant) as snapshot:
-        found = [each for each in _kept(snapshot) if space in (None, each.space)]
-    return sorted(found, key=_order)
+        return sorted(map(_parsed, snapshot.commitments(space)), key=_order)
 
 
 def cancel(context: Context, access: Access, commitment_id: str) -> Commitment:
     """It is not to fire any more."""
-    return _changed(context, access, commitment_id, "cancel", state=CANCELLED)
+    return _change(context, access, commitment_id, "cancel", state=CANCELLED)
 
 
 def snooze(context: Context, access: Access, commitment_id: str, until: Instant) -> Commitment:
     """It is to fire later."""
     if until <= context.clock():
         raise InvalidInput("until: must be in the future")
-    return _changed(context, access, commitment_id, "snooze", state=OPEN, due=until)
+    return _change(context, access, commitment_id, "snooze", state=OPEN, due=until)
 
 
 def fire_due(context: Context, tenant: str, *, workflow_id: str | None = None) -> list[Event]:
     """Fire what is due, and what later memories have met. `workflow_id` enqueues a run for each."""
-    now = context.clock()
-    with context.engine.read(tenant) as snapshot:
-        waiting = [each for each in _kept(snapshot) if each.state == OPEN and _may_fire(each, now)]
-        ready = [each for each in waiting if each.condition == "time" or _is_met(context, snapshot, each, now)]
-    fired = []
-    for each in ready:
-        event = context.engine.write(tenant, lambda unit, each=each: _fire(context, unit, each, now, workflow_id))  # type: ignore[misc]
-        if event is not None:
-            fired.append(event)
-    return fired
+    fired = _fire_all(context, tenant, _met(context, tenant), workflow_id)
+    seen: list[bytes] = []
+    while True:
+        with context.engine.read(tenant) as snapshot:
+            now, seq = context.clock(), snapshot.change_seq()
+            due = snapshot.commitments_due(now, _UNIT_LIMIT)
+            if not due or due == seen:
+                # Those that moved meanwhile are judged anew the next time.
+                return fired
+            judged = [_judged(context, snapshot, _parsed(each), now, seq) for each in due]
+        fired += _fire_all(context, tenant, judged, workflow_id)
+        seen = due
 
 
 def fire_now(
@@ -128,84 +178,149 @@ def fire_now(
 ) -> tuple[Event | None, Commitment]:
     """Fire one as if its condition held now; None if it was fired for this already."""
     tenant, now = access.default_tenant, context.clock()
-
-    def work(unit: Unit) -> tuple[Event | None, Commitment]:
-        each = _load(unit, commitment_id)
+    with context.engine.read(tenant) as snapshot:
+        each = _load(snapshot, commitment_id)
         if condition is not None and condition != each.condition:
             raise InvalidInput(f"condition: this commitment waits for a {each.condition}")
-        event = _fire(context, unit, each, now, None) if each.state == OPEN else None
-        return event, _load(unit, commitment_id)
-
-    return context.engine.write(tenant, work)
-
-
-def next_due(context: Context, tenant: str) -> Instant | None:
-    """When the next commitment with a time falls due."""
+        judged = _judged(context, snapshot, each, now, snapshot.change_seq())
+    fired = _fire_all(context, tenant, [judged] if each.state == OPEN else [], None)
     with context.engine.read(tenant) as snapshot:
-        due = [each.due for each in _kept(snapshot) if each.state == OPEN and each.due is not None]
-    return Instant(min(due)) if due else None
+        return (fired[0] if fired else None), _load(snapshot, commitment_id)
+
+
+def prune(context: Context, tenant: str) -> None:
+    """Delete what has been over for long."""
+    before = Instant(context.clock() - OVER_MS)
+    with context.engine.read(tenant) as snapshot:
+        is_any = snapshot.has_commitments_over(before)
+    if is_any:
+        context.engine.write(tenant, lambda unit: unit.prune_commitments(before, _PRUNED_AT_ONCE))
 
 
 # --- firing --------------------------------------------------------------------------------------------------
 
 
-def _may_fire(each: Commitment, now: Instant) -> bool:
-    # A predicate has no time of its own; one that was put off has.
-    return each.condition == "predicate" if each.due is None else each.due <= now
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A commitment that is to be fired, or to lapse, and what that was decided by."""
+
+    commitment: Commitment
+    # What the memory says; None: it is gone, or what lets the commitment lapse has happened.
+    stated: Stated | None
+    now: Instant
+    memory: int | None
+    change_seq: int
 
 
-def _fire(context: Context, unit: Unit, each: Commitment, now: Instant, workflow_id: str | None) -> Event | None:
-    """Fire in a unit of work, unless somebody else did, it was cancelled meanwhile, or its memory is gone."""
-    current = _load(unit, each.commitment_id)
-    if current.state != OPEN or (current.due, current.fired) != (each.due, each.fired):
-        return None
-    stated = _said(context, unit, current, now)
-    if stated is None or (stated.unless is not None and _any_meets(context, unit, current, stated.unless, now)):
-        # What it stood on is gone, or what would let it lapse has happened.
-        _keep(unit, replace(current, state=LAPSED))
-        return None
-    instant = current.due if current.condition == "time" else current.fired
-    if not unit.once(f"commitment {current.commitment_id} {current.condition} {instant}", now=now):
+def _judged(context: Context, snapshot: Snapshot, each: Commitment, now: Instant, seq: int) -> Judged:
+    version = memory.find(context, snapshot, each.space, each.memory_id)
+    stated = None if version is None else _said(context, snapshot, each, version, now)
+    if stated is not None and stated.unless is not None:
+        since = Instant(max(each.seen_ms, stated.unless.since))
+        if _any_meets(context, _recent(snapshot, each.space, since, now), stated.unless, since):
+            stated = None
+    memory_id = None if version is None else version.memory_id
+    return Judged(commitment=each, stated=stated, now=now, memory=memory_id, change_seq=seq)
+
+
+def _fire_all(context: Context, tenant: str, judged: Sequence[Judged], workflow_id: str | None) -> list[Event]:
+    fired: list[Event] = []
+    for first in range(0, len(judged), _UNIT_LIMIT):
+        some = judged[first : first + _UNIT_LIMIT]
+        fired += context.engine.write(tenant, lambda unit, some=some: fire(unit, some, workflow_id))  # type: ignore[misc]
+    return fired
+
+
+def fire(unit: Unit, judged: Sequence[Judged], workflow_id: str | None) -> list[Event]:
+    """Fire those that nobody else fired, cancelled or put off, and whose memory is as it was when they were judged."""
+    changed = unit.changed_memories(min(each.change_seq for each in judged)) if judged else frozenset()
+    fired = []
+    for each in judged:
+        current = unit.commitment(each.commitment.commitment_id)
+        if current != _encoded(each.commitment) or each.memory in changed:
+            continue
+        stated, space = each.stated, each.commitment.space
+        if stated is not None and stated.unless and changed and unit.changed_in_space(space, each.change_seq):
+            continue
+        if stated is None:
+            _keep(unit, replace(each.commitment, state=LAPSED, over_ms=each.now))
+        elif (event := _fire(unit, each.commitment, stated, each.now, workflow_id)) is not None:
+            fired.append(event)
+    return fired
+
+
+def _fire(unit: Unit, each: Commitment, stated: Stated, now: Instant, workflow_id: str | None) -> Event | None:
+    instant = each.due if each.condition == "time" else each.fired
+    if not unit.once(f"commitment {each.commitment_id} {each.condition} {instant}", now=now):
         return None
     payload: dict[str, Any] = {
-        "commitmentId": current.commitment_id,
-        "memoryRef": current.ref,
-        "condition": current.condition,
-        "memoryId": current.memory_id,
+        "commitmentId": each.commitment_id,
+        "memoryRef": each.ref,
+        "condition": each.condition,
+        "memoryId": each.memory_id,
     }
     if workflow_id is not None:
-        metadata = {"commitmentId": current.commitment_id}
+        metadata = {"commitmentId": each.commitment_id}
         payload["enqueuedRunId"] = runs.begin(unit, workflow_id=workflow_id, now=now, metadata=metadata).run_id
     _, logged = runs.host_run(unit, "commitment", now, (events.COMMITMENT_FIRED, payload))
-    _keep(unit, _after(current, stated, now))
+    _keep(unit, _after(each, stated, now))
     return logged[0]
 
 
 def _after(each: Commitment, stated: Stated, now: Instant) -> Commitment:
     """What a commitment is once it has fired."""
     fired = each.fired + 1
-    if stated.recurrence is not None:
-        due = stated.recurrence.next_after(now)
-        return replace(each, fired=fired, due=due, state=OPEN if due is not None else FIRED)
+    if stated.recurrence is not None and (due := stated.recurrence.next_after(now)) is not None:
+        return replace(each, fired=fired, due=due)
     if each.condition == "predicate" and each.repeats:
         # Only what is said from now on can meet it again.
         return replace(each, fired=fired, seen_ms=now)
-    return replace(each, fired=fired, state=FIRED)
+    return replace(each, fired=fired, state=FIRED, over_ms=now)
 
 
-def _is_met(context: Context, snapshot: Snapshot, each: Commitment, now: Instant) -> bool:
-    stated = _said(context, snapshot, each, now)
-    return (
-        stated is not None
-        and stated.predicate is not None
-        and _any_meets(context, snapshot, each, stated.predicate, now)
-    )
+def _met(context: Context, tenant: str) -> list[Judged]:
+    """The predicates that something said since they were last looked at has met, and those whose memory is gone."""
+    now = context.clock()
+    with context.engine.read(tenant) as snapshot:
+        seq, place = snapshot.change_seq(), int(snapshot.item(PLACE, "") or b"0")
+        waiting = snapshot.commitments_waiting(now, fresh_only=place == seq)
+        said: dict[str, list[Version]] = {}
+        met: list[Judged] = []
+        unmet: list[Judged] = []
+        for each in waiting:
+            if not each.is_fresh and each.space not in said:
+                said[each.space] = list(_changed(snapshot, each.space, place))
+            if each.is_fresh or said[each.space]:
+                judged = _judged(context, snapshot, _parsed(each.document), now, seq)
+                heard = None if each.is_fresh else said[each.space]
+                (met if _is_met(context, snapshot, judged, heard) else unmet).append(judged)
+    seen = [(each.commitment.commitment_id, _encoded(each.commitment)) for each in unmet]
+
+    def look(unit: Unit) -> None:
+        # After a crash the same is looked at again; nothing fires twice.
+        unit.looked_at(seen)
+        unit.put_item(PLACE, "", b"%d" % max(seq, int(unit.item(PLACE, "") or b"0")))
+
+    if waiting and not met:
+        context.engine.write(tenant, look)
+    return met
 
 
-def _any_meets(context: Context, snapshot: Snapshot, each: Commitment, predicate: Any, now: Instant) -> bool:
-    """Whether a memory of the same ref, written since, says what is waited for."""
-    since = Instant(max(each.seen_ms, predicate.since))
-    for version in _recent(snapshot, each.space, since, now):
+def _is_met(context: Context, snapshot: Snapshot, judged: Judged, heard: Iterable[Version] | None) -> bool:
+    """Whether it is to be fired or to lapse, by what was said since it was last looked at; `None`: by all."""
+    stated = judged.stated
+    if stated is None or stated.predicate is None:
+        return True
+    each = judged.commitment
+    since = Instant(max(each.seen_ms, stated.predicate.since))
+    if heard is None:
+        heard = _recent(snapshot, each.space, since, judged.now)
+    return _any_meets(context, heard, stated.predicate, since)
+
+
+def _any_meets(context: Context, versions: Iterable[Version], predicate: Any, since: Instant) -> bool:
+    """Whether one of the memories, written since, says what is waited for."""
+    for version in versions:
         projection = unless_damaged(version, lambda v=version: project(context, v))  # type: ignore[misc]
         if (
             projection is not None
@@ -228,6 +343,14 @@ def _versions(snapshot: Snapshot, access: Access, space: str, now: Instant) -> I
 def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Iterator[Version]:
     found = (version for version, _ in walk(snapshot, Selection(space=space, since=since), UPDATED, now=now))
     return (version for version in found if holds(version) and not _is_quoting(version))
+
+
+def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
+    """What the change feed names in a space after a place, and still is there."""
+    ids = snapshot.changed_in_space(space, after)
+    for first in range(0, len(ids), _PAGE_LIMIT):
+        found = snapshot.versions(ids[first : first + _PAGE_LIMIT])
+        yield from (each for each in found if each.state.tombstoned is None and holds(each) and not _is_quoting(each))
 
 
 def _is_quoting(version: Version) -> bool:
@@ -263,10 +386,9 @@ def _armed(ref: str, space: str, snapshot: Snapshot, version: Version, stated: S
     )
 
 
-def _said(context: Context, snapshot: Snapshot, each: Commitment, now: Instant) -> Stated | None:
+def _said(context: Context, snapshot: Snapshot, each: Commitment, version: Version, now: Instant) -> Stated | None:
     """What the memory says of it, if it still does."""
-    version = memory.find(context, snapshot, each.space, each.memory_id)
-    if version is None or not _stands(snapshot, version, now):
+    if not _stands(snapshot, version, now):
         return None
     return next((stated for stated in _stated(context, version) if stated.key == each.key), None)
 
@@ -288,30 +410,42 @@ def _stands(snapshot: Snapshot, version: Version, now: Instant) -> bool:
 # --- keeping -------------------------------------------------------------------------------------------------
 
 
-def _kept(snapshot: Snapshot) -> list[Commitment]:
-    return [Commitment(**json_text.parse(value)) for value in snapshot.items(KIND).values()]
-
-
-def _load(snapshot: Snapshot, commitment_id: str) -> Commitment:
-    kept = snapshot.items(KIND).get(commitment_id)
-    if kept is None:
-        raise NotFound("no such commitment")
+def _parsed(kept: bytes) -> Commitment:
     return Commitment(**json_text.parse(kept))
 
 
-def _keep(unit: Unit, each: Commitment) -> None:
-    unit.put_item(KIND, each.commitment_id, json_text.dump(asdict(each)))
+def _encoded(each: Commitment) -> bytes:
+    return json_text.dump(asdict(each))
 
 
-def _changed(context: Context, access: Access, commitment_id: str, op: str, **changes: Any) -> Commitment:
+def _load(snapshot: Snapshot, commitment_id: str) -> Commitment:
+    kept = snapshot.commitment(commitment_id)
+    if kept is None:
+        raise NotFound("no such commitment")
+    return _parsed(kept)
+
+
+def _keep(unit: Unit, each: Commitment, *, is_fresh: bool = False) -> None:
+    unit.put_commitment(
+        each.commitment_id,
+        _encoded(each),
+        space=each.space,
+        due=None if each.due is None else Instant(each.due),
+        is_waiting=each.condition == "predicate",
+        is_fresh=is_fresh,
+        over=None if each.over_ms is None else Instant(each.over_ms),
+    )
+
+
+def _change(context: Context, access: Access, commitment_id: str, op: str, **changes: Any) -> Commitment:
     now = context.clock()
 
     def work(unit: Unit) -> Commitment:
         each = _load(unit, commitment_id)
         if each.state not in (OPEN, FIRED):
             raise InvalidInput(f"the commitment is {each.state}")
-        changed = replace(each, **changes)
-        _keep(unit, changed)
+        changed = replace(each, **changes, over_ms=None if changes["state"] == OPEN else now)
+        _keep(unit, changed, is_fresh=True)
         _record(unit, access, op, each.space, now, changed.state)
         return changed
 

@@ -20,12 +20,12 @@ from memoranda.consolidation.text.reading import Reading
 from memoranda.consolidation.text.similar import same_statement_groups
 from memoranda.consolidation.text.summary import Counter, summarize
 from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput, NotFound, WorkflowError
+from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.core.views import holds, load
 from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.runs import Run
@@ -48,6 +48,8 @@ _COMPACTED_SHARE: Final = 0.5
 _LEAST_COMPACTED_TOKENS: Final = 256
 _MAX_PROVENANCE_TAGS: Final = 100
 _PASSES: Final = "openwop consolidation"
+# So many changes of others are looked at in a unit of work.
+_CHANGES_LIMIT: Final = 100
 
 
 class TokenBudgetExceededError(WorkflowError):
@@ -147,34 +149,54 @@ def compact(context: Context, access: Access, ref: str) -> Compacted:
 
     What ends stays by itself, so that it ends when it should, and so does what is on legal hold.
     """
-    space, now, tenant = _space(access, ref), context.clock(), access.default_tenant
-    count = context.cal.counter.count
+    space = _space(access, ref)
+    return try_again(lambda: _compact(context, access, ref, space))
+
+
+def _compact(context: Context, access: Access, ref: str, space: str) -> Compacted:
+    now, tenant = context.clock(), access.default_tenant
+    sources = _lasting(context, tenant, space, now)
+    if not sources:
+        raise InvalidInput("memoryRef: there is nothing to compact")
+    count, ids = context.cal.counter.count, [entry["id"] for _, entry in sources]
+    size = sum(count(entry["content"]) for _, entry in sources)
+    budget = max(_LEAST_COMPACTED_TOKENS, int(size * _COMPACTED_SHARE))
+    text = _digest(sources, budget, count) or sources[-1][1]["content"]
+    labels = list(dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag))[:20]
+    draft = context.secrets.redacted(Draft(content=text, tags=(*_provenance(ids), *labels)), None)
+    new = memory.prepare(tenant, space, draft, now)
+    payload: dict[str, Any] = {
+        "memoryRef": ref,
+        "outputId": new.entry["id"],
+        "sourceCount": len(ids),
+        "trigger": "host-managed",
+        "byteSize": len(new.entry["content"].encode()),
+    }
+    if len(ids) <= events.MAX_LISTED_SOURCES:
+        payload["sourceIds"] = ids
+    replaced = [version.version_id for version, _ in sources]
 
     def work(unit: Unit) -> Compacted:
-        sources = [pair for pair in _free(entries(unit, space, now)) if "expiresAt" not in pair[1]]
-        if not sources:
-            raise InvalidInput("memoryRef: there is nothing to compact")
-        ids = [entry["id"] for _, entry in sources]
-        size = sum(count(entry["content"]) for _, entry in sources)
-        budget = max(_LEAST_COMPACTED_TOKENS, int(size * _COMPACTED_SHARE))
-        text = _digest(sources, budget, count) or sources[-1][1]["content"]
-        labels = list(dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag))[:20]
-        draft = context.secrets.redacted(Draft(content=text, tags=(*_provenance(ids), *labels)), None)
-        made = memory.append(unit, space, draft, now, replaces=tuple(version for version, _ in sources))
-        payload: dict[str, Any] = {
-            "memoryRef": ref,
-            "outputId": made["id"],
-            "sourceCount": len(ids),
-            "trigger": "host-managed",
-            "byteSize": len(made["content"].encode()),
-        }
-        if len(ids) <= events.MAX_LISTED_SOURCES:
-            payload["sourceIds"] = ids
+        _require_free(unit, replaced)
+        version = memory.append(unit, new, now)
+        unit.supersede([(version_id, version.version_id) for version_id in replaced], now=now)
         run, logged = runs.host_run(unit, "compaction", now, (events.MEMORY_COMPACTED, payload))
         _record(unit, access, "compact", space, now, f"{len(ids)} entries into one")
-        return Compacted(run=run, event=logged[0], entry=made)
+        return Compacted(run=run, event=logged[0], entry=new.entry)
 
     return context.engine.write(tenant, work)
+
+
+def _lasting(context: Context, tenant: str, space: str, now: Instant) -> list[tuple[Version, Entry]]:
+    """What a pass may replace and does not end by itself, oldest first."""
+    with context.engine.read(tenant) as snapshot:
+        return [pair for pair in _free(entries(snapshot, space, now)) if "expiresAt" not in pair[1]]
+
+
+def _require_free(unit: Unit, version_ids: Sequence[int]) -> None:
+    """Raise Conflict unless all that a pass rests on is still there, and nothing of it was put on hold."""
+    if unit.count_free(version_ids) < len(version_ids):
+        raise Conflict("the entries changed while they were read; try again")
 
 
 def _digest(sources: Sequence[tuple[Version, Entry]], budget: int, count: Any) -> str:
@@ -202,18 +224,21 @@ def distill(
     `given` are texts to distil instead of what the ref has. `run_id` names the run whose secrets are redacted.
     `of_archives` distils the archives of the ref again, into one.
     """
-    space, now = _space(access, ref), context.clock()
-    budget = _budget(token_budget)
     asked = _Asked(
         ref=ref,
-        space=space,
-        budget=budget,
+        space=_space(access, ref),
+        budget=_budget(token_budget),
         given=given,
         run_id=run_id,
         is_indexed=is_indexed,
         of_archives=of_archives,
     )
-    return context.engine.write(access.default_tenant, lambda unit: distill_in(context, access, unit, asked, now))
+
+    def attempt() -> Distilled:
+        made = prepare(context, access, asked)
+        return context.engine.write(access.default_tenant, made.write)
+
+    return try_again(attempt)
 
 
 def _budget(requested: int | None) -> int:
@@ -235,46 +260,109 @@ class _Asked:
     of_archives: bool = False
 
 
-def distill_scheduled(
-    context: Context, access: Access, unit: Unit, ref: str, token_budget: int | None, now: Instant
-) -> Distilled:
-    """The same in somebody else's unit of work: what says that it was done commits with it."""
-    return distill_in(
-        context, access, unit, _Asked(ref=ref, space=_space(access, ref), budget=_budget(token_budget)), now
-    )
+def prepare_scheduled(context: Context, access: Access, ref: str, token_budget: int | None) -> Distillation:
+    """A distillation for somebody else's unit of work: what says that it was done commits with it."""
+    return prepare(context, access, _Asked(ref=ref, space=_space(access, ref), budget=_budget(token_budget)))
 
 
-def distill_in(context: Context, access: Access, unit: Unit, asked: _Asked, now: Instant) -> Distilled:
-    """Distil in a unit of work. Raises TokenBudgetExceededError before anything is written."""
-    notes, expires = _sources(unit, asked, now)
-    key = None if asked.run_id is None else (unit.tenant, asked.run_id)
+def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
+    """Read and distil. Raises TokenBudgetExceededError."""
+    tenant, now = access.default_tenant, context.clock()
+    with context.engine.read(tenant) as snapshot:
+        seq, found = snapshot.change_seq(), entries(snapshot, asked.space, now)
+    notes, expires = _sources(found, asked, now)
+    key = None if asked.run_id is None else (tenant, asked.run_id)
     chosen, content, used = _within(context, notes, asked, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
     names = _provenance([note.name for note in chosen]) if asked.given is None else []
-    draft = Draft(content=content, tags=(f"{ARCHIVE_TAG}sha256:{checksum}", *names), expires=expires)
-    made = _archived(unit, asked.space, checksum, now) or memory.append(unit, asked.space, draft, now)
-    run = runs.begin(unit, workflow_id=f"{runs.HOST_WORKFLOW}distillation", now=now)
-    index = _index(unit, run, asked.ref, asked.space, now) if asked.is_indexed else None
-    payload = {
-        "memoryRef": asked.ref,
-        "outputId": made["id"],
-        "sourceCount": max(1, len(chosen)),
-        "trigger": "host-managed",
-        "byteSize": len(made["content"].encode()),
-        "distillation": {"tokenBudget": asked.budget, "tokensUsed": used, "indexUpdated": index is not None},
-    }
-    event = runs.emit(unit, run.run_id, events.MEMORY_COMPACTED, payload, now=now)
-    run = runs.finish(unit, run, now=now)
-    _record(unit, access, "distill", asked.space, now, f"{len(chosen)} sources, {used} of {asked.budget} tokens")
-    return Distilled(run=run, event=event, entry=made, checksum=checksum, index=index)
+    tag = f"{ARCHIVE_TAG}sha256:{checksum}"
+    draft = Draft(content=content, tags=(tag, *names), expires=expires)
+    archives = [entry for _, entry in found if _is_archive(entry)]
+    known = next((entry for entry in archives if tag in entry["tags"]), None)
+    read = {note.name for note in chosen}
+    return Distillation(
+        access=access,
+        asked=asked,
+        now=now,
+        change_seq=seq,
+        rests_on=tuple(version.version_id for version, entry in found if entry["id"] in read or _is_archive(entry)),
+        archives=tuple(archives),
+        known=known,
+        new=None if known is not None else memory.prepare(tenant, asked.space, draft, now),
+        checksum=checksum,
+        source_count=len(chosen),
+        tokens_used=used,
+    )
 
 
-def _sources(unit: Unit, asked: _Asked, now: Instant) -> tuple[list[Note], Instant]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distillation:
+    """A distillation that was made and is to be written."""
+
+    access: Access
+    asked: _Asked
+    now: Instant
+    # What it was made from, and where the change feed was.
+    change_seq: int
+    rests_on: tuple[int, ...]
+    # The archives that there are; `known` is one that says the same already.
+    archives: tuple[Entry, ...]
+    known: Entry | None
+    new: memory.New | None
+    checksum: str
+    source_count: int
+    tokens_used: int
+
+    def write(self, unit: Unit) -> Distilled:
+        """Write it in a unit of work. Raises Conflict when what it was made from has changed."""
+        self._require_unmoved(unit)
+        asked, now = self.asked, self.now
+        made = self.known
+        if self.new is not None:
+            made = self.new.entry
+            memory.append(unit, self.new, now)
+        assert made is not None
+        run = runs.begin(unit, workflow_id=f"{runs.HOST_WORKFLOW}distillation", now=now)
+        archives = self.archives if made is self.known else (*self.archives, made)
+        index = _index(unit, run, asked.ref, archives, now) if asked.is_indexed else None
+        payload = {
+            "memoryRef": asked.ref,
+            "outputId": made["id"],
+            "sourceCount": max(1, self.source_count),
+            "trigger": "host-managed",
+            "byteSize": len(made["content"].encode()),
+            "distillation": {
+                "tokenBudget": asked.budget,
+                "tokensUsed": self.tokens_used,
+                "indexUpdated": index is not None,
+            },
+        }
+        event = runs.emit(unit, run.run_id, events.MEMORY_COMPACTED, payload, now=now)
+        run = runs.finish(unit, run, now=now)
+        told = f"{self.source_count} sources, {self.tokens_used} of {asked.budget} tokens"
+        _record(unit, self.access, "distill", asked.space, now, told)
+        return Distilled(run=run, event=event, entry=made, checksum=self.checksum, index=index)
+
+    def _require_unmoved(self, unit: Unit) -> None:
+        if unit.count_live(self.rests_on) < len(self.rests_on):
+            raise Conflict("the entries changed while they were distilled; try again")
+        changed = unit.changed_in_space(self.asked.space, self.change_seq)
+        if len(changed) > _CHANGES_LIMIT or any(_is_archive_version(each) for each in unit.versions(changed)):
+            # The index has to name what another pass made meanwhile.
+            raise Conflict("the archives changed meanwhile; try again")
+
+
+def _is_archive_version(version: Version) -> bool:
+    is_entry = version.document.standard == mapping.STANDARD and not version.state.erased
+    return is_entry and holds(version) and _is_archive(load(version.document.native))
+
+
+def _sources(current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Instant) -> tuple[list[Note], Instant]:
     """What is distilled, and when the archive ends."""
     expires = Instant(now + ARCHIVE_RETENTION_DAYS * DAY_MS)
     if asked.given is not None:
         return [Note(name=f"source-{place:06d}", text=text, at=0) for place, text in enumerate(asked.given)], expires
-    found = [pair for pair in entries(unit, asked.space, now) if _is_archive(pair[1]) == asked.of_archives]
+    found = [pair for pair in current if _is_archive(pair[1]) == asked.of_archives]
     if asked.of_archives:
         # What is made of archives ends with the first of them.
         ends = [version.state.expires for version, _ in found if version.state.expires is not None]
@@ -334,21 +422,14 @@ def _archive(ref: str, budget: int, chosen: Sequence[Note], text: str) -> str:
     return f"{head}\n{text}\n" if text else head
 
 
-def _archived(unit: Unit, space: str, checksum: str, now: Instant) -> Entry | None:
-    tag = f"{ARCHIVE_TAG}sha256:{checksum}"
-    return next((entry for _, entry in entries(unit, space, now) if tag in entry["tags"]), None)
-
-
-def _index(unit: Unit, run: Run, ref: str, space: str, now: Instant) -> dict[str, Any]:
+def _index(unit: Unit, run: Run, ref: str, archives: Sequence[Entry], now: Instant) -> dict[str, Any]:
     """MEMORY-INDEX.json: where the archives are."""
     known = _known_index(workspace.read(unit, INDEX_PATH))
-    archives = [
+    known["refs"][ref] = [
         {"id": entry["id"], "checksum": next(tag for tag in entry["tags"] if tag.startswith(ARCHIVE_TAG))[8:]}
         | {"createdAt": entry["createdAt"], "expiresAt": entry.get("expiresAt")}
-        for _, entry in entries(unit, space, now)
-        if _is_archive(entry)
+        for entry in archives
     ]
-    known["refs"][ref] = archives
     content = json_text.dump_pretty(known) + "\n"
     return workspace.write(unit, INDEX_PATH, content, now=now, run_id=run.run_id, content_type="application/json")
 
@@ -372,32 +453,39 @@ def consolidate(context: Context, access: Access, ref: str, *, trigger: str = "o
 
     What ends is left alone: what stands for it, or what it stands for, would end at another time.
     """
-    space, now, tenant = _space(access, ref), context.clock(), access.default_tenant
+    space = _space(access, ref)
+    return try_again(lambda: _consolidate(context, access, ref, space, trigger))
+
+
+def _consolidate(context: Context, access: Access, ref: str, space: str, trigger: str) -> Consolidated:
+    now, tenant = context.clock(), access.default_tenant
+    found = _lasting(context, tenant, space, now)
+    versions = {entry["id"]: version for version, entry in found}
+    taken, strengthened, disputed = _plan(_notes(found))
+    payload: dict[str, Any] = {
+        "memoryRef": ref,
+        "inputCount": len(found),
+        "outputCount": len(found) - len(taken),
+        "trigger": trigger,
+    }
+    if taken:
+        payload["mergedIds"] = [each["id"] for each in taken][: events.MAX_IDS]
+    record = json_text.dump({"space": space, "taken": taken})
+    replaced = [(versions[each["id"]].version_id, versions[each["by"]].version_id) for each in taken]
+    in_doubt = {name for pair in disputed for name in pair}
+    rests_on = {number for pair in replaced for number in pair} | {versions[name].version_id for name in in_doubt}
 
     def work(unit: Unit) -> Consolidated:
-        found = [pair for pair in _free(entries(unit, space, now)) if "expiresAt" not in pair[1]]
-        versions = {entry["id"]: version for version, entry in found}
-        taken, strengthened, disputed = _plan(_notes(found))
-        for each in taken:
-            unit.close(versions[each["id"]], successor=versions[each["by"]], valid_to=now, now=now)
-            unit.announce("revised", versions[each["id"]], now=now)
+        _require_free(unit, sorted(rests_on))
+        unit.supersede(replaced, now=now)
         for name, times in strengthened.items():
             for _ in range(times):
                 unit.feedback(versions[name], "followed", "consolidation", now=now)
-        for name, other in disputed:
+        for name in sorted(in_doubt):
             unit.flag_for_review(versions[name], needs_review=True)
-            unit.flag_for_review(versions[other], needs_review=True)
-        payload: dict[str, Any] = {
-            "memoryRef": ref,
-            "inputCount": len(found),
-            "outputCount": len(found) - len(taken),
-            "trigger": trigger,
-        }
-        if taken:
-            payload["mergedIds"] = [each["id"] for each in taken][: events.MAX_IDS]
         run, logged = runs.host_run(unit, "consolidation", now, (events.MEMORY_CONSOLIDATED, payload))
         if taken:
-            unit.put_item(_PASSES, run.run_id, json_text.dump({"space": space, "taken": taken}))
+            unit.put_item(_PASSES, run.run_id, record)
         _record(unit, access, "consolidate", space, now, f"{len(taken)} of {len(found)} taken out")
         return Consolidated(
             run=run, event=logged[0], taken=tuple(taken), contradictions=tuple(disputed), strengthened=strengthened
@@ -470,19 +558,19 @@ def _ending_outside(taken: dict[str, dict[str, str]]) -> list[dict[str, str]]:
 def undo(context: Context, access: Access, run_id: str) -> int:
     """Bring back what a consolidation took out; how many entries."""
     now, tenant = context.clock(), access.default_tenant
+    with context.engine.read(tenant) as snapshot:
+        kept = snapshot.item(_PASSES, run_id)
+        done = {"taken": []} if kept is None else json_text.parse(kept)
+        named = {each[name] for each in done["taken"] for name in ("id", "by")}
+        found = snapshot.version_ids(mapping.STANDARD, sorted(named))
+    taken = [
+        (found[each["id"]], found[each["by"]]) for each in done["taken"] if {each["id"], each["by"]} <= found.keys()
+    ]
 
     def work(unit: Unit) -> int:
-        kept = unit.items(_PASSES).get(run_id)
-        if kept is None:
+        if kept is None or unit.item(_PASSES, run_id) != kept:
             raise NotFound("no consolidation of this run that could be undone")
-        done = json_text.parse(kept)
-        count = 0
-        for each in done["taken"]:
-            version = unit.named(mapping.STANDARD, each["id"])
-            if version is not None and version.state.superseded_by == each["by"] and not version.state.erased:
-                unit.reopen(version)
-                unit.announce("revised", version, now=now)
-                count += 1
+        count = unit.reopen_superseded(taken, now=now)
         unit.delete_item(_PASSES, run_id)
         _record(unit, access, "undo", done["space"], now, f"{count} brought back")
         return count

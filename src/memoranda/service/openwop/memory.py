@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import heapq
 import secrets
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Final
 
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import InvalidInput
-from memoranda.model.change import Change
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Version
-from memoranda.model.selection import UPDATED, Selection
+from memoranda.model.memory import Document, Projection, Version
+from memoranda.model.selection import UPDATED, Selection, WasThere
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession
@@ -114,14 +114,16 @@ def put_entry(
         raise InvalidInput("memoryRef: holds a secret of the run")
     clean = context.secrets.redacted(draft, run_key)
     node, agent = (each and context.secrets.redacted_text(each, run_key, "node") for each in (node_id, agent_id))
+    new = prepare(tenant, space, clean, now)
 
     def work(unit: Unit) -> Entry:
-        made = append(unit, space, clean, now)
+        version = append(unit, new, now)
         if run_id is not None:
-            run = runs.load_open(unit, run_id)
-            _attribute(unit, run, ref, made, now, node_id=node, agent_id=agent)
-        unit.record(_entry(access, "put", space, now, (made["id"],), "written"))
-        return made
+            runs.load_open(unit, run_id)
+            unit.add_run_write(run_id, version.version_id)
+            _attribute(unit, run_id, ref, new.entry, now, node_id=node, agent_id=agent)
+        unit.record(_entry(access, "put", space, now, (new.entry["id"],), "written"))
+        return new.entry
 
     return context.engine.write(tenant, work)
 
@@ -134,29 +136,42 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
         raise InvalidInput("memoryRef: not one of this host")
     if any(draft.expires is not None and draft.expires <= now for draft in drafts):
         raise InvalidInput("entry.expiresAt is already past")
-    clean = [context.secrets.redacted(draft, None) for draft in drafts]
+    prepared = [prepare(tenant, space, context.secrets.redacted(draft, None), now) for draft in drafts]
 
     def work(unit: Unit) -> list[Entry]:
-        made = [append(unit, space, draft, now) for draft in clean]
-        unit.record(_entry(access, "put", space, now, (), f"{len(made)} written"))
-        return made
+        for new in prepared:
+            append(unit, new, now)
+        unit.record(_entry(access, "put", space, now, (), f"{len(prepared)} written"))
+        return [new.entry for new in prepared]
 
     return context.engine.write(tenant, work)
 
 
-def append(unit: Unit, space: str, draft: Draft, now: Instant, *, replaces: tuple[Version, ...] = ()) -> Entry:
-    """Write a redacted entry in a unit of work, as the successor of what it was made from, if of anything."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class New:
+    """An entry that is to be written, with everything that can be read from it before the writer's turn."""
+
+    entry: Entry
+    document: Document
+    projection: Projection
+    stems: tuple[str, ...]
+
+
+def prepare(tenant: str, space: str, draft: Draft, now: Instant) -> New:
+    """A redacted draft as an entry, which has its id and its time from now on."""
     made = entry(id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires)
     document = Document(
         standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=made["id"], native=mapping.encode(made)
     )
-    projection = mapping.project(made, unit.tenant, space)
-    version = unit.append(document, projection, now=now, is_named=False)
-    for prior in replaces:
-        unit.close(prior, successor=version, valid_to=now, now=now)
-        unit.announce("revised", prior, now=now)
+    projection = mapping.project(made, tenant, space)
+    return New(entry=made, document=document, projection=projection, stems=tuple(words(projection.text)))
+
+
+def append(unit: Unit, new: New, now: Instant) -> Version:
+    """Write an entry in a unit of work."""
+    version = unit.append(new.document, new.projection, now=now, is_named=False, stems=new.stems)
     unit.announce("created", version, now=now)
-    return made
+    return version
 
 
 def new_id() -> str:
@@ -164,16 +179,14 @@ def new_id() -> str:
 
 
 def _attribute(
-    unit: Unit, run: Run, ref: str, made: Entry, now: Instant, *, node_id: str | None, agent_id: str | None
+    unit: Unit, run_id: str, ref: str, made: Entry, now: Instant, *, node_id: str | None, agent_id: str | None
 ) -> None:
     payload: dict[str, Any] = {"memoryRef": ref, "memoryId": made["id"]}
     optional = {"nodeId": node_id, "agentId": agent_id}
     payload |= {name: value for name, value in optional.items() if value is not None}
     if made["tags"]:
         payload["tags"] = list(made["tags"])
-    runs.emit(unit, run.run_id, events.MEMORY_WRITTEN, payload, now=now, node_id=node_id)
-    kept = replace(run, own=(*run.own, (ref, made["id"])))
-    unit.put_run(run.run_id, kept.encoded(), started=run.started)
+    runs.emit(unit, run_id, events.MEMORY_WRITTEN, payload, now=now, node_id=node_id)
 
 
 def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> bool:
@@ -217,11 +230,11 @@ def _found(
     if wanted.rank == "relevance" and wanted.query is not None:
         ranked = _ranked(context, access, snapshot, space, wanted, run, now)
         return [made for version in ranked if (made := shown(version)) is not None]
-    before = () if run is None else _changed_since(snapshot, space, run)
-    found = [(created_of(made), version.memory_id, made) for version in before if (made := shown(version)) is not None]
-    newest = heapq.nlargest(wanted.limit, (each[0] for each in found))
-    heapq.heapify(newest)
-    for version, updated in _current(context, snapshot, access, space, wanted, run, now):
+    found: list[tuple[Instant, int, Entry]] = []
+    newest: list[Instant] = []
+    ended = () if run is None else _ended(snapshot, space, run)
+    current = _current(context, snapshot, access, space, wanted, run, now)
+    for version, updated in heapq.merge(current, ended, key=itemgetter(1), reverse=True):
         if (made := shown(version)) is not None:
             found.append((created_of(made), version.memory_id, made))
             add = heapq.heappush if len(newest) < wanted.limit else heapq.heappushpop
@@ -243,16 +256,18 @@ def _current(
     now: Instant,
 ) -> Iterator[tuple[Version, Instant]]:
     """What is there now and was when the run began, with when it was last updated, the latest first."""
-    selection = _selection(context, access, snapshot, space, wanted)
+    selection = _selection(context, access, snapshot, space, wanted, run)
     size = wanted.limit if wanted.tag is None or selection.tags else max(wanted.limit, _SCAN_LIMIT)
     for version, (updated, _) in walk(snapshot, selection, UPDATED, now=now, size=size):
-        if run is None or _was_there(version, run):
-            yield version, Instant(updated)
+        yield version, Instant(updated)
 
 
-def _selection(context: Context, access: Access, snapshot: Snapshot, space: str, wanted: ListOptions) -> Selection:
+def _selection(
+    context: Context, access: Access, snapshot: Snapshot, space: str, wanted: ListOptions, run: Run | None
+) -> Selection:
     labels = (wanted.tag.lower(),) if wanted.tag is not None and _is_label(wanted.tag) else ()
-    return reach(context, access, snapshot.tenant, Selection(space=space, tags=labels))
+    there = () if run is None else (WasThere(run_id=run.run_id, version_seq=run.version_seq),)
+    return reach(context, access, snapshot.tenant, Selection(space=space, tags=labels, tests=there))
 
 
 def _is_label(tag: str) -> bool:
@@ -271,13 +286,10 @@ def _ranked(
 ) -> list[Version]:
     """What holds a word of the query, the best first."""
     assert wanted.query is not None
-    selection = _selection(context, access, snapshot, space, wanted)
-
-    def shows(version: Version) -> Version | None:
-        return version if run is None or _was_there(version, run) else None
-
+    selection = _selection(context, access, snapshot, space, wanted, run)
     limit = _RANKED_FACTOR * wanted.limit
-    versions = [hit.version for hit in best(snapshot, selection, wanted.query, shows, limit=limit, now=now).hits]
+    found = best(snapshot, selection, wanted.query, lambda version: version, limit=limit, now=now)
+    versions = [hit.version for hit in found.hits]
     return versions if run is None else _with_changed(context, snapshot, space, wanted.query, versions, run)
 
 
@@ -291,7 +303,7 @@ def _with_changed(
         read = unless_damaged(version, lambda: project(context, version))
         return 0 if read is None else len(asked.intersection(words(read.text)))
 
-    changed = [(count, version) for version in _changed_since(snapshot, space, run) if (count := shared(version))]
+    changed = [(count, version) for version, _ in _ended(snapshot, space, run) if (count := shared(version))]
     if not changed:
         return ranked
     merged = [(shared(version), version) for version in ranked]
@@ -301,36 +313,25 @@ def _with_changed(
     return [version for _, version in merged]
 
 
-def _was_there(version: Version, run: Run) -> bool:
+def _was_there(version: Version, run: Run, own: Collection[int]) -> bool:
     """Whether a version was written before the run began, or by it."""
-    return version.version_id <= run.version_seq or version.document.name in run.own_names
+    return version.version_id <= run.version_seq or version.version_id in own
 
 
-def _changed_since(snapshot: Snapshot, space: str, run: Run) -> Iterator[Version]:
-    """What was there when the run began and was replaced or forgotten since."""
-    seen: set[int] = set()
-    for change in _changes(snapshot, run):
-        memory_id = change.version.memory_id
-        if memory_id in seen or change.version.state.space != space:
-            continue
-        seen.add(memory_id)
-        version = _as_of(snapshot, memory_id, run)
-        if version is not None and not _is_current(version):
-            yield version
-
-
-def _changes(snapshot: Snapshot, run: Run) -> Iterator[Change]:
-    after = run.change_seq
-    while page := snapshot.changes(after, runs.EVENTS_LIMIT):
-        after = page[-1].seq
-        yield from page
+def _ended(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, Instant]]:
+    """What was there when the run began and was replaced or forgotten since, the last updated first."""
+    ended = snapshot.ended_since(run.view, space)
+    for first in range(0, len(ended), _SCAN_LIMIT):
+        updated = dict(ended[first : first + _SCAN_LIMIT])
+        yield from ((version, updated[version.version_id]) for version in snapshot.versions(list(updated)))
 
 
 def _as_of(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
     """The version of a memory that a run sees: its own, else what was there when it began."""
-    there = [each for each in snapshot.history(memory_id) if _was_there(each, run)]
+    own = snapshot.run_writes(run.run_id)
+    there = [each for each in snapshot.history(memory_id) if _was_there(each, run, own)]
     for version in reversed(there):
-        if version.document.name in run.own_names or not _had_ended(snapshot, version, run):
+        if version.version_id in own or not _had_ended(snapshot, version, run):
             return version
     return None
 
@@ -342,7 +343,7 @@ def _had_ended(snapshot: Snapshot, version: Version, run: Run) -> bool:
     if not ends or min(ends) != run.started:
         return bool(ends) and min(ends) < run.started
     # In the very millisecond: the feed has an order where the clock has none.
-    return all(change.version.memory_id != version.memory_id for change in _changes(snapshot, run))
+    return version.memory_id not in snapshot.changed_memories(run.change_seq)
 
 
 def _is_current(version: Version) -> bool:

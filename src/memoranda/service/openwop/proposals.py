@@ -11,15 +11,15 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from memoranda.consolidation.habits.habits import Draft, RunTrace, Step, synthesise
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
-from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.openwop import runs as wop_runs
 from memoranda.standards.openwop import proposals
 from memoranda.standards.openwop.proposals import Proposal, Revision
@@ -38,21 +38,36 @@ _log = logging.getLogger(__name__)
 
 def synthesise_proposals(context: Context, access: Access) -> list[Proposal]:
     """Look for habits in the recorded runs and propose what they suggest; only what is new."""
+    return try_again(lambda: _synthesise(context, access))
+
+
+def _synthesise(context: Context, access: Access) -> list[Proposal]:
     tenant, now = access.default_tenant, context.clock()
+    with context.engine.read(tenant) as snapshot:
+        kept, traces = snapshot.items(KIND), _traces(snapshot)
+    there = [json_text.parse(value) for value in kept.values()]
+    known = {_fingerprint(each) for each in there}
+    artifacts = [(each["id"], each["kind"], each["artifact"]) for each in there]
+    drafts = [
+        draft
+        for draft in synthesise(traces, known=artifacts)
+        if draft.fingerprint not in known and _fingerprint_of(draft.kind, draft.artifact) not in known
+    ]
 
     def work(unit: Unit) -> list[Proposal]:
-        known = {_fingerprint(each): each["id"] for each in _all(unit)}
-        made = []
-        for draft in synthesise(_traces(unit), known=_artifacts(unit)):
-            if draft.fingerprint in known or _fingerprint_of(draft.kind, draft.artifact) in known:
-                continue
-            # A habit is proposed once, also if what was proposed has been revised since.
-            if unit.once(f"habit {draft.kind} {draft.fingerprint}", now=now) and (new := _propose(unit, draft, now)):
-                made.append(new)
+        _require_unmoved(unit, kept)
+        # A habit is proposed once, also if what was proposed has been revised since.
+        fresh = [draft for draft in drafts if unit.once(f"habit {draft.kind} {draft.fingerprint}", now=now)]
+        made = [new for draft in fresh if (new := _propose(unit, draft, now)) is not None]
         _record(unit, access, "synthesise", now, f"{len(made)} proposals")
         return made
 
     return context.engine.write(tenant, work)
+
+
+def _require_unmoved(unit: Unit, kept: Mapping[str, bytes]) -> None:
+    if unit.items(KIND) != kept:
+        raise Conflict("other proposals were made or changed meanwhile; try again")
 
 
 def _propose(unit: Unit, draft: Draft, now: Instant) -> Proposal | None:
@@ -90,22 +105,39 @@ def propose(
     source_run_ids: tuple[str, ...] = (),
 ) -> Proposal:
     """Propose something by hand."""
+    draft = _ByHand(kind, artifact, title, rationale, source_run_ids)
+    return try_again(lambda: _propose_by_hand(context, access, draft))
+
+
+class _ByHand(NamedTuple):
+    kind: str
+    artifact: Mapping[str, Any]
+    title: str | None
+    rationale: str | None
+    source_run_ids: tuple[str, ...]
+
+
+def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Proposal:
     tenant, now = access.default_tenant, context.clock()
+    with context.engine.read(tenant) as snapshot:
+        kept = snapshot.items(KIND)
+    said = _fingerprint_of(draft.kind, draft.artifact)
+    there = (json_text.parse(value) for value in kept.values())
+    made = proposals.proposal(
+        id=f"prop_{base32_encode(secrets.token_bytes(15))}",
+        kind=draft.kind,
+        artifact=dict(draft.artifact),
+        tenant=tenant,
+        created=now,
+        source_run_ids=draft.source_run_ids,
+        title=draft.title,
+        rationale=draft.rationale,
+        duplicate_of=next((each["id"] for each in there if _fingerprint(each) == said), None),
+    )
+    proposals.check_safe(made)
 
     def work(unit: Unit) -> Proposal:
-        twin = next((each["id"] for each in _all(unit) if _fingerprint(each) == _fingerprint_of(kind, artifact)), None)
-        made = proposals.proposal(
-            id=f"prop_{base32_encode(secrets.token_bytes(15))}",
-            kind=kind,
-            artifact=dict(artifact),
-            tenant=tenant,
-            created=now,
-            source_run_ids=source_run_ids,
-            title=title,
-            rationale=rationale,
-            duplicate_of=twin,
-        )
-        proposals.check_safe(made)
+        _require_unmoved(unit, kept)
         _keep(unit, made)
         wop_runs.host_run(unit, "proposal", now, (proposals.CREATED, proposals.created_payload(made)))
         _record(unit, access, "propose", now, made["id"])
@@ -207,7 +239,7 @@ def installed(context: Context, access: Access) -> dict[str, Any]:
 
 
 def _check_approval(unit: Unit, approval_id: str, current: Proposal) -> None:
-    kept = unit.items(APPROVALS).get(approval_id)
+    kept = unit.item(APPROVALS, approval_id)
     given = None if kept is None else json_text.parse(kept)
     if given is None or given["proposal"] != current["id"] or given["artifact"] != _digest(current):
         # What was revised since was not approved.
@@ -262,16 +294,12 @@ def _steps(logged: list[dict[str, Any]]) -> list[Step]:
     return found
 
 
-def _artifacts(snapshot: Snapshot) -> list[tuple[str, str, dict[str, Any]]]:
-    return [(each["id"], each["kind"], each["artifact"]) for each in _all(snapshot)]
-
-
 def _all(snapshot: Snapshot) -> list[Proposal]:
     return [json_text.parse(value) for value in snapshot.items(KIND).values()]
 
 
 def _load(snapshot: Snapshot, proposal_id: str) -> Proposal:
-    kept = snapshot.items(KIND).get(proposal_id)
+    kept = snapshot.item(KIND, proposal_id)
     if kept is None:
         raise NotFound("no such proposal")
     found: Proposal = json_text.parse(kept)

@@ -17,10 +17,10 @@ from memoranda.errors import Conflict, NotFound
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.standards.openwop import events, mapping
+from memoranda.standards.openwop import events
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.runs import ForkRequest, snapshot_unavailable
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine import RunView, Snapshot, Unit
 
 EVENTS_LIMIT: Final = 1_000
 TERMINAL: Final = frozenset(("completed", "failed", "cancelled"))
@@ -48,8 +48,6 @@ class Run:
     source_run_id: str | None = None
     # A replay repeats what is on record: nothing can be done in it.
     is_replay: bool = False
-    # Entries that the run wrote itself: (ref, id).
-    own: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -57,9 +55,11 @@ class Run:
         return self.tenant, self.run_id
 
     @property
-    def own_names(self) -> frozenset[str]:
-        """The ids of the entries that the run wrote itself."""
-        return frozenset(name for _, name in self.own)
+    def view(self) -> RunView:
+        """What it sees of the store."""
+        return RunView(
+            run_id=self.run_id, started=self.started, change_seq=self.change_seq, version_seq=self.version_seq
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """The run as others see it."""
@@ -85,8 +85,7 @@ class Run:
 def decoded(data: bytes) -> Run:
     """A run as it was kept."""
     kept = json_text.parse(data)
-    own = tuple((ref, name) for ref, name in kept.pop("own"))
-    return Run(**{**kept, "own": own, "tags": tuple(kept["tags"])})
+    return Run(**{**kept, "tags": tuple(kept["tags"])})
 
 
 def new_run_id() -> str:
@@ -106,17 +105,7 @@ def begin(
     """Start a run in a unit of work: its view of the store is what is there now."""
     if run_id is not None and unit.run(run_id) is not None:
         raise Conflict("there is a run of this id already")
-    run = Run(
-        run_id=run_id or new_run_id(),
-        workflow_id=workflow_id,
-        tenant=unit.tenant,
-        started=now,
-        change_seq=unit.change_seq(),
-        version_seq=unit.last_version(),
-        agent=agent,
-        tags=tags,
-        metadata=metadata or {},
-    )
+    run = _new(unit, run_id or new_run_id(), workflow_id, now, agent=agent, tags=tags, metadata=metadata or {})
     unit.put_run(run.run_id, run.encoded(), started=now)
     emit(unit, run.run_id, "run.started", {"workflowId": workflow_id}, now=now)
     return run
@@ -133,7 +122,7 @@ def emit(
 ) -> Event:
     """Append an event to a run's log."""
     made = events.event(type, payload, run_id, unit.run_event_count(run_id), now, node_id=node_id)
-    unit.add_run_event(run_id, events.encode(made))
+    unit.add_run_events(run_id, made["sequence"], [events.encode(made)])
     return made
 
 
@@ -155,9 +144,26 @@ def finish(
 
 def host_run(unit: Unit, act: str, now: Instant, *facts: tuple[str, dict[str, Any]]) -> tuple[Run, list[Event]]:
     """A run of the host's own for something done in the background, whole: begun, its facts, ended."""
-    run = begin(unit, workflow_id=HOST_WORKFLOW + act, now=now)
-    made = [emit(unit, run.run_id, type_, payload, now=now) for type_, payload in facts]
-    return finish(unit, run, now=now), made
+    workflow_id = HOST_WORKFLOW + act
+    run = _new(unit, new_run_id(), workflow_id, now, status="completed")
+    told = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
+    made = [events.event(type_, payload, run.run_id, place, now) for place, (type_, payload) in enumerate(told)]
+    unit.put_run(run.run_id, run.encoded(), started=now)
+    unit.add_run_events(run.run_id, 0, [events.encode(each) for each in made])
+    return run, made[1:-1]
+
+
+def _new(unit: Unit, run_id: str, workflow_id: str, now: Instant, **about: Any) -> Run:
+    """A run that sees what is there now."""
+    return Run(
+        run_id=run_id,
+        workflow_id=workflow_id,
+        tenant=unit.tenant,
+        started=now,
+        change_seq=unit.change_seq(),
+        version_seq=unit.last_version(),
+        **about,
+    )
 
 
 def load(snapshot: Snapshot, run_id: str) -> Run:
@@ -198,47 +204,50 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
     A branch keeps what was before and goes on by itself.
     """
     now = context.clock()
+    with context.engine.read(access.default_tenant) as snapshot:
+        source = load(snapshot, run_id)
+        _check_forkable(snapshot, source, mode, from_seq)
+        run = replace(source, run_id=new_run_id(), source_run_id=run_id, is_replay=mode == "replay")
+        logged = [
+            events.encode(events.replayed(event, run.run_id, sequence))
+            for sequence, event in enumerate(_taken(snapshot, run_id, mode, from_seq))
+        ]
 
     def work(unit: Unit) -> Run:
-        source = load(unit, run_id)
-        count = unit.run_event_count(run_id)
-        _check_forkable(unit, source, mode, from_seq, count)
-        run = replace(source, run_id=new_run_id(), source_run_id=run_id, is_replay=mode == "replay")
-        taken = _taken(unit, run_id, mode, from_seq)
-        for sequence, event in enumerate(taken):
-            unit.add_run_event(run.run_id, events.encode(events.replayed(event, run.run_id, sequence)))
+        # A log is only ever added to; what a run wrote may have been erased meanwhile.
+        _check_forkable(unit, source, mode, from_seq)
+        unit.add_run_events(run.run_id, 0, logged)
+        made = run
         if mode == "branch":
             # It sees the store as it is now; it is the host's to go on with it.
-            run = replace(
-                run,
-                status="running",
-                started=now,
-                change_seq=unit.change_seq(),
-                version_seq=unit.last_version(),
-                variables={},
-                error=None,
-                own=(),
-            )
-        unit.put_run(run.run_id, run.encoded(), started=now)
-        return run
+            begun = _new(unit, run.run_id, run.workflow_id, now)
+            made = replace(run, **{name: getattr(begun, name) for name in _OF_ITS_OWN})
+        else:
+            unit.copy_run_writes(run_id, run.run_id)
+        unit.put_run(made.run_id, made.encoded(), started=now)
+        return made
 
     return context.engine.write(access.default_tenant, work)
 
 
-def _check_forkable(unit: Unit, source: Run, mode: str, from_seq: int, count: int) -> None:
+# What a branch does not take over from the run that it branches from.
+_OF_ITS_OWN: Final = ("status", "started", "change_seq", "version_seq", "variables", "error")
+
+
+def _check_forkable(snapshot: Snapshot, source: Run, mode: str, from_seq: int) -> None:
     """First whether the log reaches so far, then whether memory as of there can still be served (MAE-3)."""
+    count = snapshot.run_event_count(source.run_id)
     ForkRequest.parse({"mode": mode, "fromSeq": from_seq}).check_bounds(count)
     if count == 0:
         raise snapshot_unavailable(source.run_id, from_seq, "event_log_unavailable")
-    written = [unit.named(mapping.STANDARD, name) for _, name in source.own]
-    if any(version is None or version.state.erased for version in written):
+    if snapshot.has_lost_writes(source.run_id):
         raise snapshot_unavailable(source.run_id, from_seq, "retention_expired")
 
 
-def _taken(unit: Unit, run_id: str, mode: str, from_seq: int) -> list[Event]:
+def _taken(snapshot: Snapshot, run_id: str, mode: str, from_seq: int) -> list[Event]:
     found: list[Event] = []
     after = from_seq - 1 if mode == "replay" else -1
-    while page := unit.run_events(run_id, after=after, limit=EVENTS_LIMIT):
+    while page := snapshot.run_events(run_id, after=after, limit=EVENTS_LIMIT):
         parsed = [json_text.parse(event) for event in page]
         found += parsed
         after = parsed[-1]["sequence"]

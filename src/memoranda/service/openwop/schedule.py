@@ -13,7 +13,7 @@ from memoranda.errors import InvalidInput, MemorandaError, WorkflowError
 from memoranda.model.cron import check_cron, next_after
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.openwop import commitments, distill
 from memoranda.standards.openwop import refs
 from memoranda.storage.engine import Unit
@@ -54,7 +54,7 @@ def unschedule(context: Context, access: Access, ref: str) -> bool:
     """Distil it no longer by itself; whether there was a schedule."""
 
     def work(unit: Unit) -> bool:
-        is_there = ref in unit.items(KIND)
+        is_there = unit.item(KIND, ref) is not None
         unit.delete_item(KIND, ref)
         return is_there
 
@@ -90,11 +90,15 @@ def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True
 def tick(context: Context) -> int:
     """Do what is due in every tenant; how much was done."""
     done = 0
-    for tenant in context.engine.system.tenants_with_items((KIND, WATCHED, commitments.KIND)):
+    system = context.engine.system
+    for tenant in dict.fromkeys(
+        (*system.tenants_with_items((KIND, WATCHED)), *system.tenants_with_commitments(context.clock()))
+    ):
         try:
             _look(context, tenant)
             done += len(commitments.fire_due(context, tenant))
             done += _distil_due(context, tenant)
+            commitments.prune(context, tenant)
         except MemorandaError as error:
             # What one tenant has must not keep the others waiting.
             _log.warning("openwop upkeep: %s", error.message)
@@ -102,18 +106,24 @@ def tick(context: Context) -> int:
 
 
 def _look(context: Context, tenant: str) -> None:
-    """Read what changed in watched refs since they were last looked at."""
+    """Read what changed in watched refs since they were last looked at: all of it, the first time."""
     with context.engine.read(tenant) as snapshot:
         seq, watched = snapshot.change_seq(), snapshot.items(WATCHED)
-    for ref, seen in watched.items():
-        if int(seen) < seq:
+    behind = {ref: int(seen) for ref, seen in watched.items() if int(seen) < seq}
+    for ref, seen in behind.items():
+        if seen:
+            commitments.infer_changed(context, _ourselves(tenant), ref, seen)
+        else:
             commitments.infer(context, _ourselves(tenant), ref)
-            context.engine.write(tenant, lambda unit, ref=ref: _seen(unit, ref, seq))  # type: ignore[misc]
 
+    def work(unit: Unit) -> None:
+        for ref in behind:
+            kept = unit.item(WATCHED, ref)
+            if kept is not None and int(kept) < seq:
+                unit.put_item(WATCHED, ref, b"%d" % seq)
 
-def _seen(unit: Unit, ref: str, seq: int) -> None:
-    if ref in unit.items(WATCHED):
-        unit.put_item(WATCHED, ref, b"%d" % seq)
+    if behind:
+        context.engine.write(tenant, work)
 
 
 def _ourselves(tenant: str) -> Access:
@@ -135,14 +145,19 @@ def _distil(context: Context, tenant: str, each: dict[str, Any], due: int, now: 
     """Distil for an instant, unless another process did: the claim and what it is for commit together."""
     access, ref = _ourselves(tenant), each["memoryRef"]
 
-    def work(unit: Unit) -> bool:
-        if not _claimed(unit, each, due, now):
-            return False
-        distill.distill_scheduled(context, access, unit, ref, each["tokenBudget"], now)
-        return True
+    def attempt() -> bool:
+        made = distill.prepare_scheduled(context, access, ref, each["tokenBudget"])
+
+        def work(unit: Unit) -> bool:
+            is_ours = _claimed(unit, each, due, now)
+            if is_ours:
+                made.write(unit)
+            return is_ours
+
+        return context.engine.write(tenant, work)
 
     try:
-        return context.engine.write(tenant, work)
+        return try_again(attempt)
     except (WorkflowError, InvalidInput) as error:
         # It would fail again every second; the next instant comes.
         _log.warning("openwop distillation on schedule: %s", error.message)
@@ -152,7 +167,7 @@ def _distil(context: Context, tenant: str, each: dict[str, Any], due: int, now: 
 
 def _claimed(unit: Unit, each: dict[str, Any], due: int, now: Instant) -> bool:
     """Whether this process is the one to do it; several instants that were missed are made up for once."""
-    kept = unit.items(KIND).get(each["memoryRef"])
+    kept = unit.item(KIND, each["memoryRef"])
     if kept is None or json_text.parse(kept) != each:
         # Done by another process, called off, or to be done at another time by now.
         return False

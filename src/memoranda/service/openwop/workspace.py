@@ -27,6 +27,7 @@ __all__ = ["MAX_FILES", "MAX_FILE_BYTES", "MAX_VERSIONS", "File", "listing", "re
 
 File = WorkspaceFile
 
+# What there is, without the contents: those are with the versions, each read by itself.
 HEADS: Final = "workspace"
 # The highest version that a removed file had: no two contents ever share a version.
 _GONE: Final = "workspace versions that were"
@@ -35,16 +36,19 @@ _VERSIONS: Final = "workspace versions of "
 
 def read(snapshot: Snapshot, path: str, version: int | None = None) -> File | None:
     """A file, as it is now or as it was in a version; None if there is none."""
-    kept = (
-        snapshot.items(HEADS).get(path) if version is None else snapshot.items(_VERSIONS + path).get(_number(version))
-    )
+    wanted = _version(snapshot, path) if version is None else version
+    kept = None if wanted is None else snapshot.item(_VERSIONS + path, _number(wanted))
     return None if kept is None else json_text.parse(kept)
 
 
 def listing(snapshot: Snapshot, prefix: str = "") -> list[File]:
     """All files that begin so, without their content."""
-    files = (json_text.parse(kept) for path, kept in snapshot.items(HEADS).items() if path.startswith(prefix))
-    return [{name: value for name, value in file.items() if name != "content"} for file in files]
+    return [json_text.parse(kept) for path, kept in snapshot.items(HEADS).items() if path.startswith(prefix)]
+
+
+def _version(snapshot: Snapshot, path: str) -> int | None:
+    kept = snapshot.item(HEADS, path)
+    return None if kept is None else int(json_text.parse(kept)["version"])
 
 
 def write(
@@ -61,18 +65,16 @@ def write(
     """Write the next version of a file and say so in the log of a run."""
     check_path(path)
     check_content(content)
-    heads = unit.items(HEADS)
-    current = json_text.parse(heads[path])["version"] if path in heads else None
-    last = current or int(unit.items(_GONE).get(path, b"0"))
+    current = _version(unit, path)
+    last = current or int(unit.item(_GONE, path) or b"0")
     version = next_version(current, last, if_match=if_match, if_none_match=if_none_match)
-    if current is None and len(heads) >= MAX_FILES:
+    if current is None and len(unit.items(HEADS)) >= MAX_FILES:
         raise WorkflowError(
             f"there are {MAX_FILES} files already", wop_code=WORKSPACE_TOO_LARGE, details={"maxFiles": MAX_FILES}
         )
     file = workspace_file(path=path, content=content, version=version, updated=now, content_type=content_type)
-    kept = json_text.dump(file)
-    unit.put_item(HEADS, path, kept)
-    unit.put_item(_VERSIONS + path, _number(version), kept)
+    unit.put_item(HEADS, path, json_text.dump({name: value for name, value in file.items() if name != "content"}))
+    unit.put_item(_VERSIONS + path, _number(version), json_text.dump(file))
     if version > MAX_VERSIONS:
         unit.delete_item(_VERSIONS + path, _number(version - MAX_VERSIONS))
     runs.emit(unit, run_id, events.WORKSPACE_UPDATED, {"path": path, "version": version}, now=now)
@@ -81,14 +83,13 @@ def write(
 
 def remove(unit: Unit, path: str, *, if_match: str | None = None) -> bool:
     """Take a file away, with all its versions; whether there was one."""
-    kept = unit.items(HEADS).get(path)
-    if kept is None:
+    version = _version(unit, path)
+    if version is None:
         return False
-    version = json_text.parse(kept)["version"]
     next_version(version, version, if_match=if_match)
     unit.delete_item(HEADS, path)
-    for number in unit.items(_VERSIONS + path):
-        unit.delete_item(_VERSIONS + path, number)
+    for number in range(max(1, version - MAX_VERSIONS + 1), version + 1):
+        unit.delete_item(_VERSIONS + path, _number(number))
     unit.put_item(_GONE, path, b"%d" % version)
     return True
 

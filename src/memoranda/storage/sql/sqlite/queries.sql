@@ -153,10 +153,7 @@ SELECT document FROM run INDEXED BY run_started
 WHERE tenant_id = :tenant_id AND started_ms < :before_ms ORDER BY started_ms DESC, run_id DESC LIMIT :limit
 
 -- name: run_event_add
-INSERT INTO run_event (tenant_id, run_id, sequence, event)
-SELECT :tenant_id, :run_id, 1 + ifnull(max(sequence), -1), :event FROM run_event
-WHERE tenant_id = :tenant_id AND run_id = :run_id
-RETURNING sequence
+INSERT INTO run_event (tenant_id, run_id, sequence, event) VALUES (:tenant_id, :run_id, :sequence, :event)
 
 -- name: run_event_count
 SELECT 1 + ifnull(max(sequence), -1) FROM run_event WHERE tenant_id = :tenant_id AND run_id = :run_id
@@ -164,6 +161,94 @@ SELECT 1 + ifnull(max(sequence), -1) FROM run_event WHERE tenant_id = :tenant_id
 -- name: run_events
 SELECT event FROM run_event
 WHERE tenant_id = :tenant_id AND run_id = :run_id AND sequence > :after ORDER BY sequence LIMIT :limit
+
+-- name: run_write_add
+INSERT INTO run_write (tenant_id, run_id, version_id) VALUES (:tenant_id, :run_id, :version_id) ON CONFLICT DO NOTHING
+
+-- name: run_writes
+SELECT version_id FROM run_write WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: run_lost_writes
+SELECT 1 FROM run_write w CROSS JOIN state s ON s.tenant_id = w.tenant_id AND s.version_id = w.version_id
+WHERE w.tenant_id = :tenant_id AND w.run_id = :run_id AND s.erased = 1 LIMIT 1
+
+-- name: run_writes_copy
+INSERT INTO run_write (tenant_id, run_id, version_id)
+SELECT tenant_id, :to_run, version_id FROM run_write WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: changed_memories
+SELECT DISTINCT s.memory_id FROM change c
+CROSS JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+WHERE c.tenant_id = :tenant_id AND c.seq > :after
+
+-- name: changed_in_space
+SELECT DISTINCT c.version_id FROM change c
+CROSS JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+WHERE c.tenant_id = :tenant_id AND c.seq > :after AND s.space = :space
+ORDER BY c.version_id
+
+-- name: ended_since
+-- What was there at a place of the feed and has ended since, the last version of each memory, last updated first.
+SELECT max(o.version_id), o.updated_ms FROM (
+  SELECT DISTINCT s.memory_id FROM change c
+  CROSS JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+  WHERE c.tenant_id = :tenant_id AND c.seq > :after AND c.type <> 'created' AND s.space = :space
+) m
+CROSS JOIN state o INDEXED BY state_memory ON o.tenant_id = :tenant_id AND o.memory_id = m.memory_id
+WHERE o.erased = 0 AND (o.version_id <= :version_seq AND min(
+    ifnull(o.closed_ms, :forever_ms), ifnull(o.tombstoned_ms, :forever_ms), ifnull(o.retired_ms, :forever_ms)) >= :at_ms
+  OR EXISTS (SELECT 1 FROM run_write w
+    WHERE w.tenant_id = :tenant_id AND w.run_id = :run_id AND w.version_id = o.version_id))
+GROUP BY o.memory_id
+HAVING o.superseded_by IS NOT NULL OR o.tombstoned_ms IS NOT NULL
+ORDER BY o.updated_ms DESC, o.version_id DESC
+
+-- name: commitment_put
+INSERT INTO commitment (tenant_id, commitment_id, space, due_ms, waiting, fresh, over_ms, document)
+VALUES (:tenant_id, :commitment_id, :space, :due_ms, :waiting, :fresh, :over_ms, :document)
+ON CONFLICT (tenant_id, commitment_id) DO UPDATE SET due_ms = excluded.due_ms, waiting = excluded.waiting,
+  fresh = excluded.fresh, over_ms = excluded.over_ms, document = excluded.document
+
+-- name: commitment_get
+SELECT document FROM commitment WHERE tenant_id = :tenant_id AND commitment_id = :commitment_id
+
+-- name: commitments
+SELECT document FROM commitment WHERE tenant_id = :tenant_id ORDER BY commitment_id
+
+-- name: commitments_in_space
+SELECT document FROM commitment INDEXED BY commitment_space
+WHERE tenant_id = :tenant_id AND space = :space ORDER BY commitment_id
+
+-- name: commitments_due
+SELECT document FROM commitment INDEXED BY commitment_due
+WHERE tenant_id = :tenant_id AND waiting = 0 AND over_ms IS NULL AND due_ms <= :now_ms ORDER BY due_ms LIMIT :limit
+
+-- name: commitments_waiting
+SELECT document, space, fresh FROM commitment INDEXED BY commitment_waiting
+WHERE tenant_id = :tenant_id AND waiting = 1 AND over_ms IS NULL AND (fresh = 1 OR :fresh_only = 0)
+  AND ifnull(due_ms, :now_ms) <= :now_ms
+
+-- name: commitment_looked_at
+UPDATE commitment SET fresh = 0 WHERE tenant_id = :tenant_id AND commitment_id = :commitment_id AND document = :document
+
+-- name: commitments_over
+SELECT 1 FROM commitment INDEXED BY commitment_over
+WHERE tenant_id = :tenant_id AND over_ms IS NOT NULL AND over_ms < :before_ms LIMIT 1
+
+-- name: commitments_prune
+DELETE FROM commitment WHERE tenant_id = :tenant_id AND commitment_id IN (
+  SELECT commitment_id FROM commitment INDEXED BY commitment_over
+  WHERE tenant_id = :tenant_id AND over_ms IS NOT NULL AND over_ms < :before_ms LIMIT :limit)
+
+-- name: next_due
+SELECT min(due_ms) FROM commitment INDEXED BY commitment_next WHERE due_ms IS NOT NULL AND over_ms IS NULL
+
+-- name: tenants_with_commitments
+SELECT t.name FROM (
+  SELECT tenant_id FROM commitment INDEXED BY commitment_next
+  WHERE due_ms <= :now_ms AND over_ms IS NULL
+  UNION SELECT tenant_id FROM commitment INDEXED BY commitment_waiting WHERE waiting = 1 AND over_ms IS NULL
+) f CROSS JOIN tenant t ON t.tenant_id = f.tenant_id ORDER BY t.tenant_id
 
 -- name: tenants_with_items
 SELECT t.name FROM (
@@ -176,6 +261,9 @@ DELETE FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
 -- name: item_put
 INSERT INTO item (tenant_id, kind, name, value) VALUES (:tenant_id, :kind, :name, :value)
 ON CONFLICT (tenant_id, kind, name) DO UPDATE SET value = excluded.value
+
+-- name: item_get
+SELECT value FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
 
 -- name: items_get
 SELECT name, value FROM item WHERE tenant_id = :tenant_id AND kind = :kind ORDER BY name
@@ -273,6 +361,24 @@ FROM json_each(:expressions) j ORDER BY j.key
 -- name: state_close
 UPDATE state SET live = 0, superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms
 WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: count_live
+SELECT count(*) FROM json_each(:version_ids) j
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value WHERE s.live = 1
+
+-- name: count_free
+SELECT count(*) FROM json_each(:version_ids) j
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value WHERE s.live = 1 AND s.held = 0
+
+-- name: superseded_by
+SELECT s.version_id, s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.verification <> 'retracted'
+FROM json_each(:pairs) j
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value ->> 0
+WHERE s.superseded_by = j.value ->> 1 AND s.erased = 0
+
+-- name: version_ids_named
+SELECT a.name, ifnull(a.version_id, a.memory_id) FROM json_each(:names) j
+CROSS JOIN alias a ON a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value
 
 -- name: state_reopen
 UPDATE state SET superseded_by = NULL, closed_ms = NULL, valid_to_ms = declared_to_ms,

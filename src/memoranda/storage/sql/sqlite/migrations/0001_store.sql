@@ -183,6 +183,34 @@ CREATE TABLE run_event (
   PRIMARY KEY (tenant_id, run_id, sequence)
 ) WITHOUT ROWID;
 
+-- What a run wrote itself: it sees that, and of everything else only what was there when it began.
+CREATE TABLE run_write (
+  tenant_id  INTEGER NOT NULL,
+  run_id     TEXT NOT NULL,
+  version_id INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, run_id, version_id)
+) WITHOUT ROWID;
+
+-- What is to be done at an instant, or once something is said. It is over, and soon deleted, when over_ms is set.
+CREATE TABLE commitment (
+  tenant_id     INTEGER NOT NULL,
+  commitment_id TEXT NOT NULL,
+  space         TEXT NOT NULL,
+  due_ms        INTEGER,
+  -- 1 when it waits for something to be said, and while nothing was looked at for it yet.
+  waiting       INTEGER NOT NULL,
+  fresh         INTEGER NOT NULL,
+  over_ms       INTEGER,
+  document      BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, commitment_id)
+) WITHOUT ROWID;
+CREATE INDEX commitment_space ON commitment (tenant_id, space);
+CREATE INDEX commitment_waiting ON commitment (tenant_id, space, fresh) WHERE waiting = 1 AND over_ms IS NULL;
+CREATE INDEX commitment_over ON commitment (tenant_id, over_ms) WHERE over_ms IS NOT NULL;
+CREATE INDEX commitment_due ON commitment (tenant_id, due_ms) WHERE waiting = 0 AND over_ms IS NULL;
+-- Background work looks for what is due, whoever's it is, so time comes first here.
+CREATE INDEX commitment_next ON commitment (due_ms) WHERE due_ms IS NOT NULL AND over_ms IS NULL;
+
 -- What may be done once, or so often in a while: names are keyed fingerprints.
 CREATE TABLE use (
   tenant_id INTEGER NOT NULL,

@@ -1,0 +1,89 @@
+"""How long each unit of work holds the writer, in processor time: what others use of the machine does not count.
+
+All tenants wait for the one writer, so a unit only writes; reading and thinking are done before, on a snapshot. While
+tests run, every unit of every store is measured against what it writes.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from memoranda.storage.database import Connection
+from memoranda.storage.sqlite import SqliteConnection
+
+ALLOWED_MS_PER_1000_ROWS: Final = 20.0
+# For a unit of few rows: what it reads, statements that are prepared for the first time, modules that are loaded.
+ALLOWED_MS: Final = 25.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One unit of work: whose it is, for how long it had the writer, and what it wrote."""
+
+    name: str
+    milliseconds: float
+    rows: int
+
+    @property
+    def is_slow(self) -> bool:
+        return self.milliseconds > ALLOWED_MS + ALLOWED_MS_PER_1000_ROWS * self.rows / 1000
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} held the writer for {self.milliseconds:.0f} ms of processor time and wrote {self.rows} rows"
+        )
+
+
+@dataclass(slots=True)
+class Probe:
+    """Measures units of work; `slow` are those that held the writer for longer than what they wrote allows."""
+
+    slow: list[Held] = field(default_factory=list)
+    longest: Held | None = None
+    # Collecting garbage is nobody's work: it falls on whoever allocates next.
+    _collecting_since: dict[int, float] = field(default_factory=dict)
+    _collected: dict[int, float] = field(default_factory=dict)
+
+    def __call__(self, work: Callable[[Connection], Any], connection: SqliteConnection) -> Any:
+        thread = threading.get_ident()
+        self._collected[thread] = 0.0
+        rows, start = connection.raw.total_changes(), time.thread_time()
+        try:
+            return work(connection)
+        finally:
+            taken = time.thread_time() - start - self._collected[thread]
+            held = Held(name=_name(work), milliseconds=taken * 1000, rows=connection.raw.total_changes() - rows)
+            if self.longest is None or held.milliseconds > self.longest.milliseconds:
+                self.longest = held
+            if held.is_slow:
+                self.slow.append(held)
+
+    def collecting(self, phase: str, _: dict[str, int]) -> None:
+        """What `gc.callbacks` calls."""
+        thread = threading.get_ident()
+        if phase == "start":
+            self._collecting_since[thread] = time.thread_time()
+        elif thread in self._collecting_since:
+            taken = time.thread_time() - self._collecting_since.pop(thread)
+            self._collected[thread] = self._collected.get(thread, 0.0) + taken
+
+    def install(self) -> None:
+        gc.callbacks.append(self.collecting)
+
+    def remove(self) -> None:
+        gc.callbacks.remove(self.collecting)
+
+
+def _name(work: Callable[[Connection], Any]) -> str:
+    """The function that does the work, under the one that opens the unit for it."""
+    inner = inspect.getclosurevars(work).nonlocals.get("work", work) if inspect.isfunction(work) else work
+    while isinstance(inner, partial):
+        inner = inner.func
+    return f"{inner.__module__}.{inner.__qualname__}"
