@@ -189,17 +189,23 @@ ORDER BY c.version_id
 
 -- name: ended_since
 -- What was there at a place of the feed and has ended since, the last version of each memory, last updated first.
-SELECT max(o.version_id), o.updated_ms FROM (
+WITH m (memory_id) AS (
   SELECT DISTINCT s.memory_id FROM change c
   CROSS JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
   WHERE c.tenant_id = :tenant_id AND c.seq > :after AND c.type <> 'created' AND s.space = :space
-) m
-CROSS JOIN state o INDEXED BY state_memory ON o.tenant_id = :tenant_id AND o.memory_id = m.memory_id
-WHERE o.erased = 0 AND (o.version_id <= :version_seq AND min(
-    ifnull(o.closed_ms, :forever_ms), ifnull(o.tombstoned_ms, :forever_ms), ifnull(o.retired_ms, :forever_ms)) >= :at_ms
+), v (memory_id, version_id) AS (
+  SELECT memory_id, memory_id FROM m
+  UNION ALL SELECT m.memory_id, h.version_id FROM m
+  CROSS JOIN state h INDEXED BY state_memory
+    ON h.tenant_id = :tenant_id AND h.memory_id = m.memory_id AND h.version_id <> h.memory_id
+)
+SELECT max(o.version_id), o.updated_ms FROM v
+CROSS JOIN state o ON o.tenant_id = :tenant_id AND o.version_id = v.version_id
+WHERE o.erased = 0 AND (o.version_id <= :version_seq AND min(ifnull(o.closed_ms, :forever_ms),
+    ifnull(o.tombstoned_ms, :forever_ms), ifnull(o.retired_ms, :forever_ms)) >= :at_ms
   OR EXISTS (SELECT 1 FROM run_write w
     WHERE w.tenant_id = :tenant_id AND w.run_id = :run_id AND w.version_id = o.version_id))
-GROUP BY o.memory_id
+GROUP BY v.memory_id
 HAVING o.superseded_by IS NOT NULL OR o.tombstoned_ms IS NOT NULL
 ORDER BY o.updated_ms DESC, o.version_id DESC
 
