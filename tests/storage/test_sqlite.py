@@ -98,7 +98,7 @@ def test_every_key_begins_with_the_tenant(tmp_path: Path) -> None:
 
 
 def test_every_statement_on_memories_names_the_tenant() -> None:
-    free = ("meta_", "tenant", "api_key", "token_", "expired", "next_expiry")
+    free = ("meta_", "tenant", "api_key", "token_", "expired", "next_expiry", "next_due")
     # Rows of the word index are reached by words or ids that belong to one tenant.
     words = ("search_add", "search_remove", "term_frequencies")
     missing = [
@@ -118,7 +118,7 @@ def test_every_statement_on_memories_names_the_tenant() -> None:
         ("changes_after", "PRIMARY KEY (tenant_id=? AND seq>?)"),
         ("audit_after", "PRIMARY KEY (tenant_id=? AND seq>?)"),
         ("expired", "state_expiry"),
-        ("next_expiry", "state_expiry"),
+        ("next_expiry", "next_due", "state_expiry"),
         ("versions_linked", "PRIMARY KEY (tenant_id=? AND name=? AND value_key=? AND version_id>?)"),
         ("has_space", "state_listed (tenant_id=? AND space=?)"),
         ("unnamed", "state_unnamed"),
