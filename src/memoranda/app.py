@@ -25,6 +25,7 @@ from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolv
 from memoranda.service.service import Service
 from memoranda.service.ump.ump import Ump
 from memoranda.settings import Settings, load_settings, sqlite_path
+from memoranda.standards.cal.printing.counter import counter_named
 from memoranda.standards.openwop.redaction import Policy
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import (
@@ -102,6 +103,7 @@ def _cal_host(settings: Settings) -> Host:
         switches=Switches(master=settings.cal == "on", tier1=settings.cal_evolve != "off"),
         evolves_locally_only=settings.cal_evolve != "on",
         auto_toon=settings.cal_auto_toon == "on",
+        counter=counter_named(settings.token_counter),
     )
 
 

