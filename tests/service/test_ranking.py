@@ -1,0 +1,165 @@
+"""What ranks above what, and why: each signal alone decides between two memories that are else alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memoranda.model.instant import format_instant
+from memoranda.service.core.ranking import HALF_LIFE_MS
+from memoranda.standards.oms.mapping import text_of
+from memoranda.standards.oms.requests import FindRequest
+from tests.service.oams_verbs import Oams
+from tests.service.world import World
+
+DAY = 86_400_000
+
+
+def crowd(world: World) -> None:
+    """Enough that "common" is common, and a word each that is not."""
+    for number in range(40):
+        world.remember(f"common number {number} filler{number}", kind="episodic")
+
+
+def signals(world: World, query: str, **asked: Any) -> dict[str, dict[str, float]]:
+    found = world.recall(query, **{"limit": 50, **asked})
+    return {each.record["body"]["text"]: {**each.signals, "score": each.score} for each in found}
+
+
+def test_a_rare_word_weighs_more_than_a_common_one(world: World) -> None:
+    crowd(world)
+    world.remember("common ground here")
+    world.remember("zebra ground there")
+    rated = signals(world, "common zebra")
+    assert rated["zebra ground there"]["similarity"] > 3 * rated["common ground here"]["similarity"] > 0
+    assert world.texts("common zebra")[0] == "zebra ground there"
+
+
+def test_a_rare_word_weighs_more_in_every_standard(world: World) -> None:
+    crowd(world)
+    for text in ("zebra ground there", "common ground here"):
+        world.remember(text)
+        world.put(object=text)
+    # What is written last would come first if every word weighed the same.
+    page = world.service.grains.find(world.owner, FindRequest.parse({"text": "common zebra", "limit": 5}))
+    assert "zebra" in text_of(page.results[0].stored.grain)
+    common = [each.score for each in page.results if "common" in text_of(each.stored.grain)]
+    assert common
+    assert all(0 < score < 0.5 for score in common)
+    answer = world.service.cal.run(world.owner, 'RECALL beliefs LIKE "common zebra"')
+    assert "zebra" in answer["results"][0]["grain"]["object"]
+    scores = [each["score"] for each in answer["results"] if "common" in each["grain"]["object"]]
+    assert all(0 < score < 0.5 for score in scores)
+    found = Oams(world).recall("common zebra")
+    assert "zebra" in found[0]["value"]
+    assert found[0]["metadata"]["score"] > 1.5 * found[-1]["metadata"]["score"]
+
+
+def test_more_of_the_question_is_better_than_less(world: World) -> None:
+    crowd(world)
+    for text in ("zebra crossing", "zebra alone", "crossing alone"):
+        world.remember(text)
+    assert world.texts("zebra crossing")[0] == "zebra crossing"
+    rated = signals(world, "zebra crossing")
+    assert rated["zebra alone"]["similarity"] == pytest.approx(rated["crossing alone"]["similarity"])
+    assert rated["zebra crossing"]["similarity"] == pytest.approx(2 * rated["zebra alone"]["similarity"], rel=0.2)
+
+
+def test_a_word_in_a_short_text_weighs_more_than_in_a_long_one(world: World) -> None:
+    crowd(world)
+    short, long = "zebra again", "zebra " + " ".join(f"word{number}" for number in range(60))
+    world.remember(long)
+    world.remember(short)
+    rated = signals(world, "zebra")
+    assert rated[short]["similarity"] > 1.5 * rated[long]["similarity"] > 0
+
+
+def test_recency_halves_with_every_half_life(world: World) -> None:
+    start = world.now
+    for lives in (0, 1, 2, 4):
+        observed = format_instant(start - lives * HALF_LIFE_MS)
+        world.remember(f"apple {lives}", time={"observed": observed})
+    rated = signals(world, "apple")
+    assert HALF_LIFE_MS == 90 * DAY
+    assert {text: each["recency"] for text, each in rated.items()} == pytest.approx(
+        {"apple 0": 1.0, "apple 1": 0.5, "apple 2": 0.25, "apple 4": 0.0625}
+    )
+    assert world.texts("apple") == ["apple 0", "apple 1", "apple 2", "apple 4"]
+    world.advance(HALF_LIFE_MS)
+    assert signals(world, "apple")["apple 0"]["recency"] == pytest.approx(0.5)
+
+
+def test_recency_halves_in_oams_too(world: World) -> None:
+    oams = Oams(world)
+    oams.store("old", "green tea")
+    world.advance(90 * DAY)
+    oams.store("new", "green tea")
+    (new, old) = oams.recall("green tea")
+    assert [new["key"], old["key"]] == ["new", "old"]
+    # Both match alike; the age is worth at most 0.15.
+    assert new["metadata"]["score"] - old["metadata"]["score"] == pytest.approx(0.15 * 0.5)
+    assert new["metadata"]["score"] == pytest.approx(1.0)
+
+
+def test_an_old_exact_match_ranks_above_a_new_vague_one(world: World) -> None:
+    crowd(world)
+    world.remember("the zebra is fed at noon", time={"observed": format_instant(world.now - 2 * HALF_LIFE_MS)})
+    world.remember("lunch is at noon")
+    assert world.texts("zebra noon")[0] == "the zebra is fed at noon"
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.2), (0.5, 1.0)])
+def test_salience_decides_between_equals(world: World, low: float, high: float) -> None:
+    world.remember("apple one", lifecycle={"salience": high})
+    world.remember("apple two", lifecycle={"salience": low})
+    assert world.texts("apple") == ["apple one", "apple two"]
+    rated = signals(world, "apple")
+    assert rated["apple one"]["score"] - rated["apple two"]["score"] == pytest.approx(0.15 * (high - low))
+
+
+def test_what_was_followed_ranks_above_what_was_overridden(world: World) -> None:
+    names = [world.remember(f"apple {number}") for number in range(3)]
+    world.feedback(names[0], "followed")
+    world.feedback(names[2], "overridden")
+    assert world.texts("apple") == ["apple 0", "apple 1", "apple 2"]
+
+
+def test_the_scope_that_was_named_ranks_above_a_narrower_one(world: World) -> None:
+    world.remember("apple wide", scope={"project": "p"})
+    world.remember("apple narrow", scope={"project": "p", "session": "s", "user": "u"})
+    asked: dict[str, Any] = {"scope": {"project": "p"}}
+    assert world.texts("apple", **asked) == ["apple wide", "apple narrow"]
+    rated = signals(world, "apple", **asked)
+    assert rated["apple wide"]["scope_match"] == 1.0
+    assert rated["apple narrow"]["scope_match"] == 0.5
+    assert rated["apple wide"]["score"] - rated["apple narrow"]["score"] == pytest.approx(0.2 * 0.5)
+
+
+def test_evidence_decides_for_who_prefers_it(world: World) -> None:
+    for count in (1, 3, 2):
+        evidence = [{"ref": f"source {number}"} for number in range(count)]
+        provenance = {"actor": "a", "actor_kind": "user", "method": "m", "evidence": evidence}
+        world.remember(f"apple {count}", provenance=provenance)
+    prefer: dict[str, Any] = {"ranking_hints": {"prefer": ["provenance_depth"]}}
+    assert world.texts("apple", **prefer) == ["apple 3", "apple 2", "apple 1"]
+
+
+def test_the_score_is_the_weighted_sum_of_what_is_told(world: World) -> None:
+    crowd(world)
+    world.remember("zebra", lifecycle={"salience": 0.7}, scope={"project": "p"})
+    rated = signals(world, "zebra common")["zebra"]
+    expected = 0.5 * rated["similarity"] + 0.2 * rated["scope_match"] + 0.15 * rated["recency"]
+    assert rated["score"] == pytest.approx(expected + 0.15 * rated["salience"])
+
+
+def test_of_equals_the_newest_comes_first_and_always_in_the_same_order(world: World) -> None:
+    for number in range(6):
+        world.remember(f"apple {number}", time={"observed": format_instant(world.now)})
+    first = world.texts("apple")
+    assert first == world.texts("apple")
+    created = [each.record["time"]["created"] for each in world.recall("apple")]
+    assert created == sorted(created, reverse=True)
+    world.advance(5)
+    world.remember("apple last", time={"observed": format_instant(world.now - 5)})
+    assert world.texts("apple")[0] == "apple last"

@@ -1,0 +1,218 @@
+"""One retrieval: filters hold before the cut, and nothing shows of what a caller may not see, in every standard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memoranda.service.core.access import Access
+from memoranda.standards.oams.namespace import namespace_of
+from memoranda.standards.oms.mapping import text_of
+from memoranda.standards.oms.requests import FindRequest
+from memoranda.standards.openwop.entry import ListOptions
+from tests.service.oams_verbs import Oams
+from tests.service.world import OPERATOR, PEER, World
+
+DAY = 86_400_000
+# What a caller is told: the words of each memory, and whatever numbers come with it.
+Told = list[tuple[str, Any]]
+Door = Callable[[World, Access, str], Told]
+
+
+def through_ump(world: World, access: Access, query: str) -> Told:
+    scope = {name: value for name, value in access.limits.items() if name != "owner"}
+    found = world.recall(query, access=access, limit=50, scope={"owner": OPERATOR.did, **scope})
+    return [(each.record["body"]["text"], (each.score, dict(each.signals))) for each in found]
+
+
+def through_oms(world: World, access: Access, query: str) -> Told:
+    page = world.service.grains.find(access, FindRequest.parse({"text": query}), owner=OPERATOR.did)
+    return [(text_of(each.stored.grain), (each.score, each.matched_fields, page.total)) for each in page.results]
+
+
+def through_cal(world: World, access: Access, query: str) -> Told:
+    answer = world.service.cal.run(access, f'RECALL beliefs LIKE "{query}"')
+    return [(str(each["grain"]["object"]), (each["score"], answer["total"])) for each in answer["results"]]
+
+
+def through_oams(world: World, access: Access, query: str) -> Told:
+    found = Oams(world, namespace_of("", OPERATOR.did), access=access).recall(query)
+    return [(each["value"], each["metadata"]["score"]) for each in found]
+
+
+def through_openwop(world: World, access: Access, query: str) -> Told:
+    options = ListOptions.parse({"query": query, "rank": "relevance", "limit": 50})
+    found = world.service.openwop.list_entries(access, "default", options)
+    return [(each["content"], place) for place, each in enumerate(found)]
+
+
+DOORS: dict[str, Door] = {
+    "ump": through_ump,
+    "oms": through_oms,
+    "cal": through_cal,
+    "oams": through_oams,
+    "openwop": through_openwop,
+}
+
+
+def token(world: World, scope: dict[str, str], audience: str | None = None) -> Access:
+    gate = world.service.gate
+    text = gate.mint_token(verbs=("read",), scope={"owner": OPERATOR.did, **scope}, ttl_ms=DAY, audience=audience)
+    return gate.authenticate(text)
+
+
+def only(told: Told, word: str) -> Told:
+    return [(text, rest) for text, rest in told if word in text]
+
+
+# --- what the caller may not see -----------------------------------------------------------------------------
+
+# A caller who sees a part; the scope of what it sees, and of what it does not.
+PARTS: dict[str, tuple[dict[str, str], str | None, dict[str, str], dict[str, str]]] = {
+    "agent": ({"agent": "a"}, None, {"agent": "a"}, {"agent": "b"}),
+    "visibility": ({"visibility": "shared"}, None, {"visibility": "shared"}, {}),
+    "private": ({"visibility": "private"}, None, {}, {"visibility": "public"}),
+    "peer": ({}, PEER.did, {"visibility": "shared"}, {}),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("door", DOORS)
+def test_no_score_order_or_count_tells_of_what_the_caller_may_not_see(world: World, door: str, part: str) -> None:
+    limits, audience, seen, unseen = PARTS[part]
+    for text in ("green tea from Uji", "green apples and pears are in the cellar", "tea at noon"):
+        world.remember(text, scope=seen)
+        world.advance(1)
+    access = token(world, limits, audience)
+    before = DOORS[door](world, access, "green tea")
+    assert before
+    for number in range(30):
+        world.remember(f"green tea of somebody else {number} " + "and more words " * (number % 5), scope=unseen)
+    assert DOORS[door](world, access, "green tea") == before
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_owner_sees_what_the_part_does_not(world: World, door: str) -> None:
+    # Or the test above could not fail.
+    world.remember("green tea from Uji", scope={"visibility": "shared"})
+    world.remember("green tea of somebody else")
+    assert len(DOORS[door](world, world.owner, "green tea")) == 2
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_redacted_text_cannot_be_guessed(world: World, door: str) -> None:
+    peer = token(world, {}, PEER.did)
+    for text in ("the password is swordfish", "the weather is fine"):
+        redact = {"redact": ["body.text"]} if "password" in text else {}
+        world.remember(text, scope={"visibility": "shared"}, consent=redact)
+    right, wrong = (DOORS[door](world, peer, word) for word in ("swordfish", "trombone"))
+    assert right == wrong
+    assert only(DOORS[door](world, world.owner, "swordfish"), "swordfish")
+
+
+def test_a_redacted_text_is_recalled_by_what_is_shown_of_it(world: World) -> None:
+    peer = token(world, {}, PEER.did)
+    hidden = {"redact": ["scope.project", "body.structured"]}
+    world.remember("the kettle is blue", scope={"visibility": "shared", "project": "secret"}, consent=hidden)
+    ((text, (_, right)),) = through_ump(world, peer, "kettle")
+    ((_, (_, wrong)),) = through_ump(world, peer, "secret")
+    assert text == "the kettle is blue"
+    assert right["similarity"] > 0.5 > wrong["similarity"] == 0
+
+
+@pytest.mark.parametrize("field", ["project", "user", "agent", "session"])
+def test_a_redacted_scope_cannot_be_guessed_by_a_filter(world: World, field: str) -> None:
+    peer = token(world, {}, PEER.did)
+    scope = {"visibility": "shared", field: "right"}
+    world.remember("apple", scope=scope, consent={"redact": [f"scope.{field}"]})
+
+    def asked(value: str) -> list[str]:
+        return world.texts("apple", access=peer, scope={"owner": OPERATOR.did, field: value})
+
+    assert asked("right") == asked("wrong") == []
+    assert world.texts("apple", access=peer, scope={"owner": OPERATOR.did}) == ["apple"]
+    assert world.texts("apple", scope={field: "right"}) == ["apple"]
+
+
+def test_a_redacted_project_cannot_be_guessed_from_a_list(world: World) -> None:
+    peer = token(world, {}, PEER.did)
+    scope = {"visibility": "shared", "project": "right"}
+    name = world.remember("apple", scope=scope, consent={"redact": ["scope.project"]})
+    for project in ("right", "wrong"):
+        assert world.service.list_records(peer, project=project)[0] == []
+    ((record,), _) = world.service.list_records(peer)
+    assert record["id"] == name
+    assert "project" not in record["scope"]
+
+
+@pytest.mark.parametrize("instant", ["2026-06-03T00:00:00Z", "2026-06-05T00:00:00Z"])
+def test_a_redacted_end_cannot_be_guessed_by_asking_for_a_time(world: World, instant: str) -> None:
+    peer = token(world, {}, PEER.did)
+    time = {"valid_from": "2026-06-01T00:00:00Z", "valid_to": "2026-06-04T12:00:00Z"}
+    world.remember("apple", time=time, scope={"visibility": "shared"}, consent={"redact": ["time.valid_to"]})
+    asked = {"scope": {"owner": OPERATOR.did}, "filter": {"valid_at": instant}}
+    assert world.texts("apple", access=peer, **asked) == ["apple"]
+
+
+def test_personal_memories_without_consent_show_in_no_score() -> None:
+    world = World(presets=["gdpr"])
+    try:
+        peer = token(world, {}, PEER.did)
+        for text in ("green tea from Uji", "green apples and pears are in the cellar", "tea at noon"):
+            world.remember(text, scope={"visibility": "shared"})
+        before = [door(world, peer, "green tea") for door in DOORS.values()]
+        personal: dict[str, Any] = {
+            "user_id": "bob",
+            "processing_basis": "contract",
+            "structural_tags": ["visibility:shared"],
+        }
+        for number in range(9):
+            world.put(object=f"green thing of bob {number}", **personal)
+        assert [len(told) for told in before] == [3] * len(DOORS)
+        assert [door(world, peer, "green tea") for door in DOORS.values()] == before
+    finally:
+        world.service.close()
+
+
+# --- filters before the cut ----------------------------------------------------------------------------------
+
+OTHERS = 700
+
+
+def test_a_subject_is_found_among_hundreds_that_match_the_words_better(world: World) -> None:
+    world.put(subject="alice", relation="drinks", object="green tea, and so much else that it matches badly")
+    for number in range(OTHERS):
+        world.put(subject=f"other {number}", relation="drinks", object="green tea")
+    request = {"text": "green tea", "subject": "alice"}
+    page = world.service.grains.find(world.owner, FindRequest.parse(request))
+    assert [each.stored.grain.fields["subject"] for each in page.results] == ["alice"]
+    assert (page.results[0].score, page.total) == (1.0, 1)
+    answer = world.service.cal.run(world.owner, 'RECALL beliefs WHERE subject = "alice" LIKE "green tea"')
+    assert [each["grain"]["subject"] for each in answer["results"]] == ["alice"]
+    for narrower in ({"relation": "drinks"}, {"type": "belief"}, {"namespace": "shared"}):
+        found = world.service.grains.find(world.owner, FindRequest.parse({**request, **narrower}))
+        assert len(found.results) == 1
+
+
+def test_a_person_a_tag_and_a_project_are_found_among_hundreds(world: World) -> None:
+    oams = Oams(world)
+    oams.store("mine", "green tea, and so much else that it matches badly", tags=["Rare"])
+    oams.batch([oams.memory(f"k{number}", "green tea") for number in range(99)])
+    assert oams.keys("green tea", tags=["rare"]) == ["mine"]
+    options = ListOptions.parse({"query": "green tea", "rank": "relevance", "tag": "rare"})
+    assert len(world.service.openwop.list_entries(world.owner, "default", options)) == 1
+    for scope in ({"user": "u"}, {"agent": "a"}, {"session": "s"}, {"project": "p"}):
+        world.remember("green tea, and so much else that it matches badly", scope=scope)
+        assert len(world.texts("green tea", scope=scope)) == 1
+
+
+def test_what_is_hidden_does_not_use_up_the_places_of_what_is_not(world: World) -> None:
+    for number in range(120):
+        redact = {"redact": ["body.text"]}
+        world.remember(f"green tea {number}", scope={"visibility": "shared"}, consent=redact)
+    world.remember("green tea, and so much else that it matches badly", scope={"visibility": "shared"})
+    peer = token(world, {}, PEER.did)
+    for door in ("oms", "cal", "oams", "openwop"):
+        assert len(DOORS[door](world, peer, "green tea")) == 1, door
