@@ -10,7 +10,7 @@ import pytest
 from memoranda import Memoranda
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import SignatureInvalid, StoreUnavailable
-from memoranda.standards import oms
+from memoranda.standards.oms import signature
 
 WEB = "did:web:example.com"
 BELIEF = {"type": "belief", "subject": "a", "relation": "b", "object": "c", "confidence": 1.0, "created_at": 0}
@@ -21,7 +21,7 @@ def signed_by_an_organisation() -> tuple[bytes, dict[str, object]]:
     multikey = key.did.removeprefix("did:key:")
     object.__setattr__(key, "did", WEB)
     method = {"id": f"{WEB}#1", "type": "Multikey", "controller": WEB, "publicKeyMultibase": multikey}
-    return oms.sign(BELIEF, key, issued_at=0), {"id": WEB, "verificationMethod": [method]}
+    return signature.sign(BELIEF, key, issued_at=0), {"id": WEB, "verificationMethod": [method]}
 
 
 def test_a_did_document_in_the_data_directory_lets_its_signatures_in(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from memoranda.service.service import Service
 from memoranda.service.ump.ump import Ump
 from memoranda.settings import Settings, load_settings, sqlite_path
 from memoranda.standards.cal.printing.counter import counter_named
-from memoranda.standards.openwop.redaction import Policy
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import (
     FeedbackRequest,
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised
+    from memoranda.standards.openwop.redaction import Policy
     from memoranda.standards.ump.rehydrate import Rehydrated
 
 OPERATOR_KEY_FILE = "operator.key"

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from memoranda import __version__
 from memoranda.cli.catalogue import SECTIONS
@@ -23,15 +23,55 @@ from memoranda.cli.run import Run
 SHARED = Group("Options of every command", sort_key=len(SECTIONS))
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?|--", re.DOTALL)
 _MARK = "\0"
+_WITH_VALUE = frozenset(("--data", "--store", "--owner"))
+# What is about the parser itself: only it knows.
+_ASKS_PARSER = frozenset(("--help", "-h", "--version", "--install-completion"))
 
 
 def run_command(tokens: Sequence[str]) -> object:
     """Run what the tokens say. Raises CycloptsError for wrong usage."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
     marked = [_MARK + each if _is_text(each) else each for each in tokens[:end]]
-    return command_line().meta(
-        [*marked, *tokens[end:]], exit_on_error=False, print_error=False, result_action="return_value"
-    )
+    if not _ASKS_PARSER.isdisjoint(marked):
+        return command_line().meta(
+            [*marked, *tokens[end:]], exit_on_error=False, print_error=False, result_action="return_value"
+        )
+    run, rest = _shared_options(marked)
+    return _run(command_line(), [*rest, *tokens[end:]], run)
+
+
+def _shared_options(tokens: list[str]) -> tuple[Run, list[str]]:
+    """The options that every command has, and the tokens without them.
+
+    Read here because to let the parser do it, with a second set of rules around the first, takes it twice as long.
+    """
+    found: dict[str, str] = {}
+    rest: list[str] = []
+    is_json, left = False, iter(tokens)
+    for each in left:
+        name, equals, value = each.partition("=")
+        if each == "--json":
+            is_json = True
+        elif name in _WITH_VALUE:
+            given = value if equals else next(left, None)
+            if given is None:
+                raise CycloptsError(msg=f'Parameter "{name}" requires an argument.')
+            found[name] = given.removeprefix(_MARK)
+        else:
+            rest.append(each)
+    data = found.get("--data")
+    return Run(
+        data=None if data is None else Path(data), store=found.get("--store"), owner=found.get("--owner"), json=is_json
+    ), rest
+
+
+def _run(app: App, tokens: Sequence[str], run: Run) -> object:
+    command, bound, ignored = app.parse_args(tokens, exit_on_error=False, print_error=False)
+    for name, value in bound.arguments.items():
+        bound.arguments[name] = _unmarked(value)
+    if "run" in ignored:
+        bound.arguments["run"] = run
+    return command(*bound.args, **bound.kwargs)
 
 
 def _is_text(token: str) -> bool:
@@ -50,7 +90,7 @@ def _unmarked(value: Any) -> Any:
 
 @cache
 def command_line() -> App:
-    """The application; its `meta` reads the shared options and runs the command with them."""
+    """The application; its `meta` knows the shared options too, for help and completion."""
     app = App(
         name="memoranda",
         help="The memory of AI agents, kept by the people it belongs to.",
@@ -76,11 +116,6 @@ def command_line() -> App:
             bool, Parameter(group=SHARED, help="Answer in JSON, and write nothing else to standard output.")
         ] = False,
     ) -> object:
-        command, bound, ignored = app.parse_args(tokens, exit_on_error=False, print_error=False)
-        for name, value in bound.arguments.items():
-            bound.arguments[name] = _unmarked(value)
-        if "run" in ignored:
-            bound.arguments["run"] = Run(data=data, store=store, owner=owner, json=json)
-        return command(*bound.args, **bound.kwargs)
+        return _run(app, tokens, Run(data=data, store=store, owner=owner, json=json))
 
     return app

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
+_SQL = Path(__file__).with_name("sql")
 _HEADING = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
@@ -13,7 +14,7 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 @cache
 def load_queries(database: str) -> dict[str, str]:
     """All named queries of one database, fragments put in."""
-    text = files(__package__).joinpath("sql", database, "queries.sql").read_text(encoding="utf-8")
+    text = (_SQL / database / "queries.sql").read_text(encoding="utf-8")
     found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
     headings = list(_HEADING.finditer(text))
     for heading, following in zip(headings, [*headings[1:], None], strict=True):
@@ -31,6 +32,5 @@ def _filled(body: str, fragments: dict[str, str]) -> str:
 @cache
 def load_migrations(database: str) -> tuple[tuple[int, str], ...]:
     """Numbered migrations in order: (number, SQL)."""
-    folder = files(__package__).joinpath("sql", database, "migrations")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return tuple((int(name[:4]), folder.joinpath(name).read_text(encoding="utf-8")) for name in names)
+    found = sorted((_SQL / database / "migrations").glob("*.sql"))
+    return tuple((int(path.name[:4]), path.read_text(encoding="utf-8")) for path in found)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.bindings.http.running import OWNER, Running, path_of, remember
 
 from memoranda.encoding.didkey import SigningKey
-from memoranda.standards import oms
+from memoranda.standards.oms import grains, signature
 from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
 
 KEY = SigningKey(bytes(range(32)))
@@ -50,22 +50,25 @@ def refusal(answer: httpx.Response) -> tuple[int, str, str | None]:
 
 
 DELIVERIES = {
-    "MessagePack": (MEDIA_TYPE, oms.encode(belief(object="as MessagePack")).blob),
-    "CBOR": (MEDIA_TYPE, oms.encode(belief(object="as CBOR"), cbor=True).blob),
-    "an envelope": (SIGNED_MEDIA_TYPE, oms.sign(belief(object="signed"), KEY, issued_at=1768471200)),
-    "an envelope by its other name": ("application/cose", oms.sign(belief(object="also"), KEY, issued_at=1768471200)),
+    "MessagePack": (MEDIA_TYPE, grains.encode(belief(object="as MessagePack")).blob),
+    "CBOR": (MEDIA_TYPE, grains.encode(belief(object="as CBOR"), cbor=True).blob),
+    "an envelope": (SIGNED_MEDIA_TYPE, signature.sign(belief(object="signed"), KEY, issued_at=1768471200)),
+    "an envelope by its other name": (
+        "application/cose",
+        signature.sign(belief(object="also"), KEY, issued_at=1768471200),
+    ),
 }
 
 
 @pytest.mark.parametrize(("media_type", "data"), DELIVERIES.values(), ids=DELIVERIES.keys())
 def test_bytes_come_back_byte_for_byte(client: httpx.Client, media_type: str, data: bytes) -> None:
-    opened = oms.open_delivery(data)
-    grain = opened.grain if isinstance(opened, oms.SignedGrain) else opened
+    opened = signature.open_delivery(data)
+    grain = opened.grain if isinstance(opened, signature.SignedGrain) else opened
     for result in ("created", "exists"):
         answer = client.post("/oms/grains", content=data, headers={"content-type": media_type})
         assert answer.status_code == 200, answer.text
         assert (answer.json()["address"], answer.json()["result"]) == (grain.address, result)
-    expected = SIGNED_MEDIA_TYPE if isinstance(opened, oms.SignedGrain) else MEDIA_TYPE
+    expected = SIGNED_MEDIA_TYPE if isinstance(opened, signature.SignedGrain) else MEDIA_TYPE
     for accept in (MEDIA_TYPE, SIGNED_MEDIA_TYPE, "application/octet-stream", f"application/json;q=0.5, {MEDIA_TYPE}"):
         read = client.get(f"/oms/grains/{grain.address}", headers={"accept": accept})
         assert read.content == data
@@ -81,12 +84,12 @@ def test_json_becomes_the_grain_that_the_library_encodes(client: httpx.Client) -
     fields = belief(
         object="tea as JSON", confidence=1, created_at="2026-01-15T10:00:00Z", shape={"deep": [1, 2.5, None]}
     )
-    address = oms.encode(fields).address
+    address = grains.encode(fields).address
     first = client.post("/oms/grains", json=fields).json()
     assert (first["address"], first["result"]) == (address, "created")
     assert client.post("/oms/grains", json={"grain": fields}).json()["result"] == "exists"
     read = client.get(f"/oms/grains/{address}", headers={"accept": MEDIA_TYPE})
-    assert read.content == oms.encode(fields).blob
+    assert read.content == grains.encode(fields).blob
 
 
 def test_a_grain_may_have_a_field_called_grain(client: httpx.Client) -> None:
@@ -141,7 +144,7 @@ def test_a_successor_closes_its_predecessor(client: httpx.Client) -> None:
 
 def test_a_successor_may_come_in_its_envelope(client: httpx.Client) -> None:
     old = put(client, object="unsigned")
-    envelope = oms.sign(belief(object="signed successor"), KEY, issued_at=1768471200)
+    envelope = signature.sign(belief(object="signed successor"), KEY, issued_at=1768471200)
     headers = {"content-type": SIGNED_MEDIA_TYPE}
     done = client.post(f"/oms/grains/{old}/supersede", content=envelope, headers=headers).json()
     read = client.get(f"/oms/grains/{done['address']}", headers={"accept": SIGNED_MEDIA_TYPE})
@@ -182,7 +185,7 @@ def test_what_is_known_of_its_truth_is_index_and_not_grain(client: httpx.Client)
     assert done.json() == {"address": address, "verification_status": "verified"}
     read = client.get(f"/oms/grains/{address}", headers={"accept": MEDIA_TYPE})
     assert read.headers["x-oms-verification-status"] == "verified"
-    assert oms.address_of(read.content) == address
+    assert grains.address_of(read.content) == address
 
 
 def test_a_user_is_erased(client: httpx.Client) -> None:
@@ -284,7 +287,7 @@ def test_a_memory_of_ump_is_a_grain_and_a_grain_is_a_memory_of_ump(client: httpx
     (result,) = client.get("/oms/grains", params={"namespace": "orchard"}).json()["results"]
     assert result["native"] is False
     read = client.get(f"/oms/grains/{result['content_address']}", headers={"accept": MEDIA_TYPE})
-    assert oms.decode(read.content).address == result["content_address"]
+    assert grains.decode(read.content).address == result["content_address"]
     done = client.post(
         f"/oms/grains/{result['content_address']}/supersede", json=belief(object="the quince", namespace="orchard")
     )
@@ -332,8 +335,8 @@ def test_a_credential_does_only_what_it_grants(server: Running, client: httpx.Cl
 
 # --- refusals ---------------------------------------------------------------------------------------------
 
-BLOB = oms.encode(belief(object="to be damaged")).blob
-ENVELOPE = oms.sign(belief(object="to be damaged"), KEY, issued_at=1768471200)
+BLOB = grains.encode(belief(object="to be damaged")).blob
+ENVELOPE = signature.sign(belief(object="to be damaged"), KEY, issued_at=1768471200)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +347,7 @@ ENVELOPE = oms.sign(belief(object="to be damaged"), KEY, issued_at=1768471200)
         (b"\x02" + BLOB[1:], "invalid_record", "ERR_VERSION"),
         (BLOB[:-1], "invalid_record", "ERR_CORRUPT"),
         (BLOB + b"\x00", "invalid_record", "ERR_CORRUPT"),
-        (oms.encode(belief(), signed=True).blob, "invalid_record", "ERR_SIGNED_MISMATCH"),
+        (grains.encode(belief(), signed=True).blob, "invalid_record", "ERR_SIGNED_MISMATCH"),
         (ENVELOPE[:-1] + bytes([ENVELOPE[-1] ^ 1]), "signature_invalid", None),
     ],
     ids=["empty", "one byte", "another version", "cut", "longer", "signed without envelope", "a flipped bit"],
@@ -424,7 +427,7 @@ def test_a_body_over_the_limit_is_refused_whether_its_length_is_stated_or_not(cl
     for content in (big, chunks):
         answer = client.post("/oms/grains", content=content, headers={"content-type": MEDIA_TYPE})
         assert refusal(answer)[:2] == (400, "invalid_record")
-    larger = oms.encode(belief(object="x" * 1_000_000)).blob
+    larger = grains.encode(belief(object="x" * 1_000_000)).blob
     assert client.post("/oms/grains", content=larger, headers={"content-type": MEDIA_TYPE}).status_code == 200
 
 
@@ -440,7 +443,7 @@ def test_an_unknown_route_or_method_is_no_route(client: httpx.Client, method: st
 
 # It can be superseded by nothing, so that every attempt reaches the policy and leaves it as it is.
 LOCKED = belief(object="for good", invalidation_policy={"mode": "locked"})
-ROCK = oms.encode(LOCKED).address
+ROCK = grains.encode(LOCKED).address
 WRITING = ("POST /oms/grains", f"POST /oms/grains/{ROCK}/supersede")
 OTHERS = (
     "POST /oms/grains/search",

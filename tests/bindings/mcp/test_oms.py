@@ -18,7 +18,7 @@ from tests.bindings.mcp.peers import HttpPeer, http_client, run, stdio_peer
 
 from memoranda.bindings.mcp import tools
 from memoranda.errors import Conflict, InvalidInput, NotFound
-from memoranda.standards import oms
+from memoranda.standards.oms import grains
 
 BELIEF: dict[str, Any] = {
     "type": "belief",
@@ -59,7 +59,7 @@ def test_an_agent_puts_finds_gets_and_supersedes(transport: str, tmp_path: Path,
     async def scenario() -> None:
         async with connected(transport, tmp_path / "home", peer, owner) as client:
             first = await call(client, "oms.put", grain=BELIEF)
-            assert first["address"] == oms.encode(BELIEF).address
+            assert first["address"] == grains.encode(BELIEF).address
             assert (await call(client, "oms.put", grain=BELIEF))["result"] == "exists"
             shown = await call(client, "oms.get", address=first["address"])
             assert shown["grain"] == BELIEF

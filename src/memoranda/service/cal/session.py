@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from memoranda.errors import QueryError
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
 from memoranda.standards.cal.printing.counter import BYTES_OVER_FOUR, TokenCounter
-from memoranda.standards.cal.token import CapabilityToken
+
+if TYPE_CHECKING:
+    from memoranda.standards.cal.token import CapabilityToken
 
 NOT_ENABLED: Final = "CAL-E044"
 DISABLED: Final = "CAL-E000"

@@ -14,15 +14,13 @@ from typing import Final
 from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Version
+from memoranda.model.standard import OAMS, OMS
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.protection import check_erasure
 from memoranda.service.core.views import load
-from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oams.namespace import namespace_of
-from memoranda.standards.oms import mapping as oms
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Snapshot, Unit
@@ -54,11 +52,19 @@ class Fallen:
 
 def check_basis(context: Context, unit: Snapshot, document: Document, projection: Projection, now: Instant) -> None:
     """Raise ConsentViolation if a document rests on a consent that was withdrawn: it would have to go at once."""
-    basis = projection.basis.removeprefix(oms.ADDRESS_PREFIX)
-    if not basis or not unit.linked("withdraws", basis, after=0, limit=1):
+    if not projection.basis:
+        return
+    basis = _address(projection.basis)
+    if not unit.linked("withdraws", basis, after=0, limit=1):
         return
     if compliance.rests_on(context.presets, compliance.fields_of(document, unit.tenant), basis, now=now):
         raise ConsentViolation(f"the consent {basis} that this rests on was withdrawn")
+
+
+def _address(name: str) -> str:
+    from memoranda.standards.oms.mapping import ADDRESS_PREFIX
+
+    return name.removeprefix(ADDRESS_PREFIX)
 
 
 def with_links(projection: Projection, record: Record) -> Projection:
@@ -75,7 +81,7 @@ def with_links(projection: Projection, record: Record) -> Projection:
 def note(unit: Unit, projection: Projection) -> None:
     """Note in the unit of work that writes a withdrawal what is to be done after it."""
     if projection.withdraws:
-        unit.put_item(PENDING, projection.withdraws.removeprefix(oms.ADDRESS_PREFIX), b"")
+        unit.put_item(PENDING, _address(projection.withdraws), b"")
 
 
 def finish(context: Context, tenant: str) -> Fallen:
@@ -126,6 +132,8 @@ def _fall(context: Context, tenant: str, consent: str) -> Fallen:
 
 def _resting(context: Context, tenant: str, consent: str, now: Instant) -> Iterator[int]:
     """The memories of which any version rests on the consent: what binds one binds those after it."""
+    from memoranda.standards.oms import mapping as oms
+
     found: dict[int, None] = {}
     with context.engine.read(tenant) as snapshot:
         for name in (consent, oms.ADDRESS_PREFIX + consent):
@@ -154,13 +162,17 @@ def _made_from(snapshot: Snapshot, memory_id: int) -> Iterator[int]:
 
 
 def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
+    from memoranda.standards.oams import mapping as oams
+    from memoranda.standards.oams.namespace import namespace_of
+    from memoranda.standards.oms import mapping as oms
+
     names = snapshot.names_of(version.version_id)
     yield version.document.name
     yield from names.values()
-    if oms.STANDARD in names:
-        yield oms.ADDRESS_PREFIX + names[oms.STANDARD]
+    if OMS in names:
+        yield oms.ADDRESS_PREFIX + names[OMS]
     document, namespace = version.document, namespace_of(version.state.space, version.tenant)
-    if document.standard != oams.STANDARD:
+    if document.standard != OAMS:
         yield oams.reference_text(namespace, oams.key_of(document))
     elif not version.state.erased:
         memory = load(document.native)

@@ -24,11 +24,8 @@ from memoranda.errors import ConsentViolation, MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.standard import OAMS, OMS, UMP
 from memoranda.service.core.views import grain_of, load
-from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oams.namespace import owner_hash, parse_namespace
-from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms import policy, profile
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
 
@@ -38,7 +35,7 @@ Fields = Mapping[str, Any]
 
 # What a document of another standard can say in the words of a grain.
 _WORDS = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification", "legal:privilege")
-_WITH_WORDS = (oms.STANDARD, ump.STANDARD)
+_WITH_WORDS = (OMS, UMP)
 # How a document that names a domain begins to do so: as it is, escaped in JSON, or in the document inside.
 _DECLARING = (b"profile:", b"legal:", b"\\u", NATIVE_KEY.encode())
 
@@ -57,6 +54,8 @@ def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     """Which rule keeps a version from leaving: of the domain profile it declares (OMS appendix A), or of a preset."""
     if version.state.erased or not (presets or _may_declare(version.document.native)):
         return None
+    from memoranda.standards.oms import profile
+
     fields = fields_of(version.document, version.tenant)
     return profile.export_problem(fields, is_held=version.state.held) or _export_problem(presets, fields)
 
@@ -68,14 +67,17 @@ def _may_declare(native: bytes) -> bool:
 
 def fields_of(document: Document, tenant: str) -> Fields:
     """What the rules look at, in the words of a grain, whichever standard it was written in."""
-    if document.standard == oms.STANDARD:
+    if document.standard == OMS:
         return grain_of(document).fields
-    if document.standard == oams.STANDARD:
+    if document.standard == OAMS:
+        from memoranda.standards.oams import mapping as oams
+        from memoranda.standards.oams.namespace import owner_hash, parse_namespace
+
         memory = load(document.native)
         owner = parse_namespace(memory["namespace"]).owner
         said = said_by_memory(memory, user="" if owner == owner_hash(tenant) else owner)
         return {**said, **_policy_of(oams.unwrap(memory))}
-    if document.standard == ump.STANDARD:
+    if document.standard == UMP:
         record = load(document.native)
         return {**said_by_record(record), **_policy_of(ump.unwrap(record))}
     return {}
@@ -87,6 +89,9 @@ def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Ins
     A grain says so with the mode `consent_cascade` (OMS §23.2). Where a preset asks for a basis, what has lost it goes
     in any mode, and so does a memory of a standard that has no modes. A consent stays as a record (§8.10).
     """
+    from memoranda.standards.oms import mapping as oms
+    from memoranda.standards.oms import policy
+
     basis, is_grain = str(fields.get("processing_basis")).removeprefix(oms.ADDRESS_PREFIX), "type" in fields
     if basis != consent or fields.get("type") == "consent":
         return False
@@ -99,6 +104,8 @@ def said_by_memory(memory: Mapping[str, Any], *, user: str = "") -> Fields:
 
     `user` is the owner of a claimed namespace.
     """
+    from memoranda.standards.oams import mapping as oams
+
     metadata = memory.get("metadata")
     said = metadata if isinstance(metadata, Mapping) else {}
     tags = memory.get("tags")

@@ -8,11 +8,11 @@ from memoranda.errors import StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
 from memoranda.model.selection import Place, Selection
+from memoranda.model.standard import OMS
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.views import grain_of, holds, project
-from memoranda.standards.oms import mapping as oms
 from memoranda.storage.engine import Snapshot
 
 PAGE_LIMIT = 500
@@ -59,7 +59,7 @@ def _said(snapshot: Snapshot, asked: Selection, now: Instant) -> Iterator[Versio
     while page := snapshot.page(asked, limit=PAGE_LIMIT, now=now, after=after):
         after = page[-1].place
         versions = snapshot.versions([each.version_id for each in page])
-        yield from (version for version in versions if version.document.standard == oms.STANDARD)
+        yield from (version for version in versions if version.document.standard == OMS)
 
 
 def readable_users(context: Context, access: Access, tenant: str) -> tuple[str, ...] | None:
@@ -70,6 +70,8 @@ def readable_users(context: Context, access: Access, tenant: str) -> tuple[str, 
     with context.engine.read(tenant) as snapshot:
         granted = Selection(standing="current", relation="mg:permits", object=grantee)
         grants = [version for version in _said(snapshot, granted, now) if holds(version)]
+    from memoranda.standards.oms import mapping as oms
+
     users = dict.fromkeys(oms.triple_of(grain_of(version.document))[0] for version in grants)
     return tuple(user for user in users if authorising(context, tenant, user, grantee, READING) is not None)
 

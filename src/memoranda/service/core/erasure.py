@@ -6,11 +6,10 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
+from memoranda.model.standard import OMS
 from memoranda.service.core.context import Context
 from memoranda.service.core.protection import check_erasure, policy_fields, refuse_held
 from memoranda.service.core.views import tombstone_record, view
-from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.policy import DENIED
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.signature import sign
 from memoranda.storage.engine import Unit
@@ -37,6 +36,8 @@ def erase_version(context: Context, unit: Unit, version: Version, reason: str, n
 def _keep_withdrawal(unit: Unit, version: Version) -> None:
     # OMS §8.10: without its withdrawal a consent would count again.
     fields = policy_fields(version)
-    prior = unit.named(oms.STANDARD, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
+    prior = unit.named(OMS, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
     if prior is not None and not prior.state.erased:
+        from memoranda.standards.oms.policy import DENIED
+
         raise GrainError("the consent that this withdraws is still here; erase that first", oms_code=DENIED)

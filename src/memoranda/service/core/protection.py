@@ -7,18 +7,18 @@ grain itself cannot change. Memories of other standards have no policy, but can 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import GrainError, MemorandaError
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import Document, Version
+from memoranda.model.standard import OAMS, OMS, UMP
 from memoranda.service.core.views import grain_of, load
-from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms import policy, signature
-from memoranda.standards.oms.grains import decode
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot
+
+if TYPE_CHECKING:
+    from memoranda.standards.oms.policy import Decision
 
 Fields = Mapping[str, Any]
 _HELD = "the memory is on legal hold and cannot be superseded, contradicted, forgotten or erased"
@@ -28,16 +28,30 @@ def policy_fields(version: Version) -> Fields:
     """The fields of a grain, or of the grain that this is the view of; nothing for what has no policy."""
     if version.state.erased:
         return {}
-    if version.document.standard == oms.STANDARD:
+    if version.document.standard == OMS:
         return grain_of(version.document).fields
-    unwrap = {ump.STANDARD: ump.unwrap, oams.STANDARD: oams.unwrap}.get(version.document.standard)
-    inner = None if unwrap is None else unwrap(load(version.document.native))
-    if inner is None or inner.standard != oms.STANDARD:
+    inner = _inside(version.document)
+    if inner is None or inner.standard != OMS:
         return {}
+    from memoranda.standards.oms import mapping as oms
+    from memoranda.standards.oms import signature
+    from memoranda.standards.oms.grains import decode
+
     try:
         return decode(signature.blob_of(inner.native), profile=oms.VIEWS).fields
     except MemorandaError:
         return {}
+
+
+def _inside(document: Document) -> Document | None:
+    """The document that one of another standard carries."""
+    if document.standard == UMP:
+        return ump.unwrap(load(document.native))
+    if document.standard != OAMS:
+        return None
+    from memoranda.standards.oams import mapping as oams
+
+    return oams.unwrap(load(document.native))
 
 
 def check_supersession(
@@ -48,8 +62,10 @@ def check_supersession(
     signer: str | None = None,
     valid_signers: Collection[str] = (),
     now: Instant,
-) -> policy.Decision:
+) -> Decision:
     """Whether `new` may take `prior` out of the present. Raises GrainError if not."""
+    from memoranda.standards.oms import policy
+
     old = policy_fields(prior)
     history = snapshot.history(prior.memory_id)
     for each in history:
@@ -72,6 +88,8 @@ def check_supersession(
 
 def check_erasure(version: Version, now: Instant) -> None:
     """Whether a memory may be erased. Raises GrainError if not: a hold beats everything (OMS §23.2)."""
+    from memoranda.standards.oms import policy
+
     refuse_held(version)
     policy.check_erasure(policy_fields(version), now_ms=now).require()
 
@@ -79,11 +97,15 @@ def check_erasure(version: Version, now: Instant) -> None:
 def refuse_held(version: Version) -> None:
     """Raise GrainError if the version is held."""
     if version.state.held:
-        raise GrainError(_HELD, oms_code=policy.DENIED)
+        from memoranda.standards.oms.policy import DENIED
+
+        raise GrainError(_HELD, oms_code=DENIED)
 
 
 def _ancestors(snapshot: Snapshot, new: Fields) -> Iterator[tuple[int, Fields]]:
     """What a grain derives from, with the number of hops, nearest first, at most 16 hops (OMS §23.7)."""
+    from memoranda.standards.oms import policy
+
     seen: set[str] = set()
     level = _sources(new)
     for hops in range(1, policy.MAX_HOPS + 1):
@@ -92,7 +114,7 @@ def _ancestors(snapshot: Snapshot, new: Fields) -> Iterator[tuple[int, Fields]]:
             if address in seen:
                 continue
             seen.add(address)
-            version = snapshot.named(oms.STANDARD, address)
+            version = snapshot.named(OMS, address)
             if version is not None and (fields := policy_fields(version)):
                 yield hops, fields
                 following += _sources(fields)

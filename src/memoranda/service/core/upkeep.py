@@ -13,7 +13,6 @@ from collections import defaultdict
 from memoranda.errors import MemorandaError
 from memoranda.service.core import cascade
 from memoranda.service.core.context import Context
-from memoranda.service.openwop import schedule
 from memoranda.service.ump.revise import expire
 
 BATCH_LIMIT = 200
@@ -58,6 +57,9 @@ class Upkeep:
             self._thread.join()
 
     def _run(self) -> None:
+        # Only who stays needs it: a command is over before anything falls due.
+        from memoranda.service.openwop import schedule
+
         wait = 0.0
         while not self._stop.wait(wait):
             try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -18,18 +18,15 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Document, Projection, State, Version
+from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.standards.oams import mapping as oams_mapping
-from memoranda.standards.oams.memory import check as check_memory
-from memoranda.standards.oams.namespace import owner_hash, parse_namespace, space_of
-from memoranda.standards.oms import mapping as oms_mapping
-from memoranda.standards.oms import signature as oms_signature
-from memoranda.standards.oms.grains import Grain, decode
-from memoranda.standards.openwop import mapping as openwop_mapping
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import SCOPE_FIELDS, Record, check_complete
 from memoranda.storage.engine import Snapshot
+
+if TYPE_CHECKING:
+    from memoranda.standards.oms.grains import Grain
 
 T = TypeVar("T")
 
@@ -42,13 +39,17 @@ def ump_document(record: Record) -> Document:
 def project(context: Context, version: Version) -> Projection:
     """A version read without its standard."""
     document = version.document
-    if document.standard == mapping.STANDARD:
+    if document.standard == UMP:
         return mapping.project(load(document.native))
-    if document.standard == oms_mapping.STANDARD:
+    if document.standard == OMS:
+        from memoranda.standards.oms import mapping as oms_mapping
+
         return oms_mapping.project(grain_of(document), version.tenant)
-    if document.standard == oams_mapping.STANDARD:
+    if document.standard == OAMS:
         return project_memory(context, load(document.native), version.tenant)
-    if document.standard == openwop_mapping.STANDARD:
+    if document.standard == OPENWOP:
+        from memoranda.standards.openwop import mapping as openwop_mapping
+
         return openwop_mapping.project(load(document.native), version.tenant, version.state.space)
     raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
 
@@ -58,6 +59,8 @@ def project_memory(context: Context, memory: dict[str, Any], tenant: str) -> Pro
 
     What is the whole view of another document is read as that document: a person it names, say, is to be found.
     """
+    from memoranda.standards.oams import mapping as oams_mapping
+
     space, user = _place(memory["namespace"], tenant)
     own = oams_mapping.project(memory, tenant, space, user=user)
     original = original_of(context, memory, tenant)
@@ -69,12 +72,16 @@ def project_memory(context: Context, memory: dict[str, Any], tenant: str) -> Pro
 # Many memories of few namespaces are read together.
 @lru_cache(maxsize=256)
 def _place(text: str, tenant: str) -> tuple[str, str]:
+    from memoranda.standards.oams.namespace import owner_hash, parse_namespace, space_of
+
     namespace = parse_namespace(text)
     return space_of(namespace, tenant), "" if namespace.owner == owner_hash(tenant) else namespace.owner
 
 
 def original_of(context: Context, memory: dict[str, Any], tenant: str) -> tuple[Document, Projection] | None:
     """The document that an OAMS memory is the whole view of, and its reading. What says anything else has none."""
+    from memoranda.standards.oams import mapping as oams_mapping
+
     inner = oams_mapping.unwrap(memory)
     if inner is None:
         return None
@@ -87,14 +94,16 @@ def original_of(context: Context, memory: dict[str, Any], tenant: str) -> tuple[
 
 def _read_original(context: Context, inner: Document, tenant: str, space: str) -> Projection | None:
     """A document that somebody put into a memory, if it holds; a record only of this owner and in this space."""
-    if inner.standard == mapping.STANDARD:
+    if inner.standard == UMP:
         if not _is_record(inner.native, context.ump_version):
             return None
         record = load(inner.native)
         read = mapping.project(record)
         is_here = (read.scope.tenant, read.scope.space) == (tenant, space)
         return read if is_here and record["id"] == inner.name else None
-    if inner.standard == oms_mapping.STANDARD:
+    if inner.standard == OMS:
+        from memoranda.standards.oms import mapping as oms_mapping
+
         try:
             return oms_mapping.project(_decoded(inner.name, inner.native), tenant)
         except MemorandaError:
@@ -114,7 +123,11 @@ def grain_of(document: Document) -> Grain:
 # a grain may have a mebibyte, so few are kept.
 @lru_cache(maxsize=16)
 def _decoded(address: str, native: bytes) -> Grain:
-    return decode(oms_signature.blob_of(native), address=address, profile=oms_mapping.VIEWS)
+    from memoranda.standards.oms import mapping as oms_mapping
+    from memoranda.standards.oms.grains import decode
+    from memoranda.standards.oms.signature import blob_of
+
+    return decode(blob_of(native), address=address, profile=oms_mapping.VIEWS)
 
 
 def load(native: bytes) -> Record:
@@ -141,7 +154,7 @@ def view(context: Context, version: Version, now: Instant) -> Record:
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
-    is_record = document.standard == mapping.STANDARD
+    is_record = document.standard == UMP
     record = load(document.native) if is_record else _signed(context, version)
     shown = _overlay(record, version.state, context.ump_version, now)
     return record if shown is record else signature.sign(shown, context.operator)
@@ -155,7 +168,7 @@ def outline(context: Context, version: Version, read: tuple[Grain, Projection] |
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
-    return load(document.native) if document.standard == mapping.STANDARD else _translated(context, version, read)
+    return load(document.native) if document.standard == UMP else _translated(context, version, read)
 
 
 def root_of(snapshot: Snapshot, version: Version) -> Version:
@@ -175,10 +188,10 @@ def _signed(context: Context, version: Version) -> Record:
 def _translated(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
     """Another standard's document as a record: the record it was made from, or one with the document inside."""
     document = version.document
-    if document.standard == oams_mapping.STANDARD:
+    if document.standard == OAMS:
         return _translated_memory(context, version)
-    inner = oms_mapping.unwrap(read[0] if read else grain_of(document)) if _is_of_oms(document) else None
-    if inner is not None and inner.standard == mapping.STANDARD and _is_record(inner.native, context.ump_version):
+    inner = _inside_grain(read[0] if read else grain_of(document)) if document.standard == OMS else None
+    if inner is not None and inner.standard == UMP and _is_record(inner.native, context.ump_version):
         record = load(inner.native)
         if record["scope"]["owner"] == version.tenant:
             return record
@@ -194,13 +207,15 @@ def _translated_memory(context: Context, version: Version) -> Record:
         projection = project_memory(context, memory, version.tenant)
         return mapping.from_projection(projection, version.document, version=context.ump_version)
     document, projection = original
-    if document.standard == mapping.STANDARD:
+    if document.standard == UMP:
         return load(document.native)
     return mapping.from_projection(projection, document, version=context.ump_version)
 
 
-def _is_of_oms(document: Document) -> bool:
-    return document.standard == oms_mapping.STANDARD
+def _inside_grain(grain: Grain) -> Document | None:
+    from memoranda.standards.oms import mapping as oms_mapping
+
+    return oms_mapping.unwrap(grain)
 
 
 def tombstone_record(context: Context, version: Version) -> Record:
@@ -233,12 +248,12 @@ def holds(version: Version) -> bool:
 def verifies(version: Version) -> bool:
     """Whether the document's own signature or address holds, whatever the store says."""
     document = version.document
-    if document.standard == mapping.STANDARD:
+    if document.standard == UMP:
         return _verifies(document.native)
-    if document.standard == oms_mapping.STANDARD:
+    if document.standard == OMS:
         return _is_grain(document.name, document.native)
     # An OAMS memory is not signed; all that can be said is that it is one.
-    return document.standard != oams_mapping.STANDARD or _is_memory(document.native)
+    return document.standard != OAMS or _is_memory(document.native)
 
 
 def unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
@@ -283,8 +298,10 @@ def _is_record(native: bytes, version: str) -> bool:
 
 
 def _is_memory(native: bytes) -> bool:
+    from memoranda.standards.oams.memory import check
+
     try:
-        check_memory(load(native), complete=True)
+        check(load(native), complete=True)
     except MemorandaError:
         return False
     return True
@@ -292,6 +309,8 @@ def _is_memory(native: bytes) -> bool:
 
 @lru_cache(maxsize=8_192)
 def _is_grain(address: str, native: bytes) -> bool:
+    from memoranda.standards.oms import signature as oms_signature
+
     try:
         _decoded(address, native)
         # A did:web signer was checked on the way in, with documents that may be gone.
@@ -304,7 +323,7 @@ def _is_grain(address: str, native: bytes) -> bool:
 
 def _overlay(record: Record, state: State, version: str, now: Instant) -> Record:
     shown = record
-    successor = state.successor_names.get(mapping.STANDARD, "")
+    successor = state.successor_names.get(UMP, "")
     if successor and successor not in record.get("superseded_by", ()):
         shown = rules.close(shown, valid_to=_closing(record, state), successor_id=successor)
     expired = state.expires is not None and state.expires <= now

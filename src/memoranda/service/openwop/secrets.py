@@ -10,16 +10,17 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from memoranda.errors import InvalidInput, NotFound
-from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Draft
-from memoranda.standards.openwop.redaction import Policy, Secrets, convert_markers, screen
+
+if TYPE_CHECKING:
+    from memoranda.standards.openwop.entry import Draft
+    from memoranda.standards.openwop.redaction import Policy, Secrets
 
 Scope = Literal["user", "tenant", "run", "platform"]
 SCOPES: Final[tuple[Scope, ...]] = ("user", "tenant", "run", "platform")
@@ -85,6 +86,8 @@ class CommandResolver:
         self._scope = scope
 
     def resolve(self, secret_id: str) -> Resolved | None:
+        import subprocess
+
         try:
             # The id was checked: it is no option and no path.
             done = subprocess.run(  # noqa: S603
@@ -128,6 +131,8 @@ class Vault:
 
     def register(self, run: RunKey, secret_id: str, value: str) -> bool:
         """Let a value never be stored by this run. False: it is too short to be told from other text."""
+        from memoranda.standards.openwop.redaction import Secrets
+
         with self._lock:
             return self._runs.setdefault(run, Secrets()).register(secret_id, value)
 
@@ -139,6 +144,8 @@ class Vault:
 
     def redacted(self, draft: Draft, run: RunKey | None) -> Draft:
         """An entry without the run's secrets, in content and tags; markers of other hosts become ours."""
+        from memoranda.standards.openwop.entry import MAX_TAG_CHARS
+
         tags = [(tag, self.redacted_text(tag, run, "tags")) for tag in draft.tags]
         return replace(
             draft,
@@ -149,6 +156,8 @@ class Vault:
 
     def redacted_text(self, text: str, run: RunKey | None, where: str) -> str:
         """A text of a run as it may be stored. What was noticed is logged by its kind, never by its value."""
+        from memoranda.standards.openwop.redaction import convert_markers
+
         with self._lock:
             known = None if run is None else self._runs.get(run)
             clean = text if known is None else known.redact(text).text
@@ -176,5 +185,9 @@ class Vault:
 
     def screened(self, text: str) -> tuple[str, tuple[str, ...]]:
         """The text as the policy lets it pass, and what was noticed in it: kinds, never values."""
+        if self.policy == "off":
+            return text, ()
+        from memoranda.standards.openwop.redaction import screen
+
         passed, found = screen(text, self.policy)
         return passed, tuple(dict.fromkeys(finding.kind for finding in found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
@@ -18,9 +18,11 @@ from memoranda.service.core.views import holds, show, unless_damaged, view
 from memoranda.service.retrieve import candidates, reach, walk
 from memoranda.standards.ump import mapping, rules
 from memoranda.standards.ump.record import Record
-from memoranda.standards.ump.rehydrate import Rehydrated, rehydrate
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
 from memoranda.storage.engine import Snapshot
+
+if TYPE_CHECKING:
+    from memoranda.standards.ump.rehydrate import Rehydrated
 
 # Ranking sees twice as much as is asked for, because recency and salience may reorder.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 2, 16
@@ -54,6 +56,8 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
 
 def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> Rehydrated:
     """Recalled memories as one framed, neutralised block for a model's context (UMP §5.3)."""
+    from memoranda.standards.ump.rehydrate import rehydrate
+
     results = [found.document() for found in recall(context, access, request)]
     return rehydrate(
         results,

@@ -28,6 +28,7 @@ from memoranda.model.memory import (
     Visibility,
 )
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.standard import OAMS
 from memoranda.standards.oams.memory import (
     MAX_REFERENCE_CHARS,
     MAX_TAG_CHARS,
@@ -43,7 +44,7 @@ from memoranda.standards.oams.memory import (
 )
 from memoranda.standards.oams.namespace import parse_namespace
 
-STANDARD: Final = "oams"
+STANDARD: Final = OAMS
 MEDIA_TYPE: Final = "application/vnd.oams+json"
 KIND_KEY: Final = "memoranda:kind"
 VISIBILITY_KEY: Final = "memoranda:visibility"

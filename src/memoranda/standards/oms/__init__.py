@@ -27,26 +27,3 @@
 Bytes and values in, values out: no clock, no randomness, no files. Section numbers refer to the OMS specification
 version 1.3; where it contradicts itself, docs/standards/oms.md says what was chosen and why.
 """
-
-from __future__ import annotations
-
-from memoranda.standards.oms.disclosure import disclose, verify_field, verify_view
-from memoranda.standards.oms.grains import Grain, address_of, decode, encode
-from memoranda.standards.oms.header import Header
-from memoranda.standards.oms.signature import SignedGrain, open_delivery, open_envelope, sign, verify
-
-__all__ = [
-    "Grain",
-    "Header",
-    "SignedGrain",
-    "address_of",
-    "decode",
-    "disclose",
-    "encode",
-    "open_delivery",
-    "open_envelope",
-    "sign",
-    "verify",
-    "verify_field",
-    "verify_view",
-]

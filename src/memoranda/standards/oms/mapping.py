@@ -16,11 +16,12 @@ from memoranda.model import native
 from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.standard import OMS
 from memoranda.standards.oms.grains import Grain, encode
 from memoranda.standards.oms.profile import SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 
-STANDARD: Final = "oms"
+STANDARD: Final = OMS
 MEDIA_TYPE: Final = "application/vnd.oms.grain"
 SIGNED_MEDIA_TYPE: Final = "application/vnd.oms.grain+cose"
 IDENTITY_TAG: Final = "identity"

@@ -16,6 +16,7 @@ from typing import Final
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import DERIVED_FROM, Projection, Relation, Scope
+from memoranda.model.standard import OPENWOP
 from memoranda.standards.openwop.entry import (
     MAX_CONTENT_BYTES,
     MAX_TAG_CHARS,
@@ -28,7 +29,7 @@ from memoranda.standards.openwop.entry import (
 )
 from memoranda.standards.openwop.entry import entry as make_entry
 
-STANDARD: Final = "openwop"
+STANDARD: Final = OPENWOP
 MEDIA_TYPE: Final = "application/vnd.openwop.memory-entry+json"
 SOURCE_PREFIX: Final = "source:"
 DERIVED_PREFIX: Final = "compacted-from:"

@@ -11,6 +11,7 @@ from memoranda.model import native
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import Document, Projection, Relation, Scope
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.standard import UMP
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.canonical import content_hash
 from memoranda.standards.ump.record import (
@@ -24,7 +25,7 @@ from memoranda.standards.ump.shapes import MAX_NAME_CHARS
 
 # UMP has no tags; what a memory is about stands for them.
 TAG_PREFIX = "tag:"
-STANDARD = "ump"
+STANDARD = UMP
 MEDIA_TYPE = "application/vnd.ump+json"
 
 

@@ -1,0 +1,10 @@
+"""The names of the standards: a document says by them which one it was written in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+UMP: Final = "ump"
+OMS: Final = "oms"
+OAMS: Final = "oams"
+OPENWOP: Final = "openwop"
