@@ -30,6 +30,7 @@ from bench.openwop import measure_openwop
 from bench.writers import draft, eight_writers
 from memoranda import Memoranda, __version__
 from memoranda.app import owner_credential
+from memoranda.service.exchange import numbered
 from memoranda.settings import load_settings
 
 
@@ -37,7 +38,7 @@ def fill(home: Path, corpus: Corpus) -> float:
     """Write the corpus; records a second."""
     with Memoranda.open(home) as m:
         start = time.perf_counter()
-        report = m.service.import_records(m.access, corpus.drafts())
+        report = m.service.import_items(m.access, numbered("ump", corpus.drafts()))
         elapsed = time.perf_counter() - start
         if report.created != corpus.size:
             raise SystemExit(f"only {report.created} of {corpus.size} were written: {report.refusals[:1]}")

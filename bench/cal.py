@@ -15,9 +15,9 @@ from bench.figures import Figures, percentile, say
 from memoranda import Memoranda
 from memoranda.app import system_clock
 from memoranda.model.instant import DAY_MS
+from memoranda.service.exchange import numbered
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.oms.grains import encode
-from memoranda.standards.oms.manifest import DEFAULT
 
 GRAINS_PER_CUSTOMER = 100
 _LINE = 'RECALL beliefs ABOUT "customer:17" WHERE confidence >= 0.8 RECENT 5 AS markdown'
@@ -42,8 +42,8 @@ def measure_cal(*, quick: bool) -> Figures:
     with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder, Memoranda.open(Path(folder)) as m:
         say(f"cal: writing {size} grains")
         now, corpus = system_clock(), Corpus(size)
-        blobs = ((encode(fields).blob, DEFAULT) for fields in grains(corpus, now))
-        report = m.service.grains.import_grains(m.access, blobs)
+        blobs = (encode(fields).blob for fields in grains(corpus, now))
+        report = m.service.import_items(m.access, numbered("oms", blobs))
         if report.created != size:
             raise SystemExit(f"only {report.created} of {size} were written: {report.refusals[:1]}")
         say("cal: asking")

@@ -15,7 +15,7 @@ from bench.figures import Figures, percentile, say
 from memoranda import Memoranda
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import format_instant
-from memoranda.service.oams.exchange import Line
+from memoranda.service.exchange import Item
 from memoranda.standards.oams.requests import ListRequest
 
 _CREATED_MS = 1_777_291_200_000
@@ -62,7 +62,7 @@ def measure_exchange(m: Memoranda, count: int) -> Figures:
     stored = time.perf_counter() - start
     raw = [dump(each) for each in memories(count, "i")]
     start = time.perf_counter()
-    report = m.service.oams.import_lines(m.access, _lines(raw))
+    report = m.service.import_items(m.access, _lines(raw))
     taken = time.perf_counter() - start
     if report.created != count:
         raise SystemExit(f"only {report.created} of {count} were taken in: {report.refusals[:1]}")
@@ -75,9 +75,9 @@ def measure_exchange(m: Memoranda, count: int) -> Figures:
     }
 
 
-def _lines(raw: list[bytes]) -> Iterator[Line]:
+def _lines(raw: list[bytes]) -> Iterator[Item]:
     for number, line in enumerate(raw, start=1):
-        yield Line(number, line, parse(line))
+        yield Item(form="oams", number=number, raw=line, value=parse(line))
 
 
 def _chunks(items: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
@@ -87,9 +87,9 @@ def _chunks(items: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[st
 
 def measure_lists(m: Memoranda, count: int, label: str, rounds: int) -> Figures:
     """Pages of 50, at the beginning and anywhere."""
-    lines = (Line(number, dump(each), each) for number, each in enumerate(memories(count, "l"), start=1))
+    lines = (Item(form="oams", raw=dump(each), value=each) for each in memories(count, "l"))
     start = time.perf_counter()
-    m.service.oams.import_lines(m.access, lines)
+    m.service.import_items(m.access, lines)
     figures: Figures = {f"oams.import.{label}.per_s": round(count / (time.perf_counter() - start))}
     cursors = _cursors(m, count, rounds)
     taken = []

@@ -13,10 +13,10 @@ from typing import Any
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
 from memoranda import Memoranda
+from memoranda.service.exchange import numbered
 from memoranda.standards.oms.container import Writer
 from memoranda.standards.oms.container_reader import Reader
 from memoranda.standards.oms.grains import Grain, decode, encode
-from memoranda.standards.oms.manifest import DEFAULT
 
 _CREATED_AT = 1768471200000
 _AUTHOR = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
@@ -142,7 +142,7 @@ def measure_exchange(folder: Path, grains: Iterable[Grain]) -> Figures:
         with source.open("rb") as file:
             reader = Reader(file)
             start = time.perf_counter()
-            report = m.service.grains.import_grains(m.access, ((each, DEFAULT) for each in reader.deliveries()))
+            report = m.service.import_items(m.access, numbered("oms", reader.deliveries()))
             import_s = time.perf_counter() - start
         assert report.created == count, report.refusals[:1]
         start = time.perf_counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -42,13 +42,14 @@ if TYPE_CHECKING:
     from memoranda.service.consolidation.dreams import DreamRun
     from memoranda.service.consolidation.runs import Undone
     from memoranda.service.core.ranking import Ranked
-    from memoranda.service.exchange import ImportReport, VerifyReport
+    from memoranda.service.exchange import Report
     from memoranda.service.oams.memories import Page, Shown
     from memoranda.service.oams.memories import Stored as StoredMemory
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised
+    from memoranda.service.verify import VerifyReport
     from memoranda.standards.openwop.redaction import Policy
     from memoranda.standards.ump.rehydrate import Rehydrated
 
@@ -303,9 +304,11 @@ class Memoranda:
         """Every record that may leave."""
         return self.ump.export(project=project, history=history)
 
-    def import_records(self, records: Sequence[object]) -> ImportReport:
+    def import_records(self, records: Iterable[object]) -> Report:
         """Take records in."""
-        return self.ump.import_records(records)
+        from memoranda.service.exchange import numbered
+
+        return self.ump.import_items(numbered("ump", records))
 
     def verify(self) -> VerifyReport:
         """Check every signature, the audit chain and the database."""

@@ -19,9 +19,10 @@ from tests.standards.oams.strategies import HOSTILE, memories, memory
 from tests.waiting import until
 
 from memoranda.app import Memoranda
-from memoranda.bindings.files import exchange, oams_exchange, oams_sources
+from memoranda.bindings.files import exchange, oams
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, NamespaceNotFound, QuotaExceeded
+from memoranda.service.exchange import Report
 from memoranda.settings import load_settings
 from memoranda.standards.oams import markdown
 
@@ -96,10 +97,12 @@ def test_every_memory_survives_both_single_files_and_the_bundle(
     for number, name in enumerate(("a", "b.jsonl", "c.md", "d.jsonl")):
         with Memoranda.open(folder / f"home{number}") as memoranda:
             report = exchange.import_files(memoranda.service, memoranda.access, [str(source)], known="oams")
-            assert (report.created, report.complaints) == (len(values), [])
+            assert (report.created, report.refusals) == (len(values), [])
             source = folder / name
-            shape = oams_sources.shape_by_name(name)
-            oams_exchange.export(memoranda.service, memoranda.access, str(source), shape=shape, exported_at=0)
+            shape = oams.shape_by_name(name)
+            exchange.export_memories(
+                memoranda.service, memoranda.access, str(source), Report(), shape=shape, exported_at=0
+            )
         seen.append((source / "memories.jsonl" if source.is_dir() else source).read_bytes())
     # Markdown writes its JSON anew, so only what went through lines is the same to the byte.
     assert seen[0] == seen[1]
@@ -110,7 +113,8 @@ def test_every_memory_survives_both_single_files_and_the_bundle(
 
 def test_a_bundle_of_chosen_namespaces_says_which(filled: Command, tmp_path: Path) -> None:
     ran = filled("export", "--format", "oams", tmp_path / "out", "--namespace", WORK, "--json").json
-    assert ran == {"exported": 1, "target": str(tmp_path / "out"), "format": "oams", "form": "bundle"}
+    told = {"exported": 1, "target": str(tmp_path / "out"), "format": "oams", "form": "bundle"}
+    assert ran == {**told, "left_out": 0, "refusals": []}
     manifest = parse((tmp_path / "out" / "manifest.json").read_bytes())
     assert (manifest["namespaces"], manifest["memory_count"]) == ([WORK], 1)
     unknown = filled("export", "--format", "oams", tmp_path / "no", "--namespace", "typo")
@@ -302,7 +306,7 @@ def test_an_export_that_is_ended_midway_leaves_nothing_that_looks_whole(
 def test_records_and_memories_are_told_apart_by_what_they_say(run: Command, tmp_path: Path) -> None:
     folder = tmp_path / "both"
     folder.mkdir()
-    record = {"kind": "semantic", "body": {"text": "a record"}, "key": "x"}
+    record = {"kind": "semantic", "body": {"text": "a record", "structured": {"key": "x"}}}
     written(folder / "records.jsonl", [record])
     written(folder / "memories.ndjson", [memory(key="a")])
     (folder / "pages.md").write_text("# Mine\n\n" + "".join(markdown.render([memory(key="b")])))
@@ -393,9 +397,10 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(filled: Command, tmp_pa
     assert [real[name] for name in ("created", "updated", "unchanged", "refused")] == [1, 1, 2, 1]
     records = tmp_path / "r.ndjson"
     records.write_text('{"kind": "semantic", "body": {"text": "x"}}\n')
-    for tokens in (("--dry-run",), ("--namespace", "x")):
-        refused = filled("import", records, *tokens)
-        assert (refused.code, "is for memories of OAMS" in refused.err) == (1, True)
+    refused = filled("import", records, "--namespace", "x")
+    assert (refused.code, "is for memories of OAMS" in refused.err) == (1, True)
+    assert filled("import", records, "--dry-run").out == "would be: 1 created, 0 merged, 0 refused\n"
+    assert len(filled("export", "-", "--format", "oams").out.splitlines()) == len(before.splitlines()) + 1
 
 
 # --- validate ------------------------------------------------------------------------------------------------

@@ -230,6 +230,7 @@ def test_an_mg_file_carries_everything_to_another_store(run: Command, tmp_path: 
         "target": str(tmp_path / "p.mg"),
         "format": "mg",
         "left_out": 0,
+        "refusals": [],
     }
 
 
@@ -273,7 +274,7 @@ def test_hostile_files_are_refused_in_words_never_with_a_traceback(
         assert "unexpected" not in ran.err
         assert f"{number}.bin" in ran.err
     missing = run("oms", *command, tmp_path / "none")
-    assert (missing.code, missing.err) == (1, f"memoranda: {tmp_path / 'none'}: there is no such file\n")
+    assert (missing.code, missing.err) == (1, f"memoranda: {tmp_path / 'none'}: there is no such file or folder\n")
     assert not (tmp_path / "out.mg").exists()
     assert not (tmp_path / "out.cose").exists()
 

@@ -21,11 +21,11 @@ from tests.standards.oms.published import ADDRESS, BY_ID, CREATED_AT, TYPE_NAMES
 
 from memoranda import Memoranda
 from memoranda.errors import GrainError
+from memoranda.service.exchange import numbered
 from memoranda.standards.oms import grains
 from memoranda.standards.oms.container import Writer
 from memoranda.standards.oms.container_reader import Reader
 from memoranda.standards.oms.grains import Grain
-from memoranda.standards.oms.manifest import DEFAULT
 
 _TABLE: Final = tomllib.loads((Path(__file__).parent / "divergences.toml").read_text("utf-8"))
 WRITTEN: Final = {entry["id"]: entry for entry in _TABLE["written"]}
@@ -201,7 +201,7 @@ def test_a_memory_of_its_goes_through_our_store_and_an_mg_file_and_back(other: O
         memory.add(type_name, json.dumps(given), given.pop("namespace", "shared"))
     theirs = dict(other.handed_over(memory))
     with Memoranda.open(tmp_path / "home") as m:
-        report = m.service.grains.import_grains(m.access, ((blob, DEFAULT) for blob in theirs.values()))
+        report = m.service.import_items(m.access, numbered("oms", theirs.values()))
         assert (report.created, report.refusals) == (len(theirs), [])
         assert all(m.service.grains.get(m.access, address).delivery == blob for address, blob in theirs.items())
         file = io.BytesIO()

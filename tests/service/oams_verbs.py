@@ -8,7 +8,7 @@ from typing import Any
 
 from memoranda.model.instant import format_instant
 from memoranda.service.core.access import Access
-from memoranda.service.oams.exchange import ImportReport, Line
+from memoranda.service.exchange import Item, Report
 from memoranda.service.oams.memories import Page, Shown, Stored
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
@@ -104,6 +104,11 @@ class Oams:
     def exported(self, **fields: Any) -> list[bytes]:
         return [raw for raw, _ in self.verbs.export(self.access, **fields)]
 
-    def take_in(self, lines: Sequence[tuple[bytes | None, Memory]]) -> ImportReport:
-        numbered = [Line(number=number, raw=raw, memory=memory) for number, (raw, memory) in enumerate(lines, start=1)]
-        return self.verbs.import_lines(self.access, numbered)
+    def take_in(self, lines: Sequence[tuple[bytes | None, Memory]]) -> Report:
+        return self.world.service.import_items(
+            self.access,
+            [
+                Item(form="oams", where=f"line {number}", number=number, raw=raw, value=memory)
+                for number, (raw, memory) in enumerate(lines, start=1)
+            ],
+        )

@@ -10,8 +10,8 @@ import pytest
 
 from memoranda.errors import ConsentViolation, NotFound
 from memoranda.service.core import cascade
+from memoranda.service.exchange import numbered
 from memoranda.standards.oms.grains import encode
-from memoranda.standards.oms.manifest import DEFAULT
 from tests.service.oams_verbs import Oams
 from tests.service.world import World, grain
 
@@ -65,7 +65,7 @@ def by_supersession(world: Practice) -> None:
 
 
 def by_file(world: Practice) -> None:
-    assert world.service.grains.import_grains(world.owner, [(encode(world.withdrawal).blob, DEFAULT)]).refused == 0
+    assert world.service.import_items(world.owner, numbered("oms", [encode(world.withdrawal).blob])).refused == 0
 
 
 def by_record(world: Practice) -> None:
@@ -73,7 +73,9 @@ def by_record(world: Practice) -> None:
 
 
 def by_record_file(world: Practice) -> None:
-    assert world.service.import_records(world.owner, [elsewhere(world.withdrawal, "record")]).refused == 0
+    assert (
+        world.service.import_items(world.owner, numbered("ump", [elsewhere(world.withdrawal, "record")])).refused == 0
+    )
 
 
 def by_memory(world: Practice) -> None:
@@ -187,7 +189,7 @@ def test_nothing_new_can_rest_on_a_withdrawn_consent(practice: Practice) -> None
     with pytest.raises(ConsentViolation, match="withdrawn"):
         Oams(practice).store("k", SECRET, metadata={"processing_basis": practice.consent})
     resting = encode(grain(practice.now, object=SECRET, processing_basis=practice.consent, **CASCADE))
-    report = practice.service.grains.import_grains(practice.owner, [(resting.blob, DEFAULT)])
+    report = practice.service.import_items(practice.owner, numbered("oms", [resting.blob]))
     assert (report.created, report.refused) == (0, 1)
     assert practice.secrets() == []
 

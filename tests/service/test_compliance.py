@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memoranda.errors import ConsentViolation
+from memoranda.service.exchange import numbered
 from memoranda.service.service import Service
 from memoranda.standards.oms.grains import address_of
 from memoranda.storage.cipher import Coverage
@@ -77,7 +78,9 @@ def test_gdpr_asks_the_same_of_records(make: Make) -> None:
     with pytest.raises(ConsentViolation, match="gdpr"):
         world.remember("reach me", relations=[{"type": "about", "target": "tag:pii:email"}])
     world.remember("ada likes tea", scope={"user": "u"}, consent={"basis": "contract"})
-    report = world.service.import_records(world.owner, [world.draft("bob likes tea", scope={"user": "u"})])
+    report = world.service.import_items(
+        world.owner, numbered("ump", [world.draft("bob likes tea", scope={"user": "u"})])
+    )
     assert (report.created, report.refused) == (0, 1)
 
 

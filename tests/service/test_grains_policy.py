@@ -10,6 +10,7 @@ import pytest
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import GrainError
 from memoranda.model.instant import DAY_MS
+from memoranda.service.exchange import Item
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.ump.requests import ForgetRequest
@@ -68,8 +69,10 @@ def erase(world: World, address: str) -> None:
 def import_closed(world: World, address: str) -> None:
     """A file that says that the grain was superseded elsewhere."""
     new = world.put(object="coffee")
-    items = [(world.grain(address).delivery, IndexState(superseded_by=new, system_valid_to=world.now))]
-    report = world.service.grains.import_grains(world.owner, items)
+    index = IndexState(superseded_by=new, system_valid_to=world.now)
+    report = world.service.import_items(
+        world.owner, [Item(form="oms", value=world.grain(address).delivery, index=index)]
+    )
     if report.refused:
         raise GrainError(report.refusals[0].message, oms_code=DENIED)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memoranda.encoding.json_text import dump, dump_pretty, parse
 from memoranda.model.instant import format_instant
 from memoranda.service.core.quotas import Quotas
-from memoranda.service.oams.exchange import Line
+from memoranda.service.exchange import numbered
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oams.namespace import parse_namespace
 from tests.service.oams_verbs import Memory, Oams, namespace
@@ -150,8 +150,8 @@ def test_an_import_says_what_became_of_each_line(oams: Oams) -> None:
         ]
     )
     assert (report.created, report.updated, report.unchanged, report.refused) == (1, 1, 1, 4)
-    assert [refusal.line for refusal in report.refusals] == [4, 5, 6, 7]
-    assert [refusal.key for refusal in report.refusals] == ["", "n", "without times", "n"]
+    assert [refusal.number for refusal in report.refusals] == [4, 5, 6, 7]
+    assert [refusal.id for refusal in report.refusals] == ["", "n", "without times", "n"]
     assert all(refusal.code == "invalid_record" and refusal.message for refusal in report.refusals)
     assert report.warned == len(report.warnings) == 3
     assert all(warning.startswith("line 3: ") for warning in report.warnings)
@@ -210,10 +210,10 @@ def test_a_line_over_the_quota_is_refused_and_the_rest_go_on() -> None:
 
 def test_many_lines_are_taken_in_in_batches_with_progress(oams: Oams) -> None:
     told: list[int] = []
-    lines = (Line(number=n, raw=None, memory=oams.complete(f"k{n}", f"tea {n}")) for n in range(1, 2_502))
-    report = oams.verbs.import_lines(oams.access, lines, progress=told.append)
+    lines = numbered("oams", (oams.complete(f"k{n}", f"tea {n}") for n in range(1, 2_502)))
+    report = oams.world.service.import_items(oams.access, lines, progress=told.append)
     assert report.created == 2_501
-    assert told == [1_000, 2_000, 2_501]
+    assert told == [500, 1_000, 1_500, 2_000, 2_500, 2_501]
     assert len(oams.exported()) == 2_501
 
 

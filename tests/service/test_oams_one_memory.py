@@ -423,7 +423,7 @@ def test_a_grain_that_travels_as_a_line_is_that_grain_again(fields: dict[str, An
         address = world.service.grains.put(world.owner, delivery).address
         with carried(world) as there:
             found = there.grain(address)
-            assert (found.delivery, found.is_native) == (delivery, False)
+            assert (found.delivery, found.is_native) == (delivery, True)
             codec.decode(oms_signature.blob_of(found.delivery), address=address, profile=oms.VIEWS)
             assert [each.delivery for each in there.grains()] == [delivery]
             assert there.as_record(address)["body"]["text"] == world.as_record(address)["body"]["text"]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import counted, line, note, progress, progress_steps
+from memoranda.cli.show import counted, line, note, note_report, progress, progress_steps
 from memoranda.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from memoranda.bindings.files.report import FilesReport
-    from memoranda.service.exchange import VerifyReport
+    from memoranda.service.exchange import Report
+    from memoranda.service.verify import VerifyReport
     from memoranda.standards.ump.record import Record
 
 FormatName = Literal["json", "ndjson", "markdown", "mg", "oams"]
@@ -85,7 +85,9 @@ def _export_records(
     run: GivenRun,
 ) -> int:
     from memoranda.bindings.files import exchange
+    from memoranda.service.exchange import Report
 
+    report = Report()
     to_folder = target.endswith("/") or (target != "-" and Path(target).is_dir())
     with run.open() as memoranda, progress("exporting") as done:
         records = memoranda.service.export(
@@ -93,6 +95,7 @@ def _export_records(
             project=project,
             history=not to_folder if history is None else history,
             names=names or None,
+            report=report,
         )
         if names:
             records = _at_least_one(records)
@@ -100,32 +103,24 @@ def _export_records(
             count = exchange.export_folder(records, Path(target), done)
         else:
             count = exchange.export_file(records, target, shape, done)
-    _tell_exported(count, "record", target, {"format": shape}, run)
-    return 0
-
-
-def _tell_exported(count: int, what: str, target: str, beside: dict[str, object], run: GivenRun) -> None:
-    said = f"{counted(count, what, 'memories' if what == 'memory' else None)} exported"
-    if target == "-":
-        note(said)
-    else:
-        document = {"exported": count, "target": target, **beside}
-        run.answer(document, lambda: line(f"{said} to {target}"))
+    return _answer_exported(count, "record", target, {"format": shape}, report, run)
 
 
 def _export_memories(target: str, bundle: Bundle, run: GivenRun) -> int:
     from memoranda.app import system_clock
-    from memoranda.bindings.files import oams_exchange
-    from memoranda.bindings.files.oams_sources import shape_by_name
+    from memoranda.bindings.files import exchange
+    from memoranda.bindings.files.oams import shape_by_name
+    from memoranda.service.exchange import Report
 
-    shape = shape_by_name(target)
+    report, shape = Report(), shape_by_name(target)
     if bundle.overwrite and shape != "bundle":
         raise InvalidInput("--overwrite is for a bundle; a file is replaced anyway")
     with run.open() as memoranda, progress_steps("reading", "writing") as (reading, sorting):
-        count = oams_exchange.export(
+        count = exchange.export_memories(
             memoranda.service,
             memoranda.access,
             target,
+            report,
             shape=shape,
             exported_at=system_clock(),
             namespaces=[memoranda.oams.namespace(each) for each in bundle.namespace],
@@ -133,23 +128,39 @@ def _export_memories(target: str, bundle: Bundle, run: GivenRun) -> int:
             reading=reading,
             sorting=sorting,
         )
-    _tell_exported(count, "memory", target, {"format": "oams", "form": shape}, run)
-    return 0
+    return _answer_exported(count, "memory", target, {"format": "oams", "form": shape}, report, run)
 
 
 def _export_grains(
     target: str, project: str | None, history: bool | None, names: tuple[str, ...], compress: bool, run: GivenRun
 ) -> int:
     from memoranda.bindings.files import exchange
+    from memoranda.service.exchange import Report
 
     if names:
         raise InvalidInput("--id goes with records; get one grain with: memoranda oms get ADDRESS --raw")
+    report = Report()
     with run.open() as memoranda, progress("exporting") as done:
-        grains = memoranda.service.grains.export(memoranda.access, namespace=project)
-        count, report = exchange.export_grains(grains, target, done, history=history is not False, compress=compress)
-    for each in report.complaints:
-        note(f"{each.id}: {each.message}")
-    _tell_exported(count, "grain", target, {"format": "mg", "left_out": report.refused}, run)
+        grains = memoranda.service.grains.export(
+            memoranda.access, namespace=project, history=history is not False, report=report
+        )
+        count = exchange.export_grains(grains, target, report, done, compress=compress)
+    return _answer_exported(count, "grain", target, {"format": "mg"}, report, run)
+
+
+def _answer_exported(
+    count: int, what: str, target: str, beside: dict[str, object], report: Report, run: GivenRun
+) -> int:
+    """Say how many left, and what of the rest could not; 1 if anything could not."""
+    said = f"{counted(count, what, 'memories' if what == 'memory' else None)} exported"
+    if not run.json or target == "-":
+        note_report(report)
+    if target == "-":
+        note(said)
+    else:
+        refusals = [each.document() for each in report.refusals]
+        document = {"exported": count, "target": target, **beside, "left_out": report.refused, "refusals": refusals}
+        run.answer(document, lambda: line(f"{said} to {target}"))
     return 1 if report.refused else 0
 
 
@@ -164,7 +175,7 @@ def _at_least_one(records: Iterator[Record]) -> Iterator[Record]:
 
 def _export_format(target: str, *, to_folder: bool) -> FormatName:
     from memoranda.bindings.files.formats import require_format
-    from memoranda.bindings.files.oams_sources import asks_for_oams
+    from memoranda.bindings.files.oams import asks_for_oams
 
     if target == "-":
         return "ndjson"
@@ -182,7 +193,7 @@ def import_files(
     namespace: Annotated[
         str | None, Parameter(help="Put memories of OAMS into this namespace, or scope of your own.")
     ] = None,
-    dry_run: Annotated[bool, Parameter(help="Say what would be taken in of OAMS, and do nothing.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Say what would be taken in, and do nothing.")] = False,
     run: GivenRun,
 ) -> int:
     """Take memories in from files or folders, in any of the formats. What is refused is reported with its reason.
@@ -206,28 +217,24 @@ def import_files(
             progress=done,
         )
     if not run.json:
-        for warning in report.warnings:
-            note(f"warning: {warning}")
-        if (more := report.warned - len(report.warnings)) > 0:
-            note(f"and {more} more warnings")
-        _complain(report)
+        note_report(report)
     run.answer(_import_document(report, dry_run=dry_run), lambda: line(_import_line(report, dry_run=dry_run)))
     return 1 if report.refused else 0
 
 
-def _import_document(report: FilesReport, *, dry_run: bool) -> dict[str, object]:
+def _import_document(report: Report, *, dry_run: bool) -> dict[str, object]:
     counts = ("created", "merged", "updated", "unchanged", "refused", "warned")
     return {
         **{name: getattr(report, name) for name in counts},
-        "refusals": [each.document() for each in report.complaints],
+        "refusals": [each.document() for each in report.refusals],
         "warnings": report.warnings,
         **({"dry_run": True} if dry_run else {}),
     }
 
 
-def _import_line(report: FilesReport, *, dry_run: bool) -> str:
+def _import_line(report: Report, *, dry_run: bool) -> str:
     names = ["created", "merged", "refused"]
-    if report.has_oams:
+    if "oams" in report.forms:
         names = ["created", *(["merged"] if report.merged else []), "updated", "unchanged", "refused"]
     said = ", ".join(f"{getattr(report, name)} {name}" for name in names)
     warned = f", {counted(report.warned, 'warning')}" if report.warned else ""
@@ -260,22 +267,15 @@ def _verify_files(sources: tuple[str, ...], known: FormatName | None, run: Given
     with progress("verifying") as done:
         report = exchange.verify_files(sources, known=known, progress=done)
     if not run.json:
-        _complain(report)
+        note_report(report)
     document = {
         "ok": not report.refused,
         "verified": report.verified,
         "failed": report.refused,
-        "failures": [each.document() for each in report.complaints],
+        "failures": [each.document() for each in report.refusals],
     }
     run.answer(document, lambda: line(f"{counted(report.verified, 'record')} verified, {report.refused} failed"))
     return 1 if report.refused else 0
-
-
-def _complain(report: FilesReport) -> None:
-    for each in report.complaints:
-        note(f"{each.where}: {each.message}")
-    if (more := report.refused - len(report.complaints)) > 0:
-        note(f"and {more} more like these")
 
 
 def _store_document(report: VerifyReport) -> dict[str, object]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from memoranda.service.exchange import Report
+
 # Stored text must not drive the terminal: no escape sequences, no characters that reorder the line.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _LINE_BREAKS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
@@ -73,6 +75,18 @@ def record_block(record: dict[str, Any], *, head: str = "") -> None:
     for each in record["body"]["text"].split("\n"):
         line(f"  {each}")
     line(f"  {record['id']}", "dim")
+
+
+def note_report(report: Report) -> None:
+    """What an exchange refused, and what it found odd, each with its place."""
+    for warning in report.warnings:
+        note(f"warning: {warning}")
+    if (more := report.warned - len(report.warnings)) > 0:
+        note(f"and {more} more warnings")
+    for each in report.refusals:
+        note(f"{each.where or each.id}: {each.message}")
+    if (more := report.refused - len(report.refusals)) > 0:
+        note(f"and {more} more like these")
 
 
 @contextmanager

@@ -1,72 +1,212 @@
-"""Moving memories in and out as records, many at a time and in bounded memory."""
+"""Moving memories in and out, many at a time and in bounded memory: one loop for every form and every standard.
+
+Out: what may leave is read page by page in the order it was written, judged once (`_why_not`), and shown in the form
+that is asked for. What stays behind although it might have left is reported by name.
+
+In: items are read and checked here, outside the writer, while the batch before is written; a batch is one unit of work
+and either there or not. Whatever is here already is recognised by its own name, so a second run of a file, after an
+interrupt or out of caution, changes nothing and goes on where the first one stopped. A predecessor and its successor
+find each other by the names that their form gives them, whichever comes first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any, Final
 
-from memoranda.errors import MemorandaError
-from memoranda.model.instant import Instant
+from memoranda.encoding.json_text import dump
+from memoranda.errors import Conflict, GrainError, MemorandaError, StoreCorrupt, Unsupported
+from memoranda.model import native
+from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import Version
+from memoranda.model.native import NATIVE_KEY
 from memoranda.model.selection import Selection
+from memoranda.service import originals
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
-from memoranda.service.core.audit import verify_tenant
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import find_visible
-from memoranda.service.core.views import holds, redacted, scope_of, verifies, view
+from memoranda.service.core.find import find_visible, is_left, name_all
+from memoranda.service.core.protection import check_supersession, policy_fields
+from memoranda.service.core.views import holds, load, outline, redacted, scope_of, view
+from memoranda.service.oams import memories
+from memoranda.service.oms import grains
+from memoranda.service.originals import Form, Outcome, Ready
 from memoranda.service.retrieve import read_page
-from memoranda.service.ump.remember import Accepted, accept, with_defaults, write
-from memoranda.standards.ump.audit import ChainReport
+from memoranda.service.ump.remember import with_defaults
+from memoranda.service.ump.revise import handover
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oams.namespace import Namespace, namespace_of, owner_hash, parse_namespace
+from memoranda.standards.oms import manifest
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms.manifest import DEFAULT, IndexState
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
 
-PAGE_LIMIT = 500
-# Records written in one unit of an import: large enough to be fast, small enough that others get their turn.
-BATCH_LIMIT = 200
-REFUSALS_LIMIT = 100
+PAGE_LIMIT: Final = 500
+# Written in one unit: large enough to be fast, small enough that others get their turn.
+BATCH_LIMIT: Final = 500
+# More are counted, and read by nobody.
+LISTED_LIMIT: Final = 100
+_OPS: Final[dict[Form, str]] = {"ump": "import", "oams": "oams.import", "oms": "oms.import"}
+_COUNTS: Final = ("created", "merged", "updated", "unchanged", "exported", "verified", "refused", "warned", "kept")
+Progress = Callable[[int], None]
+
+
+# --- the report ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A record that was not taken in, by its place in the input (from 1), and why."""
+    """What was not taken in, did not leave or did not verify: where it stood (or its number, from 1), and why."""
 
-    index: int
+    where: str
+    number: int = 0
     id: str
     code: str
     message: str
 
+    def document(self) -> dict[str, str]:
+        return {"where": self.where, "id": self.id, "code": self.code, "message": self.message}
+
 
 @dataclass(slots=True, kw_only=True)
-class ImportReport:
-    """What an import did. The first refusals are listed; `refused` counts all."""
+class Report:
+    """What an import, an export or a check came to. The first refusals and warnings are listed, the counts are of all.
+
+    Records and grains that were here already are `merged`, OAMS memories `unchanged`.
+    """
 
     created: int = 0
     merged: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    exported: int = 0
+    verified: int = 0
     refused: int = 0
+    warned: int = 0
+    # What stayed here because its consent or a rule of the store says so.
+    kept: int = 0
     refusals: list[Refusal] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    # Of what was brought in.
+    forms: set[Form] = field(default_factory=set)
 
-    def refuse(self, index: int, draft: object, error: MemorandaError) -> None:
+    @property
+    def taken(self) -> int:
+        """How many went in or were there."""
+        return self.created + self.merged + self.updated + self.unchanged
+
+    def refuse(
+        self, where: str, name: object, error: MemorandaError, *, number: int = 0, message: str | None = None
+    ) -> None:
+        """Count a refusal; `message` where the error's own says the place once more."""
         self.refused += 1
-        if len(self.refusals) < REFUSALS_LIMIT:
-            name = draft.get("id", "") if isinstance(draft, dict) else ""
+        if len(self.refusals) < LISTED_LIMIT:
             shown = name if isinstance(name, str) else ""
-            self.refusals.append(Refusal(index=index, id=shown, code=error.code, message=error.message))
+            said = error.message if message is None else message
+            self.refusals.append(Refusal(where=where, number=number, id=shown, code=error.code, message=said))
+
+    def add(self, other: Report) -> None:
+        """Add the counts and the refusals of a check of a part."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.refusals += other.refusals[: max(0, LISTED_LIMIT - len(self.refusals))]
+        self.warnings += other.warnings[: max(0, LISTED_LIMIT - len(self.warnings))]
+
+    def warn(self, where: str, message: str) -> None:
+        self.warned += 1
+        if len(self.warnings) < LISTED_LIMIT:
+            self.warnings.append(f"{where}: {message}")
+
+
+# --- out -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyReport:
-    """What a check of a tenant's whole memory found."""
+class _Leaving:
+    """Who takes what out."""
 
-    records: int
-    unverified: tuple[str, ...]
-    audit: ChainReport
-    database: tuple[str, ...]
+    context: Context
+    access: Access
+    tenant: str
+    now: Instant
+    report: Report
+    history: bool = True
 
-    @property
-    def ok(self) -> bool:
-        return not self.unverified and self.audit.ok and not self.database
+    def pages(self, space: str | None = None) -> Iterator[list[Version]]:
+        """What may leave, page by page; the store is not being read while someone takes a page, who may take time."""
+        after, everything = 0, Selection(standing="all", space=space)
+        while True:
+            with self.context.engine.read(self.tenant) as snapshot:
+                page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=self.now)
+            if not page:
+                return
+            yield [version for version in page if self.may_leave(version)]
+            after = page[-1].version_id
+
+    def may_leave(self, version: Version) -> bool:
+        """Whether a version goes out. What was forgotten does not; what was superseded does, with its history."""
+        state = version.state
+        is_over = state.erased or state.tombstoned is not None or state.status == "tombstoned"
+        if is_over or (state.expires is not None and state.expires <= self.now):
+            return False
+        if not self.history and state.superseded_by:
+            return False
+        if not holds(version):
+            self.report.refuse("", version.document.name, StoreCorrupt("damaged; run 'memoranda verify'"))
+            return False
+        if self._is_free(version):
+            return True
+        record = outline(self.context, version)
+        scope = scope_of(record)
+        if scope["visibility"] not in self.access.visibilities(self.tenant) or not self.access.within(scope):
+            return False
+        if not may_read_personal(self.context, self.access, version):
+            return False
+        is_kept = record.get("consent", {}).get("exportable") is False
+        if is_kept or not compliance.may_leave(self.context.presets, version):
+            self.report.kept += 1
+            return False
+        return True
+
+    def _is_free(self, version: Version) -> bool:
+        """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
+        if self.context.presets or self.access.is_narrowed or not self.access.sees_unredacted(self.tenant):
+            return False
+        document = version.document
+        return document.standard != ump.STANDARD and NATIVE_KEY.encode() not in document.native
+
+    def is_whole(self, version: Version) -> bool:
+        """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""
+        if self._is_free(version) or not rules.redact(outline(self.context, version))[1]:
+            return True
+        error = Unsupported("its consent cuts it when it leaves, and this form only holds what is whole")
+        self.report.refuse("", outline(self.context, version)["id"], error)
+        return False
+
+    def finish(self, op: str, what: str, scope: dict[str, str]) -> None:
+        count = self.report.exported
+        said = f"{count} {what}"
+        entry = audit_entry(self.access, op, now=self.now, scope=scope, result=said, meta={"count": count})
+        self.context.audit_read(self.tenant, entry)
+
+
+def _leaving(context: Context, access: Access, owner: str | None, report: Report | None, history: bool) -> _Leaving:
+    tenant = access.tenant_for(owner)
+    access.require_reach(tenant)
+    return _Leaving(
+        context=context,
+        access=access,
+        tenant=tenant,
+        now=context.clock(),
+        report=report if report is not None else Report(),
+        history=history,
+    )
 
 
 def export_records(
@@ -77,164 +217,475 @@ def export_records(
     project: str | None = None,
     history: bool = True,
     names: Sequence[str] | None = None,
+    carry: bool = True,
+    report: Report | None = None,
 ) -> Iterator[Record]:
-    """Everything that may leave, in the order it was written (UMP §2.7: `exportable`, and `redact` always).
+    """Everything that may leave as records, in the order it was written (UMP §2.7: `exportable`, and `redact` always).
 
-    With `names`, only the records of these ids, in this order.
+    With `names`, only the records of these ids, in this order. A record that another document stands behind carries
+    it, unless `carry` is false.
+    """
+    leaving = _leaving(context, access, owner, report, history)
+    tenant = leaving.tenant
+    asked = {"owner": tenant, **({"project": project} if project else {})}
+    access.require_scope({"visibility": access.limits.get("visibility"), **asked})
+    # What superseded a memory is told by its name.
+    name_all(context, tenant)
+    pages = leaving.pages(project) if names is None else _named(leaving, names, project)
+    for page in pages:
+        for version in page:
+            leaving.report.exported += 1
+            yield _leaving_record(leaving, version, carry=carry and names is None)
+    leaving.finish("export", "records", asked)
+
+
+def _named(leaving: _Leaving, names: Sequence[str], project: str | None) -> Iterator[list[Version]]:
+    for name in names:
+        version, record = find_visible(leaving.context, leaving.access, name, leaving.now)
+        is_here = version.tenant == leaving.tenant and project in (None, scope_of(record).get("project"))
+        if is_here and leaving.may_leave(version):
+            yield [version]
+
+
+def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Record:
+    context = leaving.context
+    record = view(context, version, leaving.now)
+    cut = redacted(record, context.operator)
+    document = version.document
+    if cut is not record or not carry:
+        return cut
+    is_itself = document.standard == ump.STANDARD and load(document.native) == record
+    if is_itself or ump.unwrap(record) is not None:
+        return record
+    # Closed since, or the view of a document that stands in another: the stored document goes along.
+    stored = oams.outside(document, load(document.native)) if document.standard == oams.STANDARD else document
+    structured = {**(record["body"].get("structured") or {}), NATIVE_KEY: native.wrap(stored)}
+    return signature.sign({**record, "body": {**record["body"], "structured": structured}}, context.operator)
+
+
+def export_grains(
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    namespace: str | None = None,
+    history: bool = True,
+    report: Report | None = None,
+) -> Iterator[tuple[bytes, IndexState]]:
+    """Every grain that may leave, as it travels, with what the index knows; other memories as their views."""
+    leaving = _leaving(context, access, owner, report, history)
+    space = None if namespace is None else grains.space_of(namespace)
+    asked = {"owner": leaving.tenant, **({"project": space} if space else {})}
+    access.require_scope({**access.limits, **asked})
+    for page in leaving.pages(space):
+        for found in grains.delivered(context, leaving.tenant, [each for each in page if leaving.is_whole(each)]):
+            leaving.report.exported += 1
+            yield found
+    leaving.finish("oms.export", "grains", asked)
+
+
+def export_memories(
+    context: Context, access: Access, *, namespaces: Sequence[Namespace] | None = None, report: Report | None = None
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Every memory that is there now and may leave, as OAMS: the bytes of its line, and what they say."""
+    leaving = _leaving(context, access, None, report, history=False)
+    open_names = _open_namespaces(context, access) if namespaces is None else ()
+    listed = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
+    for place in [memories.place_of(access, each) for each in listed]:
+        for page in leaving.pages(place.space):
+            whole = [each for each in page if each.state.verification != "retracted" and leaving.is_whole(each)]
+            lines = _lines(leaving, place, whole)
+            leaving.report.exported += len(lines)
+            yield from lines
+    leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
+
+
+def _lines(leaving: _Leaving, place: memories.Place, versions: Sequence[Version]) -> list[tuple[bytes, dict[str, Any]]]:
+    lines = []
+    with leaving.context.engine.read(place.tenant) as snapshot:
+        for version in versions:
+            if version.document.standard == oams.STANDARD:
+                lines.append((version.document.native, load(version.document.native)))
+            else:
+                made = memories.as_memory(leaving.context, snapshot, version, place)
+                lines.append((dump(made), made))
+    return lines
+
+
+def namespaces(context: Context, access: Access) -> list[str]:
+    """The namespaces in which the caller's tenant has anything."""
+    return _open_namespaces(context, access)
+
+
+def _open_namespaces(context: Context, access: Access) -> list[str]:
+    tenant = access.default_tenant
+    with context.engine.read(tenant) as snapshot:
+        found = [namespace_of(space, tenant) for space in snapshot.spaces()]
+    return sorted(name for name in found if _is_open(access, name))
+
+
+def _is_open(access: Access, name: str) -> bool:
+    try:
+        memories.place_of(access, parse_namespace(name))
+    except MemorandaError:
+        return False
+    return True
+
+
+# --- in --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One memory as a file brings it, or why it cannot be read: where it stood, and what it says in its form."""
+
+    form: Form
+    # A record, a memory of OAMS, or the bytes of a grain.
+    value: Any = None
+    where: str = ""
+    number: int = 0
+    # The bytes of an OAMS memory, if they are to be kept as they are.
+    raw: bytes | None = None
+    # What a container knows of a grain.
+    index: IndexState = DEFAULT
+    error: MemorandaError | None = None
+    warnings: tuple[str, ...] = ()
+    # Its reader checked it by the rules of its standard already.
+    is_checked: bool = False
+
+    @property
+    def name(self) -> object:
+        """What it is called, for a report."""
+        value = self.value
+        return value.get("key" if self.form == "oams" else "id") if isinstance(value, dict) else None
+
+
+def numbered(form: Form, values: Iterable[Any]) -> Iterator[Item]:
+    """Values that come from no file as items: their place is their number."""
+    for number, value in enumerate(values, start=1):
+        yield Item(form=form, value=value, where=f"line {number}", number=number)
+
+
+@dataclass(slots=True, kw_only=True)
+class Renaming:
+    """Where memories go instead of where they say: all into one namespace, or to the same scopes of another owner.
+
+    Only `namespace` changes; `source_id`, `parent_id` and whatever else names something stays as it is (section 5).
+    """
+
+    into: Namespace | None = None
+    owner: str | None = None
+    _origins: dict[int, int] = field(default_factory=dict)
+
+    def apply(self, memory: dict[str, Any]) -> dict[str, Any]:
+        """The memory at its new place. Raises Conflict where another one from elsewhere went already."""
+        old = parse_namespace(memory["namespace"])
+        new = self.into or Namespace(self.owner or old.owner, old.scope)
+        # Two numbers for each memory: what it is called now, and where it came from.
+        origin = self._origins.setdefault(hash((new, memory["key"])), hash(old))
+        if origin != hash(old):
+            raise Conflict(f"its key came from another namespace already; {new} can have it only once")
+        return {**memory, "namespace": str(new)}
+
+
+def import_items(
+    context: Context,
+    access: Access,
+    items: Iterable[Item],
+    *,
+    owner: str | None = None,
+    adopt: bool = False,
+    into: Namespace | None = None,
+    is_dry: bool = False,
+    progress: Progress | None = None,
+    report: Report | None = None,
+) -> Report:
+    """Take memories in. A bad one is reported and left out, the rest go on. Batches are all or nothing.
+
+    `adopt` makes them the caller's own; `into` puts OAMS memories into another namespace. A dry run says what would
+    become of each, compared with what is there now.
     """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
-    asked = {"owner": tenant, **({"project": project} if project else {})}
-    access.require_scope({"visibility": access.limits.get("visibility"), **asked})
-    count = 0
-    now = context.clock()
-    found = _records(context, access, tenant, project, now) if names is None else _named(context, access, names, now)
-    for record in found:
-        scope = scope_of(record)
-        if scope["owner"] != tenant or project not in (None, scope.get("project")):
-            continue
-        if scope["visibility"] not in access.visibilities(tenant) or not access.within(scope):
-            continue
-        if record.get("consent", {}).get("exportable") is False or _is_over(record, history):
-            continue
-        count += 1
-        yield redacted(record, context.operator)
-    entry = audit_entry(access, "export", now=now, scope=asked, result=f"{count} records", meta={"count": count})
-    context.audit_read(tenant, entry)
+    taking = _Import(context, access, tenant, report if report is not None else Report(), is_dry, progress)
+    if adopt or into is not None:
+        taking.renaming = Renaming(into=into, owner=owner_hash(access.default_tenant))
+    taking.adopts = adopt
+    taking.run(items)
+    return taking.report
 
 
-def _is_over(record: Record, history: bool) -> bool:
-    # What was forgotten does not leave. What was superseded does, unless only the present is wanted.
-    if record.get("lifecycle", {}).get("status") == "tombstoned":
-        return True
-    return not history and bool(record.get("superseded_by"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """A version whose successor was named and did not come yet."""
+
+    version_id: int
+    is_fresh: bool
+    valid_to: Instant | None
+    closed: int | None
+    where: str
 
 
-def _may_leave(context: Context, access: Access, version: Version) -> bool:
-    return compliance.may_leave(context.presets, version) and may_read_personal(context, access, version)
+_Batch = list[tuple[Item, Ready]]
+_Links = dict[tuple[Form, str], _Waiting]
 
 
-def _records(context: Context, access: Access, tenant: str, project: str | None, now: Instant) -> Iterator[Record]:
-    after = 0
-    while True:
-        with context.engine.read(tenant) as snapshot:
-            everything = Selection(standing="all", space=project)
-            page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=now)
-        if not page:
-            return
-        for version in page:
-            if holds(version) and _may_leave(context, access, version):
-                yield view(context, version, now)
-        after = page[-1].version_id
+class _Foreseen(Exception):
+    """Ends the unit of work of a dry run, so that nothing of it is kept."""
+
+    def __init__(self, written: _Written) -> None:
+        self.written = written
 
 
-def _named(context: Context, access: Access, names: Sequence[str], now: Instant) -> Iterator[Record]:
-    for name in names:
-        version, record = find_visible(context, access, name, now)
-        if _may_leave(context, access, version):
-            yield record
+@dataclass(slots=True)
+class _Written:
+    """What became of a batch, and what is waiting for its successor after it."""
+
+    links: _Links
+    outcomes: list[Outcome | MemorandaError] = field(default_factory=list)
+    # What was written, but could not take the place of what it says it supersedes.
+    unlinked: list[tuple[Item, MemorandaError]] = field(default_factory=list)
 
 
-def import_records(
-    context: Context,
-    access: Access,
-    drafts: Iterable[object],
-    *,
-    owner: str | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> ImportReport:
-    """Take records in. A bad one is reported and left out; the rest go on. Batches are all or nothing."""
-    tenant = access.tenant_for(owner)
-    access.require_reach(tenant)
-    report = ImportReport()
-    batch: list[tuple[int, Accepted]] = []
-    now = context.clock()
-    for index, draft in enumerate(drafts, start=1):
-        filled = with_defaults(context, access, draft, method="import", actor_kind="import")
+class _Import:
+    """One import on its way."""
+
+    def __init__(
+        self, context: Context, access: Access, tenant: str, report: Report, is_dry: bool, progress: Progress | None
+    ) -> None:
+        self._context, self._access, self._tenant = context, access, tenant
+        self.report = report
+        self._is_dry = is_dry
+        self._progress = progress
+        self._links: _Links = {}
+        self._before = report.taken + report.refused
+        self.renaming: Renaming | None = None
+        self.adopts = False
+
+    def run(self, items: Iterable[Item]) -> None:
+        """Read and check the next batch while the last one is written."""
+        batch: _Batch = []
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="memoranda-import") as writer:
+            writing: Future[None] | None = None
+            for item in items:
+                ready = self._ready(item)
+                if ready is None:
+                    continue
+                if batch and (len(batch) == BATCH_LIMIT or not _go_together(batch[-1], (item, ready))):
+                    if writing is not None:
+                        writing.result()
+                    writing, batch = writer.submit(self._write, batch), []
+                batch.append((item, ready))
+            if writing is not None:
+                writing.result()
+        if batch:
+            self._write(batch)
+        self._finish()
+        if not self._is_dry:
+            cascade.finish(self._context, self._tenant)
+
+    def _ready(self, item: Item) -> Ready | None:
+        """The item checked; None if it is refused, which is reported."""
+        self.report.forms.add(item.form)
+        for warning in item.warnings:
+            self.report.warn(item.where, warning)
+        if item.value is None and item.error is None and item.warnings:
+            return None
         try:
-            accepted = accept(context, access, filled, now)
-            if accepted.projection.scope.tenant != tenant:
-                tenant = _switch(context, access, batch, tenant, accepted, report)
-            batch.append((index, accepted))
+            if item.error is not None:
+                raise item.error
+            ready = self._checked(item)
         except MemorandaError as error:
-            report.refuse(index, draft, error)
-        if len(batch) >= BATCH_LIMIT:
-            _write_batch(context, access, tenant, batch, report)
-            if progress:
-                progress(index)
-    _write_batch(context, access, tenant, batch, report)
-    return report
+            self.report.refuse(item.where, item.name, error, number=item.number)
+            return None
+        for warning in ready.warnings:
+            self.report.warn(item.where, warning)
+        return ready
 
+    def _checked(self, item: Item) -> Ready:
+        context, access, now = self._context, self._access, self._context.clock()
+        if item.form == "oms":
+            return originals.ready_grain(context, access, item.value, item.index, self._tenant, now)
+        if item.form == "oams":
+            memory = item.value
+            if self.renaming is not None and isinstance(memory, dict):
+                memory = self.renaming.apply(memory)
+            raw = item.raw if memory is item.value else None
+            return originals.ready_memory(context, access, memory, raw, now, is_checked=item.is_checked)
+        draft = with_defaults(context, access, item.value, method="import", actor_kind="import")
+        if self.adopts and isinstance(draft, dict):
+            assert self.renaming is not None
+            return originals.ready_adopted(context, access, draft, self.renaming.apply, now)
+        return originals.ready_record(context, access, draft, now)
 
-def _switch(
-    context: Context,
-    access: Access,
-    batch: list[tuple[int, Accepted]],
-    tenant: str,
-    accepted: Accepted,
-    report: ImportReport,
-) -> str:
-    """Another owner's record follows: finish what belongs to the last one."""
-    _write_batch(context, access, tenant, batch, report)
-    return accepted.projection.scope.tenant
+    # --- writing -----------------------------------------------------------------------------------------------------
 
+    def _write(self, batch: _Batch) -> None:
+        try:
+            written = self._context.engine.write(batch[0][1].tenant, lambda unit: self._unit(unit, batch))
+        except _Foreseen as foreseen:
+            written = foreseen.written
+        self._links = written.links
+        for (item, ready), outcome in zip(batch, written.outcomes, strict=True):
+            if isinstance(outcome, MemorandaError):
+                self.report.refuse(item.where, ready.known_as or item.name, outcome, number=item.number)
+            else:
+                self._count(item.form, outcome)
+        for item, error in written.unlinked:
+            self.report.refuse(item.where, item.name, error, number=item.number)
+        if self._progress is not None:
+            self._progress(self.report.taken + self.report.refused - self._before)
 
-def _write_batch(
-    context: Context, access: Access, tenant: str, batch: list[tuple[int, Accepted]], report: ImportReport
-) -> None:
-    if not batch:
-        return
-    now = context.clock()
+    def _count(self, form: Form, outcome: Outcome) -> None:
+        name: str = outcome
+        if outcome in ("known", "merged"):
+            name = "unchanged" if form == "oams" else "merged"
+        setattr(self.report, name, getattr(self.report, name) + 1)
 
-    def work(unit: Unit) -> tuple[list[str], list[tuple[int, Accepted, MemorandaError]]]:
-        results: list[str] = []
-        refused: list[tuple[int, Accepted, MemorandaError]] = []
-        for index, accepted in batch:
+    def _unit(self, unit: Unit, batch: _Batch) -> _Written:
+        """Write a batch. It may be run again if another piece of the transaction fails, so it changes nothing here."""
+        now = self._context.clock()
+        written = _Written(dict(self._links))
+        heads = memories.Heads(self._context, unit, [ready.given for _, ready in batch if ready.given is not None])
+        created: list[str] = []
+        for item, ready in batch:
             try:
-                results.append(write(context, access, unit, accepted, now).result)
-            except MemorandaError as error:  # raised before anything of this record was written
-                refused.append((index, accepted, error))
-        return results, refused
+                if ready.given is not None:
+                    outcome = ready.write(unit, heads.of(ready.given), now)
+                else:
+                    outcome = self._place(unit, item, ready, written, now)
+            except MemorandaError as error:  # raised before anything of this memory was written
+                written.outcomes.append(error)
+                continue
+            written.outcomes.append(outcome)
+            if outcome == "created":
+                created.append(ready.name)
+        form, tenant = batch[0][0].form, batch[0][1].tenant
+        count = sum(not isinstance(each, MemorandaError) for each in written.outcomes)
+        scope, said = {"owner": tenant}, f"{count} taken in, {len(created)} created"
+        unit.record(audit_entry(self._access, _OPS[form], now=now, targets=tuple(created), scope=scope, result=said))
+        if self._is_dry:
+            raise _Foreseen(written)
+        return written
 
-    results, refused = context.engine.write(tenant, work)
-    report.created += results.count("created")
-    report.merged += results.count("merged")
-    for index, accepted, error in refused:
-        report.refuse(index, accepted.draft, error)
-    if any(accepted.projection.withdraws for _, accepted in batch):
-        cascade.finish(context, tenant)
-    batch.clear()
+    # --- what follows what -------------------------------------------------------------------------------------------
+
+    def _place(self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant) -> Outcome:
+        """Write one memory, as the next version of what waits for it, if anything does."""
+        waiting = written.links.pop((item.form, ready.known_as), None)
+        prior = None if waiting is None else _still_head(unit, waiting)
+        if prior is not None and waiting is not None and not waiting.is_fresh:
+            try:
+                # What was here before stands under its policy also against a file.
+                check_supersession(unit, prior, ready.fields, now=now)
+            except MemorandaError as error:
+                written.unlinked.append((item, error))
+                prior = None
+        outcome = ready.write(unit, prior, now)
+        is_view = item.form == oms.STANDARD != ready.standard
+        if prior is None and ready.successor is None and ready.index is DEFAULT and not is_view:
+            return outcome
+        version = _version_of(unit, ready)
+        if version is None or version.state.erased:
+            return outcome
+        if is_view and is_left(unit.named(oms.STANDARD, ready.known_as), version):
+            unit.add_name(version, oms.STANDARD, ready.known_as)
+        if prior is not None and waiting is not None and prior.version_id != version.version_id:
+            _close(unit, prior, version, waiting.valid_to, waiting.closed, now)
+        try:
+            self._adopt_index(unit, item, ready, version, outcome == "created", written, now)
+        except GrainError as error:
+            written.unlinked.append((item, error))
+        return outcome
+
+    def _adopt_index(
+        self, unit: Unit, item: Item, ready: Ready, version: Version, is_fresh: bool, written: _Written, now: Instant
+    ) -> None:
+        """Put what another store knew beside a version, never into it (OMS §11.7). Raises GrainError."""
+        known = IndexState(verification_status=version.state.verification)
+        verdict = manifest.merge(known, ready.index).verification_status
+        if verdict != version.state.verification:
+            if not is_fresh and verdict in ("contested", "retracted"):
+                check_supersession(unit, version, {}, now=now)
+            unit.set_verification(version, verdict)
+        if ready.successor is None or not version.state.is_head:
+            return
+        closed = ready.index.system_valid_to
+        waiting = _Waiting(
+            version_id=version.version_id,
+            is_fresh=is_fresh,
+            valid_to=ready.valid_to,
+            closed=closed,
+            where=item.where,
+        )
+        if not self._link(unit, item.form, ready.successor, waiting, now):
+            written.links[item.form, ready.successor] = waiting
+
+    def _link(self, unit: Unit, form: Form, successor_name: str, waiting: _Waiting, now: Instant) -> bool:
+        """Close a version whose successor is here; whether it is."""
+        successor = unit.named(form, successor_name)
+        if successor is None:
+            return False
+        prior = _still_head(unit, waiting)
+        if prior is not None and not _leads_to(unit, form, successor, prior):
+            if not waiting.is_fresh:
+                check_supersession(unit, prior, policy_fields(successor), now=now)
+            _close(unit, prior, successor, waiting.valid_to, waiting.closed, now)
+        return True
+
+    def _finish(self) -> None:
+        """Close what was superseded by something that came another way, or that did not come at all."""
+        if not self._links or self._is_dry:
+            return
+        name_all(self._context, self._tenant)
+        waiting = list(self._links.items())
+        for start in range(0, len(waiting), BATCH_LIMIT):
+            some = waiting[start : start + BATCH_LIMIT]
+            for where, error in self._context.engine.write(self._tenant, lambda unit, some=some: self._end(unit, some)):  # type: ignore[misc]
+                self.report.refuse(where, None, error)
+
+    def _end(self, unit: Unit, some: list[tuple[tuple[Form, str], _Waiting]]) -> list[tuple[str, MemorandaError]]:
+        now = self._context.clock()
+        refused: list[tuple[str, MemorandaError]] = []
+        for (form, name), waiting in some:
+            try:
+                self._link(unit, form, name, waiting, now)
+            except GrainError as error:
+                refused.append((waiting.where, error))
+        return refused
 
 
-def verify_all(
-    context: Context,
-    access: Access,
-    *,
-    owner: str | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> VerifyReport:
-    """Check every record's signature, the audit chain, and the database itself."""
-    tenant = access.tenant_for(owner)
-    access.require_reach(tenant)
-    context.engine.flush()
-    unverified: list[str] = []
-    count, after = 0, 0
-    while True:
-        with context.engine.read(tenant) as snapshot:
-            everything = Selection(standing="all")
-            page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=context.clock())
-        if not page:
-            break
-        for version in page:
-            count += 1
-            if not (version.state.erased or verifies(version)):
-                unverified.append(version.document.name)
-        after = page[-1].version_id
-        if progress:
-            progress(count)
-    return VerifyReport(
-        records=count,
-        unverified=tuple(unverified),
-        audit=verify_tenant(context.engine, tenant),
-        database=tuple(context.engine.check()),
-    )
+def _go_together(one: tuple[Item, Ready], other: tuple[Item, Ready]) -> bool:
+    return one[1].tenant == other[1].tenant and one[0].form == other[0].form
+
+
+def _still_head(unit: Unit, waiting: _Waiting) -> Version | None:
+    found = unit.versions([waiting.version_id])
+    return found[0] if found and found[0].state.is_head and not found[0].state.erased else None
+
+
+def _version_of(unit: Unit, ready: Ready) -> Version | None:
+    version = unit.named(ready.standard, ready.name)
+    if version is None or ready.native is None or version.document.native == ready.native:
+        return version
+    return next((each for each in unit.history(version.memory_id) if each.document.native == ready.native), None)
+
+
+def _close(
+    unit: Unit, prior: Version, successor: Version, valid_to: Instant | None, closed: int | None, now: Instant
+) -> None:
+    ends = handover(prior, successor.state.valid_from) if valid_to is None else valid_to
+    unit.close(prior, successor=successor, valid_to=ends, now=min(LATEST, Instant(closed or now)))
+
+
+def _leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
+    """Whether one version is, or was superseded in the end by, another: a file must not close a circle."""
+    seen: set[int] = set()
+    at: Version | None = start
+    while at is not None and at.version_id not in seen:
+        if at.version_id == goal.version_id:
+            return True
+        seen.add(at.version_id)
+        following = at.state.successor_names.get(form)
+        at = unit.named(form, following) if following else None
+    return False

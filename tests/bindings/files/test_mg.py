@@ -11,10 +11,10 @@ import pytest
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange, mg, mg_report
-from memoranda.bindings.files.report import FilesReport
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.model.selection import Selection
+from memoranda.service.exchange import Report
 from memoranda.standards.oms import grains, signature
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
@@ -37,11 +37,11 @@ def quiet(_: int) -> None:
 
 
 def export(memoranda: Memoranda, target: Path, *, history: bool = True) -> int:
-    items = memoranda.service.grains.export(memoranda.access)
-    return exchange.export_grains(items, str(target), quiet, history=history)[0]
+    items = memoranda.service.grains.export(memoranda.access, history=history)
+    return exchange.export_grains(items, str(target), Report(), quiet)
 
 
-def take(memoranda: Memoranda, *sources: Path) -> FilesReport:
+def take(memoranda: Memoranda, *sources: Path) -> Report:
     return exchange.import_files(memoranda.service, memoranda.access, [str(source) for source in sources])
 
 
@@ -170,7 +170,7 @@ def test_a_file_cannot_do_what_a_policy_forbids(memoranda: Memoranda, tmp_path: 
     mg.pack(str(tmp_path / "a.mg"), states, order="given", compress=False, progress=quiet)
     report = take(memoranda, tmp_path / "a.mg")
     assert (report.created, report.merged, report.refused) == (1, 1, 1)
-    assert "legal hold" in report.complaints[0].message
+    assert "legal hold" in report.refusals[0].message
     assert store.get(access, held).index == IndexState()
 
 
@@ -202,9 +202,10 @@ def test_a_memory_too_large_for_a_grain_is_named_and_left_out(memoranda: Memoran
     memoranda.remember("large", structured={"data": "x" * 900_000})
     memoranda.remember("small")
     items = memoranda.service.grains.export(memoranda.access)
-    count, report = exchange.export_grains(items, str(tmp_path / "a.mg"), quiet)
+    report = Report()
+    count = exchange.export_grains(items, str(tmp_path / "a.mg"), report, quiet)
     assert (count, report.refused) == (1, 1)
-    assert "too large" in report.complaints[0].message
+    assert "too large" in report.refusals[0].message
 
 
 def test_a_folder_may_hold_files_of_grains_beside_files_of_records(memoranda: Memoranda, tmp_path: Path) -> None:
@@ -290,8 +291,8 @@ def test_a_signature_that_does_not_hold_is_told_and_placed(tmp_path: Path) -> No
     forged = envelope[:-1] + bytes((envelope[-1] ^ 1,))
     packed(tmp_path / "a.mg", [*some(2), forged])
     verdict = mg_report.verify(str(tmp_path / "a.mg"), quiet)
-    assert (verdict.count, verdict.recoverable, len(verdict.failures)) == (2, 3, 1)
-    assert "grain " in verdict.failures[0][0]
+    assert (verdict.report.verified, verdict.recoverable, verdict.report.refused) == (2, 3, 1)
+    assert "grain " in verdict.report.refusals[0].where
     shown = mg_report.describe(str(tmp_path / "a.mg"), address=None, limit=9)["grains"]
     assert [each.get("signature_ok", True) for each in shown].count(False) == 1
 
@@ -308,7 +309,7 @@ def test_a_file_cut_anywhere_is_never_whole_and_gives_back_its_first_grains(tmp_
         except InvalidInput:
             assert size == 0
             continue
-        assert not verdict.ok
+        assert verdict.report.refused
         saved.append(verdict.recoverable or 0)
         with pytest.raises(MemorandaError):
             mg_report.describe(str(cut), address=None, limit=1)
@@ -325,7 +326,7 @@ def test_what_is_recovered_is_a_good_file(tmp_path: Path) -> None:
     (tmp_path / "cut.mg").write_bytes(whole[: len(whole) // 2])
     written = mg.recover(str(tmp_path / "cut.mg"), str(tmp_path / "saved.mg"), quiet)
     assert 5 < written.count < 30
-    assert mg_report.verify(str(tmp_path / "saved.mg"), quiet).count == written.count
+    assert mg_report.verify(str(tmp_path / "saved.mg"), quiet).report.verified == written.count
     with pytest.raises(InvalidInput, match="another file"):
         mg.recover(str(tmp_path / "cut.mg"), str(tmp_path / "cut.mg"), quiet)
 
@@ -365,7 +366,7 @@ def test_a_bomb_is_refused_before_it_unfolds(tmp_path: Path) -> None:
     data = b"MG\x01\x06" + (1).to_bytes(4, "big") + b"\x01\x01" + bytes(6) + bytes(4) + frame
     (tmp_path / "bomb.mg").write_bytes(data + hashlib.sha256(data).digest())
     verdict = mg_report.verify(str(tmp_path / "bomb.mg"), quiet)
-    assert "unfold to more than" in verdict.failures[0][1].message
+    assert "unfold to more than" in verdict.report.refusals[0].message
     assert verdict.recoverable == 0
 
 

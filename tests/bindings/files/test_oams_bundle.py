@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tests.standards.oams.strategies import memory
 
-from memoranda.bindings.files.oams_bundle import BundleReader, BundleWriter, is_bundle, read_file
+from memoranda.bindings.files import oams
+from memoranda.bindings.files.oams_bundle import BundleReader, BundleWriter
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.standards.oams import bundle, markdown
@@ -45,7 +46,7 @@ def test_a_bundle_has_its_four_files_and_reads_back(tmp_path: Path) -> None:
         "manifest.json",
         "memories.jsonl",
     ]
-    assert is_bundle(folder)
+    assert oams.recognises(str(folder))
     assert list(folder.parent.iterdir()) == [folder]
     told: list[int] = []
     with BundleReader(folder, progress=told.append) as reader:
@@ -68,7 +69,7 @@ def test_an_export_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_filled_and_any_other_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert is_bundle(write(tmp_path / "empty"))
+    assert oams.recognises(str(write(tmp_path / "empty")))
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path)
     for taken in ("empty", "file", "link"):
@@ -130,16 +131,16 @@ def test_plain_files_of_both_forms_are_read_with_file_and_line_in_errors(tmp_pat
     pages = tmp_path / "m.md"
     pages.write_text("".join(markdown.render(VALUES)) + "## key: broken\n", encoding="utf-8", newline="")
     for path, number in ((lines, 4), (pages, None)):
-        *found, last = read_file(path)
-        assert [each.memory for each in found] == VALUES
+        *found, last = oams.items(str(path))
+        assert [each.value for each in found] == VALUES
         assert last.error is not None
-        assert last.error.message.startswith(f"{path}: line {number or last.number}: ")
-    with pytest.raises(NotFound):
-        list(read_file(tmp_path / "none.jsonl"))
+        assert last.where == f"{path}:{number or last.number}"
+    (missing,) = oams.items(str(tmp_path / "none.jsonl"))
+    assert isinstance(missing.error, NotFound)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(MemorandaError, match="file"):
         write(tmp_path / "file" / "x")
-    assert not is_bundle(tmp_path)
+    assert not oams.recognises(str(tmp_path))

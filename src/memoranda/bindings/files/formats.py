@@ -9,19 +9,22 @@ What cannot be read does not end the reading: an error stands in the place of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO, Final, Literal
+from typing import IO, Final, Literal, cast
 
 from memoranda.bindings.files import markdown_book
+from memoranda.bindings.files.folder import STANDARD_STREAM, opened, shown_name
 from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput, MemorandaError, TooLarge
-from memoranda.standards.ump import jsonfile
+from memoranda.errors import InvalidInput, MemorandaError, SignatureInvalid, TooLarge
+from memoranda.service.exchange import Item, Report
+from memoranda.standards.ump import jsonfile, signature
 from memoranda.standards.ump.record import MAX_RECORD_BYTES, Record
 
 Format = Literal["json", "ndjson", "markdown"]
-# Grains are not records: `mg` reads and writes them. Nor are memories of OAMS: `oams_exchange` does.
+# Grains are not records: `mg` reads and writes them. Nor are memories of OAMS: `oams` does.
 GRAINS: Final = "mg"
 OAMS: Final = "oams"
 FileFormat = Literal["json", "ndjson", "markdown", "mg", "oams"]
@@ -90,6 +93,50 @@ def read(file: IO[bytes], known: Format | None) -> Iterator[Found]:
         yield from _read_lines(lines)
     else:
         yield from _read_whole(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records in files of a format, or of whichever their names or first lines ask for."""
+
+    known: FileFormat | None = None
+
+    def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
+        """The records of one file, or of standard input; `stream`, if something of it was looked at already."""
+        for number, found in self._found(source, stream):
+            where = f"{shown_name(source)}:{number}" if number > 1 else shown_name(source)
+            if isinstance(found, MemorandaError):
+                yield Item(form="ump", where=where, number=number, error=found)
+            else:
+                yield Item(form="ump", where=where, number=number, value=found)
+
+    def _found(self, source: str, stream: IO[bytes] | None) -> Iterator[Found]:
+        shape = cast("Format | None", self.known) or (None if source == STANDARD_STREAM else format_of(source))
+        try:
+            with opened(source, stream) as file:
+                yield from read(file, shape)
+        except OSError as error:
+            yield 0, InvalidInput(error.strerror or str(error))
+        except MemorandaError as error:
+            yield 0, error
+
+    def verify(
+        self, source: str, report: Report, progress: Callable[[int], None], stream: IO[bytes] | None = None
+    ) -> None:
+        """Check the integrity block of every record."""
+        for item in self.items(source, stream):
+            if item.error is not None:
+                report.refuse(item.where, "", item.error)
+            elif signature.verify(item.value):
+                report.verified += 1
+            else:
+                is_signed = "integrity" in item.value
+                said = "the signature does not match the record" if is_signed else "the record is not signed"
+                report.refuse(item.where, item.name, SignatureInvalid(said))
+            progress(report.verified + report.refused)
+
+
+RECORDS: Final = Records()
 
 
 def bounded_lines(file: IO[bytes], max_bytes: int) -> Iterator[bytes]:

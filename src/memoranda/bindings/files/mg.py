@@ -22,10 +22,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
-from memoranda.bindings.files import formats
-from memoranda.bindings.files.folder import writing
+from memoranda.bindings.files import folder, formats
+from memoranda.bindings.files.folder import STANDARD_STREAM, shown_name, writing
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
+from memoranda.service.exchange import Item
 from memoranda.service.oms.grains import jsonable
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import Order, Written
@@ -36,7 +37,6 @@ from memoranda.standards.oms.profile import EXTENDED
 from memoranda.standards.oms.requests import given_of
 from memoranda.standards.oms.scan import MAX_ITEM_BYTES
 
-STANDARD_STREAM: Final = "-"
 GRAIN_ENDING: Final = ".grain"
 ENVELOPE_ENDING: Final = ".cose"
 FIELDS_NAME: Final = "grains.ndjson"
@@ -56,25 +56,12 @@ _CONTAINER_START: Final = b"MG"
 @contextmanager
 def opened(source: str) -> Iterator[IO[bytes]]:
     """A file that can be read anywhere; what comes through a pipe is collected first."""
-    if source == STANDARD_STREAM:
-        with _collected(sys.stdin.buffer) as file:
-            yield file
-        return
-    with _found(source) as found:
-        if found.seekable():
+    with folder.opened(source) as found:
+        if found.seekable() and source != STANDARD_STREAM:
             yield found
         else:
             with _collected(found) as file:
                 yield file
-
-
-def _found(source: str) -> IO[bytes]:
-    try:
-        return Path(source).open("rb")
-    except FileNotFoundError:
-        raise NotFound("there is no such file") from None
-    except OSError as error:
-        raise InvalidInput(error.strerror or str(error)) from None
 
 
 @contextmanager
@@ -99,11 +86,6 @@ def placed(source: str) -> Iterator[None]:
         raise
 
 
-def shown_name(source: str) -> str:
-    """A source as messages name it."""
-    return "standard input" if source == STANDARD_STREAM else source
-
-
 def kind_of(file: IO[bytes]) -> Kind:
     """What a file holds, by its first bytes. Raises InvalidInput."""
     file.seek(0)
@@ -120,7 +102,7 @@ def kind_of(file: IO[bytes]) -> Kind:
     raise InvalidInput("neither an .mg file, nor a grain, nor JSON" if start else "the file is empty")
 
 
-def holds_grains(source: str) -> bool:
+def recognises(source: str) -> bool:
     """Whether a named file holds grains as bytes; no text begins like that."""
     try:
         with Path(source).open("rb") as file:
@@ -201,6 +183,17 @@ def _made(fields: dict[str, Any], number: int) -> Grain:
         raise
 
 
+def items(source: str) -> Iterator[Item]:
+    """The grains of a file as items. Fields become bytes here; a grain that is bytes already is not read twice."""
+    name = shown_name(source)
+    try:
+        for number, (found, state) in enumerate(grains_in(source), start=1):
+            delivery = found if isinstance(found, bytes) else found.blob
+            yield Item(form="oms", value=delivery, where=f"{name}: grain {number}", number=number, index=state)
+    except MemorandaError as error:
+        yield Item(form="oms", where=name, error=error)
+
+
 def all_in(sources: Iterable[str]) -> Iterator[tuple[bytes | Grain, IndexState]]:
     """Every grain of several files; errors name the file. Signatures are carried along, not verified."""
     for source in sources:
@@ -251,12 +244,10 @@ def _fill(writer: container.Writer, items: Iterable[tuple[bytes | Grain, IndexSt
 
 
 def packable(
-    items: Iterable[tuple[bytes, IndexState]], refuse: Callable[[str, MemorandaError], None], *, history: bool
+    items: Iterable[tuple[bytes, IndexState]], refuse: Callable[[str, MemorandaError], None]
 ) -> Iterator[tuple[bytes, IndexState]]:
     """What a store gives away, without what is too large for a container: `refuse` is told of that."""
     for delivery, state in items:
-        if not history and state.superseded_by is not None:
-            continue
         if len(delivery) > EXTENDED.max_bytes and not signature.is_envelope(delivery):
             refuse(grains.address_of(delivery), TooLarge("too large for an .mg file and left out; export records too"))
             continue

@@ -11,6 +11,7 @@ from typing import IO, Any, Final
 from memoranda.bindings.files.mg import Progress, fields_in, kind_of, opened, reading, scratch, whole_file
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
+from memoranda.service.exchange import Report
 from memoranda.service.oms.grains import jsonable
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import FileHeader
@@ -42,71 +43,65 @@ _CODECS: Final = {container.CODEC_NONE: "none", container.CODEC_ZSTD: "zstd"}
 # --- judging -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+@dataclass(slots=True, kw_only=True)
+class Checked:
     """What a check of one file found; of a damaged container, how many of its grains are whole."""
 
     source: str
-    count: int
-    # Where in the file, and what.
-    failures: tuple[tuple[str, MemorandaError], ...] = ()
+    report: Report
     announced: int | None = None
     recoverable: int | None = None
 
-    @property
-    def ok(self) -> bool:
-        return not self.failures
 
-
-# More are counted by nobody and read by nobody.
-FAILURES_LIMIT: Final = 100
-
-
-def verify(source: str, progress: Progress) -> Verdict:
+def verify(source: str, progress: Progress) -> Checked:
     """Check a file: the container's checksum, every grain and every signature. Only reading it at all can raise."""
+    checked = Checked(source=source, report=Report())
     with opened(source) as file:
         kind = kind_of(file)
         if kind == "container":
-            return _verify_container(source, file, progress)
+            _verify_container(checked, file, progress)
+            return checked
         if kind == "fields":
             raise InvalidInput("fields in JSON have no bytes to verify; pack or sign them first")
         try:
             signature.open_delivery(whole_file(file))
         except MemorandaError as error:
-            return Verdict(source=source, count=0, failures=((source, error),))
-    return Verdict(source=source, count=1)
+            checked.report.refuse(source, "", error)
+        else:
+            checked.report.verified = 1
+    return checked
 
 
-def _verify_container(source: str, file: IO[bytes], progress: Progress) -> Verdict:
+def _verify_container(checked: Checked, file: IO[bytes], progress: Progress) -> None:
     with scratch() as spool:
         try:
             reader = Reader(file, spool=spool)
             reader.verify(progress)
         except MemorandaError as error:
-            return _damaged(source, file, error)
-        return Verdict(source=source, count=len(reader), announced=len(reader))
+            _find_damage(checked, file, error)
+            return
+        checked.report.verified = checked.announced = len(reader)
 
 
-def _damaged(source: str, file: IO[bytes], error: MemorandaError) -> Verdict:
+def _find_damage(checked: Checked, file: IO[bytes], error: MemorandaError) -> None:
     """Which grains are to blame, or, if the file as a whole is, how much of it can be saved."""
-    whole = failed = 0
-    failures: list[tuple[str, MemorandaError]] = []
+    source, found = checked.source, Report()
+    whole = 0
     try:
         announced = FileHeader.parse(container.read_at(file, 0, container.HEADER_BYTES)).count
         for whole, delivery in enumerate(container_reader.recover(file), start=1):
             try:
                 signature.open_delivery(delivery)
             except MemorandaError as refused:
-                failed += 1
-                if failed <= FAILURES_LIMIT:
-                    failures.append((f"{source}: grain {whole}", refused))
+                found.refuse(f"{source}: grain {whole}", "", refused, number=whole)
     except MemorandaError:
-        return Verdict(source=source, count=0, failures=((source, error),))
-    if all(error.message != refused.message for _, refused in failures):
-        failures.insert(0, (source, error))
-    return Verdict(
-        source=source, count=whole - failed, failures=tuple(failures), announced=announced, recoverable=whole
-    )
+        checked.report.refuse(source, "", error)
+        return
+    checked.announced, checked.recoverable = announced, whole
+    if all(error.message != each.message for each in found.refusals):
+        checked.report.refuse(source, "", error)
+    checked.report.verified = whole - found.refused
+    checked.report.add(found)
 
 
 # --- describing --------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import stat
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
@@ -18,8 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable, TooLarge
-from memoranda.standards.oams import bundle, lines, markdown
+from memoranda.bindings.files.folder import open_regular
+from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, TooLarge
+from memoranda.standards.oams import bundle, lines
 from memoranda.standards.oams.bundle import Manifest
 from memoranda.standards.oams.lines import Line
 from memoranda.standards.oams.memory import Memory
@@ -27,7 +27,6 @@ from memoranda.standards.oams.memory import Memory
 Progress = Callable[[int], None]
 
 MARKDOWN_ENDINGS: Final = (".md", ".markdown")
-_NO_LINKS: Final = getattr(os, "O_NOFOLLOW", 0)
 
 
 class BundleWriter:
@@ -178,36 +177,6 @@ class BundleReader:
         """What is odd about the bundle as a whole."""
         assert self._reader is not None
         return self._reader.warnings
-
-
-def is_bundle(path: Path) -> bool:
-    """Whether a folder has the two files that every bundle has."""
-    return (path / bundle.MANIFEST_NAME).is_file() and (path / bundle.LINES_NAME).is_file()
-
-
-def read_file(path: Path, *, complete: bool = True) -> Iterator[Line]:
-    """The memories of a plain JSONL or Markdown file; which of them it is, its name says."""
-    with open_regular(path) as file:
-        is_markdown = path.name.lower().endswith(MARKDOWN_ENDINGS)
-        for line in (markdown.read if is_markdown else lines.read)(file, complete=complete):
-            if line.error is not None:
-                _put_before(line.error, str(path))
-            yield line
-
-
-def open_regular(path: Path) -> IO[bytes]:
-    """A regular file that is not a link, open for reading. Raises NotFound or InvalidInput."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _NO_LINKS)
-    except FileNotFoundError:
-        raise NotFound(f"{path.name}: there is no such file") from None
-    except OSError as error:
-        reason = "a symbolic link, which is not followed" if path.is_symlink() else error.strerror
-        raise InvalidInput(f"{path.name}: {reason}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise InvalidInput(f"{path.name}: not a regular file")
-    return os.fdopen(descriptor, "rb")
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from memoranda.bindings.files.names import file_name
 from memoranda.bindings.files.sync_state import Entry, SyncState, digest
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.service.core.access import Access
+from memoranda.service.exchange import numbered
 from memoranda.service.service import Service
 from memoranda.standards.ump import markdown, signature
 from memoranda.standards.ump.record import Record
@@ -186,7 +187,7 @@ class _Pass:
         for name, note in self._notes.items():
             if name not in entries and isinstance(note.get("id"), str):
                 holders.setdefault(note["id"], name)
-        for record in self._service.export(self._access, project=self._project, history=False):
+        for record in self._service.export(self._access, project=self._project, history=False, carry=False):
             chain = (record["id"], *record.get("supersedes", ()))
             name = next((holders[each] for each in chain if each in holders), "")
             if not name or name in self._alive:
@@ -286,7 +287,8 @@ class _Pass:
             raise InvalidInput("consent.exportable: what may not leave the store cannot be kept in a folder")
         if not note["body"]["text"]:
             raise InvalidInput("the file is empty")
-        return {"kind": "semantic", **note, "scope": scope}
+        # What is signed stays as it was written.
+        return note if "integrity" in note else {"kind": "semantic", **note, "scope": scope}
 
     def _is_known(self, name: str) -> bool:
         try:
@@ -356,19 +358,29 @@ class _Pass:
         self._remove(name)
 
     def _remember(self, name: str, draft: Record) -> Step | None:
-        filled = self._service.with_defaults(self._access, draft, method="file")
-        remembered = self._service.remember(self._access, filled)
-        record = self._shown(remembered.id)
-        if remembered.result == "merged":
+        record_id, is_merged = self._taken_in(draft)
+        record = self._shown(record_id)
+        if is_merged:
             for other, entry in list(self._state.entries.items()):
-                if entry.id == remembered.id and other != name:
+                if entry.id == record_id and other != name:
                     # The same fact twice: one memory, one file. The second file stays, because it is the person's.
                     self._state.entries[name] = replace(entry, id="", file=self._digests[name])
                     self._put(other, record)
                     return Step(name=name, did="twin", detail=f"says the same as {other}; left as it is")
-            self._loose = [each for each in self._loose if each != remembered.id]
+            self._loose = [each for each in self._loose if each != record_id]
         self._put(name, record)
         return None
+
+    def _taken_in(self, draft: Record) -> tuple[str, bool]:
+        """The id of a new file's memory, and whether it was known: a whole record comes as from any other file."""
+        if "integrity" not in draft:
+            filled = self._service.with_defaults(self._access, draft, method="file")
+            remembered = self._service.remember(self._access, filled)
+            return remembered.id, remembered.result == "merged"
+        report = self._service.import_items(self._access, numbered("ump", [draft]))
+        for refusal in report.refusals:
+            raise InvalidInput(refusal.message)
+        return str(draft["id"]), report.created == 0
 
     def _shown(self, record_id: str) -> Record:
         """The record as it stands in files: without what its consent redacts."""

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import counted, line, note, one_line, progress
+from memoranda.cli.show import counted, line, note, note_report, one_line, progress
 from memoranda.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memoranda.bindings.files.mg_report import Verdict
+    from memoranda.bindings.files.mg_report import Checked
     from memoranda.standards.oms.grains import Grain
 
 _ADDRESS = re.compile(r"[0-9a-f]{64}", re.ASCII)
+STANDARD_STREAM = "-"
 # A screenful each; the file says the rest.
 SHOWN_GRAINS = 10
 
@@ -100,7 +101,7 @@ def verify(
             with mg.placed(source):
                 verdicts.append(mg_report.verify(source, done))
     saved = None
-    if recover is not None and not verdicts[0].ok:
+    if recover is not None and verdicts[0].report.refused:
         with progress("recovering") as done:
             saved = mg.recover(sources[0], recover, done).count
 
@@ -110,30 +111,32 @@ def verify(
         if saved is not None:
             line(f"{counted(saved, 'grain')} recovered to {recover}")
 
-    document = {"ok": all(each.ok for each in verdicts), "files": [_verdict_document(each) for each in verdicts]}
+    document = {
+        "ok": not any(each.report.refused for each in verdicts),
+        "files": [_verdict_document(each) for each in verdicts],
+    }
     run.answer({**document, **({} if saved is None else {"recovered": saved})}, say)
     return 0 if document["ok"] else 1
 
 
-def _verdict_document(verdict: Verdict) -> dict[str, Any]:
+def _verdict_document(checked: Checked) -> dict[str, Any]:
+    report = checked.report
     return {
-        "file": verdict.source,
-        "ok": verdict.ok,
-        "verified": verdict.count,
-        "failures": [
-            {"where": where, "code": error.code, "message": error.message} for where, error in verdict.failures
-        ],
-        **({} if verdict.recoverable is None else {"recoverable": verdict.recoverable}),
+        "file": checked.source,
+        "ok": not report.refused,
+        "verified": report.verified,
+        "failures": [{"where": each.where, "code": each.code, "message": each.message} for each in report.refusals],
+        **({} if checked.recoverable is None else {"recoverable": checked.recoverable}),
     }
 
 
-def _show_verdict(verdict: Verdict) -> None:
-    for where, error in verdict.failures:
-        note(f"{where}: {error.message}")
-    if verdict.recoverable is not None:
-        of = f" of {verdict.announced}" if verdict.announced is not None else ""
-        note(f"{verdict.source}: {verdict.recoverable}{of} grains are whole and can be recovered with --recover OUT.mg")
-    line(f"{verdict.source}: {counted(verdict.count, 'grain')} verified" + ("" if verdict.ok else ", NOT ok"))
+def _show_verdict(checked: Checked) -> None:
+    report = checked.report
+    note_report(report)
+    if checked.recoverable is not None:
+        of = f" of {checked.announced}" if checked.announced is not None else ""
+        note(f"{checked.source}: {checked.recoverable}{of} grains are whole and can be recovered with --recover OUT.mg")
+    line(f"{checked.source}: {counted(report.verified, 'grain')} verified" + (", NOT ok" if report.refused else ""))
 
 
 def pack(
@@ -155,7 +158,7 @@ def pack(
         written = mg.pack(target, mg.all_in(_required(sources)), order=order, compress=compress, progress=done)
     checksum = written.checksum.hex()
     counts = {"packed": written.count, "duplicates": written.duplicates, "bytes": written.size_bytes}
-    if target == mg.STANDARD_STREAM:
+    if target == STANDARD_STREAM:
         note(f"{counted(written.count, 'grain')} packed")
         return
     twice = f", {counted(written.duplicates, 'duplicate')} left out" if written.duplicates else ""
@@ -201,7 +204,7 @@ def sign(
         grain, before = _signable(given)
     key = operator_key(run.settings().home)
     envelope = signature.sign(grain, key, issued_at=system_clock() // 1000)
-    target = out or ("-" if source == mg.STANDARD_STREAM else str(Path(source).with_suffix(mg.ENVELOPE_ENDING)))
+    target = out or ("-" if source == STANDARD_STREAM else str(Path(source).with_suffix(mg.ENVELOPE_ENDING)))
     _write_bytes(target, envelope)
     if before is not None:
         note(f"the signed bit is part of the address: {before} is {grain.address} now")
@@ -243,20 +246,19 @@ def disclose(
     run: GivenRun,
 ) -> None:
     """Write a view of a grain without some of its fields, each provable later."""
-    from memoranda.bindings.files import mg
     from memoranda.standards.oms import disclosure
 
     original = _grain_of(source, run)
     salts = None
     if salted:
-        if out == mg.STANDARD_STREAM:
+        if out == STANDARD_STREAM:
             raise InvalidInput("--salted: give --out a file; the salts go to a file beside it")
         salts = {name: secrets.token_bytes(disclosure.SALT_BYTES) for name in (*elide, disclosure.ORIGINAL)}
     view = disclosure.disclose(original, set(elide), salts=salts)
     if salts is not None:
         _write_salts(Path(f"{out}.salts"), salts)
     _write_bytes(out, view.blob)
-    if out == mg.STANDARD_STREAM:
+    if out == STANDARD_STREAM:
         return
     document = {"address": view.address, "original": original.address, "elided": sorted(elide), "target": out}
     beside = f"; its salts are in {out}.salts: keep them apart from it" if salts is not None else ""

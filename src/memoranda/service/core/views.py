@@ -38,19 +38,23 @@ def ump_document(record: Record) -> Document:
 
 def project(context: Context, version: Version) -> Projection:
     """A version read without its standard."""
-    document = version.document
+    return project_document(context, version.document, version.tenant, version.state.space)
+
+
+def project_document(context: Context, document: Document, tenant: str, space: str) -> Projection:
+    """A document read without its standard. `space` is where it is kept: an openwop entry does not say so itself."""
     if document.standard == UMP:
         return mapping.project(load(document.native))
     if document.standard == OMS:
         from memoranda.standards.oms import mapping as oms_mapping
 
-        return oms_mapping.project(grain_of(document), version.tenant)
+        return oms_mapping.project(grain_of(document), tenant)
     if document.standard == OAMS:
-        return project_memory(context, load(document.native), version.tenant)
+        return project_memory(context, load(document.native), tenant)
     if document.standard == OPENWOP:
         from memoranda.standards.openwop import mapping as openwop_mapping
 
-        return openwop_mapping.project(load(document.native), version.tenant, version.state.space)
+        return openwop_mapping.project(load(document.native), tenant, space)
     raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
 
 
@@ -186,26 +190,33 @@ def _signed(context: Context, version: Version) -> Record:
 
 
 def _translated(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
+    return record_of(context, version.document, version.tenant, version.state.space, read)
+
+
+def record_of(
+    context: Context, document: Document, tenant: str, space: str, read: tuple[Grain, Projection] | None = None
+) -> Record:
     """Another standard's document as a record: the record it was made from, or one with the document inside."""
-    document = version.document
     if document.standard == OAMS:
-        return _translated_memory(context, version)
+        return _record_of_memory(context, document, tenant)
     inner = _inside_grain(read[0] if read else grain_of(document)) if document.standard == OMS else None
     if inner is not None and inner.standard == UMP and _is_record(inner.native, context.ump_version):
         record = load(inner.native)
-        if record["scope"]["owner"] == version.tenant:
+        if record["scope"]["owner"] == tenant:
             return record
-    projection = read[1] if read else project(context, version)
+    projection = read[1] if read else project_document(context, document, tenant, space)
     return mapping.from_projection(projection, document, version=context.ump_version)
 
 
-def _translated_memory(context: Context, version: Version) -> Record:
+def _record_of_memory(context: Context, document: Document, tenant: str) -> Record:
     """An OAMS memory as a record. What is the view of another document is shown as that document is."""
-    memory = load(version.document.native)
-    original = original_of(context, memory, version.tenant)
+    memory = load(document.native)
+    original = original_of(context, memory, tenant)
     if original is None:
-        projection = project_memory(context, memory, version.tenant)
-        return mapping.from_projection(projection, version.document, version=context.ump_version)
+        from memoranda.standards.oams import mapping as oams_mapping
+
+        projection = project_memory(context, memory, tenant)
+        return mapping.from_projection(projection, oams_mapping.outside(document, memory), version=context.ump_version)
     document, projection = original
     if document.standard == UMP:
         return load(document.native)

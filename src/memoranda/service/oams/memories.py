@@ -190,10 +190,16 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
 
 
 def accept(
-    context: Context, access: Access, value: object, *, raw: bytes | None = None, complete: bool = False
+    context: Context,
+    access: Access,
+    value: Any,
+    *,
+    raw: bytes | None = None,
+    complete: bool = False,
+    is_checked: bool = False,
 ) -> Given:
-    """Everything that can be decided without the store."""
-    checked, warnings = memory.check(value, complete=complete)
+    """Everything that can be decided without the store; `is_checked` if the rules of OAMS were asked already."""
+    checked, warnings = (value, ()) if is_checked else memory.check(value, complete=complete)
     spoken = {name: checked[name] for name in _SAID if name in checked}
     passed = screened_fields(context, spoken)
     if passed is not spoken:
@@ -210,6 +216,8 @@ def accept(
     if complete:
         projection = project_memory(context, checked, place.tenant)
         stems = tuple(words(projection.text))
+    elif NATIVE_KEY not in memory.metadata_of(checked):
+        stems = tuple(words(checked["value"] or checked["key"]))
     return Given(
         place=place,
         memory=checked,
@@ -302,8 +310,17 @@ def follow(
     return Stored(memory=memory.shown(fresh), etag=_etag(version), result=result, warnings=given.warnings)
 
 
-def append(context: Context, unit: Unit, given: Given, fresh: Memory, prior: Version | None, now: Instant) -> Version:
-    """Write a version that is new or follows the prior one."""
+def append(
+    context: Context,
+    unit: Unit,
+    given: Given,
+    fresh: Memory,
+    prior: Version | None,
+    now: Instant,
+    *,
+    closes: bool = True,
+) -> Version:
+    """Write a version that is new or follows the prior one; `closes` says that this is what ends the prior one."""
     place = given.place
     native = given.raw if given.raw is not None and fresh is given.memory else dump(fresh)
     projection = given.projection if fresh is given.memory else None
@@ -330,7 +347,7 @@ def append(context: Context, unit: Unit, given: Given, fresh: Memory, prior: Ver
         give_name(context, unit, version)
     if is_view and (original := original_of(context, fresh, place.tenant)) and original[0].standard == oms.STANDARD:
         unit.add_name(version, oms.STANDARD, original[0].name)
-    if prior is not None:
+    if prior is not None and closes:
         unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
     unit.announce("created" if prior is None else "revised", version, now=now)
     return version

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from memoranda.service import exchange
 from memoranda.service.consolidation import dreams, runs
 from memoranda.service.core.verbs import Caller, Verb, Verbs
-from memoranda.service.oams import exchange, memories
+from memoranda.service.oams import memories
 
 
 class Oams(Verbs[Caller]):
@@ -18,8 +19,7 @@ class Oams(Verbs[Caller]):
     forget = Verb(memories.forget, "write")
     namespace = Verb(memories.namespace_named)
     namespaces = Verb(exchange.namespaces, "read")
-    export = Verb(exchange.export, "export")
-    import_lines = Verb(exchange.import_lines, "write")
+    export = Verb(exchange.export_memories, "export")
 
     consolidate = Verb(dreams.consolidate, "read")
     dream_runs = Verb(runs.runs, "read")

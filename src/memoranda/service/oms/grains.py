@@ -44,7 +44,7 @@ from memoranda.standards.oms import policy, signature
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.fields import INDEX_FIELDS
 from memoranda.standards.oms.grains import Grain
-from memoranda.standards.oms.manifest import IndexState
+from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.oms.signature import SignedGrain
 from memoranda.standards.ump import mapping as ump
@@ -152,15 +152,13 @@ def write(
     delivery: bytes,
     projection: Projection,
     now: Instant,
-    *,
-    memory_id: int | None = None,
 ) -> Stored:
-    """Write an admitted grain in a unit of work: as a new memory, or as the next version of one."""
+    """Write an admitted grain in a unit of work."""
     known = unit.named(oms.STANDARD, grain.address)
     if known is not None and not known.state.erased:
         stored = Stored(address=grain.address, result="exists")
     else:
-        version = append(context, unit, grain, delivery, projection, now, memory_id=memory_id)
+        version = append(context, unit, grain, delivery, projection, now)
         unit.announce("created", version, now=now)
         stored = Stored(address=grain.address, result="created", warnings=warnings_for(grain.fields))
     unit.record(audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result))
@@ -515,14 +513,21 @@ def shown(context: Context, version: Version) -> StoredGrain:
         address=grain.address,
         delivery=delivery,
         grain=grain,
-        index=IndexState(
-            superseded_by=_successor_address(context, version),
-            system_valid_to=state.closed if state.superseded_by else None,
-            verification_status=state.verification,
-        ),
+        index=_index_state(context, version),
         is_held=state.held,
         needs_review=state.needs_review,
         is_native=is_native,
+    )
+
+
+def _index_state(context: Context, version: Version) -> IndexState:
+    state = version.state
+    if not state.superseded_by:
+        return DEFAULT if state.verification == UNVERIFIED else IndexState(verification_status=state.verification)
+    return IndexState(
+        superseded_by=_successor_address(context, version),
+        system_valid_to=state.closed,
+        verification_status=state.verification,
     )
 
 
@@ -541,8 +546,12 @@ def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
     if inner is not None and projection is not None:
         grain = oms.from_projection(projection, inner)
     else:
-        grain = oms.from_projection(project(context, version), version.document)
+        grain = oms.from_projection(project(context, version), _outside(version.document))
     return grain, grain.blob
+
+
+def _outside(document: Document) -> Document:
+    return oams.outside(document, load(document.native)) if document.standard == oams.STANDARD else document
 
 
 def _inner(context: Context, version: Version) -> tuple[Document | None, Projection | None]:
@@ -580,10 +589,18 @@ def _put_field_indexes(unit: Unit, field_indexes: Sequence[tuple[Version, FieldI
             unit.add_name(version, oms.STANDARD, field_index.address)
 
 
-def ensure_names(context: Context, tenant: str, versions: Sequence[Version]) -> None:
-    """Let the views of memories of other standards be found by their addresses, all in one step."""
+def delivered(context: Context, tenant: str, versions: Sequence[Version]) -> list[tuple[bytes, IndexState]]:
+    """Versions as the bytes they travel in and what the index knows; views are found by their addresses from now on."""
     foreign = [version for version in versions if version.document.standard != oms.STANDARD]
-    _name(context, tenant, [(version, whole(context, version)[0].address) for version in foreign])
+    views = {version.version_id: whole(context, version) for version in foreign}
+    _name(context, tenant, [(version, views[version.version_id][0].address) for version in foreign])
+    return [
+        (
+            views[version.version_id][1] if version.version_id in views else version.document.native,
+            _index_state(context, version),
+        )
+        for version in versions
+    ]
 
 
 def _name(context: Context, tenant: str, named: Sequence[tuple[Version, str]]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from memoranda.service import exchange
 from memoranda.service.core.consent import consent_for
 from memoranda.service.core.verbs import Caller, Verb, Verbs
-from memoranda.service.oms import exchange, grains, query
+from memoranda.service.oms import grains, query
 
 
 class Grains(Verbs[Caller]):
@@ -24,8 +25,7 @@ class Grains(Verbs[Caller]):
     erase = Verb(grains.erase, "write")
     erase_user = Verb(grains.erase_user, "write")
     consent = Verb(consent_for, "read")
-    export = Verb(exchange.export, "export")
-    import_grains = Verb(exchange.import_grains, "write")
+    export = Verb(exchange.export_grains, "export")
 
     def rotate_master_key(self) -> int:
         """Wrap every user's key under a new master key; how many there were."""

@@ -116,10 +116,16 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
     return remembered
 
 
-def write(
-    context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant, *, memory_id: int | None = None
-) -> Remembered:
-    """Write an accepted draft in a unit of work: as a new memory, or as the next version of the one that is named."""
+def write(context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant) -> Remembered:
+    """Write an accepted draft in a unit of work and put it on record."""
+    remembered = put(context, unit, accepted, now)
+    scope, targets = scope_of(accepted.record), (remembered.id,)
+    unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))
+    return remembered
+
+
+def put(context: Context, unit: Unit, accepted: Accepted, now: Instant, *, memory_id: int | None = None) -> Remembered:
+    """Write an accepted draft: as a new memory, or as the next version of the one that is named."""
     cascade.note(unit, accepted.projection)
     cascade.check_basis(context, unit, ump_document(accepted.record), accepted.projection, now)
     remembered = _repeat(context, unit, accepted, now) if accepted.is_own else _merge(context, unit, accepted, now)
@@ -128,8 +134,6 @@ def write(
         version = _append(unit, fresh, now, memory_id)
         unit.announce("created", version, now=now)
         remembered = Remembered(id=version.document.name, result="created")
-    scope, targets = scope_of(accepted.record), (remembered.id,)
-    unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))
     return remembered
 
 
@@ -203,6 +207,8 @@ def _append(unit: Unit, accepted: Accepted, now: Instant, memory_id: int | None)
 
 
 def _names_successor(prior: Version, successor_id: str) -> bool:
+    if prior.document.standard != mapping.STANDARD:
+        return False
     return successor_id in load(prior.document.native).get("superseded_by", ())
 
 

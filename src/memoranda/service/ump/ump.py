@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from memoranda import __version__
-from memoranda.service import exchange
+from memoranda.service import verify as verifying
 from memoranda.service.core import audit as audit_log
 from memoranda.service.core import feed, find
 from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.ump import files
 from memoranda.service.ump import recall as recalling
 from memoranda.service.ump import remember as remembering
 from memoranda.service.ump import revise as revising
@@ -34,9 +35,9 @@ class Ump(Verbs[Caller]):
     audit = Verb(audit_log.query, "read")
     audit_verify = Verb(audit_log.verify, "read")
 
-    export = Verb(exchange.export_records, "export")
-    import_records = Verb(exchange.import_records, "write")
-    verify = Verb(exchange.verify_all, "read")
+    export = Verb(files.export, "export")
+    import_items = Verb(files.import_items, "write")
+    verify = Verb(verifying.verify_all, "read")
 
     def capabilities(self) -> dict[str, Any]:
         """What this server speaks (UMP §3.1). No memory is touched."""

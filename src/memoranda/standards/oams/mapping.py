@@ -11,6 +11,7 @@ OAMS has no words for kind, visibility and expiry. They stand in metadata under 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any, Final
 
 from memoranda.errors import InvalidInput
@@ -161,6 +162,11 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
         "source_id": _reference(projection.source or original.name),
     }
     return {name: member for name, member in memory.items() if member not in (None, [])}
+
+
+def outside(document: Document, memory: Memory) -> Document:
+    """The document under the name it has in every store: a store's own name of a key is a keyed fingerprint."""
+    return replace(document, name=reference_text(memory["namespace"], memory["key"]))
 
 
 def unwrap(memory: Memory) -> Document | None:

@@ -14,8 +14,12 @@
     ---
 
 The comment holds, as JSON, every field that the lines above it cannot say, or cannot say exactly; it is not there if
-there is none. A line of the value that looks like the frame (`---`, `## key:`) gets a backslash before it, which
-Markdown does not show. A section begins at a line `## key: ` and ends at the last `---` before the next one, so that a
+there is none. A second comment restores the line of JSONL to the byte: `<!-- oams-order: [...] -->` names the fields in
+their order, `<!-- oams-line: ... -->` is the line itself in base64 where it is not what we would write. Both count only
+as long as the section says what they say.
+
+A line of the value that looks like the frame (`---`, `## key:`) gets a backslash before it, which Markdown does not
+show. A section begins at a line `## key: ` and ends at the last `---` before the next one, so that a
 rule in the text of another vendor is no end. Only LF ends a line; a file in which every line ends in CR LF is read as
 if it had LF.
 """
@@ -27,6 +31,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from memoranda.encoding import json_text
+from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.errors import InvalidInput, MemorandaError, TooLarge
 from memoranda.standards.oams import memory as memories
 from memoranda.standards.oams.lines import Line, Readable
@@ -38,6 +43,9 @@ MAX_SECTION_BYTES: Final = 32 * 1_048_576
 _START: Final = "## key: "
 _END: Final = "---"
 _COMMENT: Final = re.compile(r"<!-- oams: (.*) -->")
+_LINE_COMMENT: Final = re.compile(r"<!-- oams-(order|line): (.*) -->")
+# What must not stand in a comment.
+_UNSAFE: Final = re.compile(r"--|>")
 _FIELD: Final = re.compile(r"\*\*(namespace|created|updated|source|tags):\*\* (.*)", re.DOTALL)
 # The frame within a value, with any number of backslashes before it.
 _FRAME: Final = re.compile(r"\\*(?:---[ \t]*|## key:.*)", re.DOTALL)
@@ -57,13 +65,13 @@ def render(found: Iterable[Memory]) -> Iterator[str]:
     return map(render_one, found)
 
 
-def render_one(memory: Memory) -> str:
-    """A memory as a section, with an empty line after it."""
+def render_one(memory: Memory, raw: bytes | None = None) -> str:
+    """A memory as a section, with an empty line after it; `raw` is its line, if that is to come back as it was."""
     human = _human(memory)
     said = _fields_of(human)
     rest = {name: member for name, member in memory.items() if name != "value" and not _says(said, name, member)}
     # A line that says what is not so would come back; none does, because lines only repeat fields.
-    head = [*human, *([_comment(rest)] if rest else [])]
+    head = [*human, *([_comment(rest)] if rest else []), *([_line_comment(memory, raw)] if raw is not None else [])]
     body = [_escaped(line) for line in memory["value"].split("\n")]
     return "\n".join([head[0], "", *head[1:], "", *body, "", _END, "", ""])
 
@@ -90,6 +98,33 @@ def _comment(fields: dict[str, Any]) -> str:
     text = json_text.dump(fields).decode("utf-8").replace(">", "\\u003e").replace("--", "-\\u002d")
     # Line separators are no line ends for us, but for some editors.
     return f"<!-- oams: {text.replace(chr(0x2028), chr(92) + 'u2028').replace(chr(0x2029), chr(92) + 'u2029')} -->"
+
+
+def _line_comment(memory: Memory, raw: bytes) -> str:
+    names = list(memory)
+    if json_text.dump(memory) == raw and not any(_UNSAFE.search(name) for name in names):
+        return f"<!-- oams-order: {json_text.dump(names).decode()} -->"
+    return f"<!-- oams-line: {base64_encode(raw)} -->"
+
+
+def _line_of(section: list[str], memory: Memory) -> bytes:
+    """The line of a memory: as its comment restores it, if that says just what the section says."""
+    for line in _split(section)[0][1:]:
+        match = _LINE_COMMENT.fullmatch(line.strip())
+        if match is None:
+            continue
+        try:
+            if match[1] == "line":
+                raw = base64_decode(match[2])
+                told = json_text.parse(raw, max_bytes=MAX_SECTION_BYTES)
+            else:
+                told = {name: memory[name] for name in json_text.parse(match[2])}
+                raw = json_text.dump(told)
+            if json_text.canonical(told) == json_text.canonical(memory):
+                return raw
+        except (MemorandaError, ValueError, LookupError, TypeError):
+            continue
+    return json_text.dump(memory)
 
 
 def _escaped(line: str) -> str:
@@ -126,7 +161,8 @@ def read(file: Readable, *, complete: bool = True) -> Iterator[Line]:
             error.args = (error.message,)
             yield Line(number=number, error=error)
         else:
-            yield Line(number=number, raw=json_text.dump(memory), memory=memory, warnings=warnings, is_verbatim=True)
+            raw = _line_of(section, memory)
+            yield Line(number=number, raw=raw, memory=memory, warnings=warnings, is_verbatim=True)
 
 
 def _bounded(file: Readable) -> Iterator[bytes]:

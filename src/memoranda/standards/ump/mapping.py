@@ -8,7 +8,7 @@ that taking it back restores the original byte for byte.
 from __future__ import annotations
 
 from memoranda.model import native
-from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.model.memory import Document, Projection, Relation, Scope
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import UMP
@@ -125,12 +125,20 @@ def from_projection(projection: Projection, original: Document, *, version: str)
     if about or linked:
         record["relations"] = (linked + about)[:MAX_RELATIONS]
     if projection.expires is not None:
-        retention_seconds = max(0, projection.expires - projection.created) / 1000
-        record["consent"] = {"retention": f"PT{retention_seconds:.3f}S", "exportable": projection.exportable}
+        retention = _duration(max(0, projection.expires - projection.created))
+        record["consent"] = {"retention": retention, "exportable": projection.exportable}
     elif not projection.exportable:
         record["consent"] = {"exportable": False}
     record["id"] = "urn:ump:" + content_hash(record).removeprefix("blake3:")
     return ordered(record)
+
+
+def _duration(milliseconds: int) -> str:
+    """In seconds, as long as a duration may have so many digits; beyond that in days too."""
+    if milliseconds < 10**12:
+        return f"PT{milliseconds / 1000:.3f}S"
+    days, rest = divmod(milliseconds, DAY_MS)
+    return f"P{days}DT{rest / 1000:.3f}S"
 
 
 def _name(text: str) -> str:

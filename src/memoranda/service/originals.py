@@ -1,0 +1,346 @@
+"""What a file brings, made ready for the store: itself, or the original that it is the view of.
+
+Every form carries the native document of a memory that another standard wrote (`model.native`). What comes in is
+compared with the view that this very document has in that form; if the two say the same, the document itself is taken
+in, under its own names, and the view is not: so a memory is one memory whichever form it travelled in, and coming back
+to where it is already it changes nothing. What says anything else is only what it says.
+
+    form     the same, but for                                             told by the view beside the document
+    ump      integrity, valid_to, status, superseded_by                    what superseded it, and when
+    oms      nothing (the address is compared)                             its index state
+    oams     nothing                                                       –
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from memoranda.encoding.json_text import parse
+from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.memory import Document, Version
+from memoranda.model.native import NATIVE_KEY
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+from memoranda.service.core.protection import check_supersession
+from memoranda.service.core.screening import refuse_secrets
+from memoranda.service.core.views import load, project_document, record_of, ump_document
+from memoranda.service.oams import memories
+from memoranda.service.oms import grains
+from memoranda.service.oms.grains import admitted, open_given
+from memoranda.service.ump import remember
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oams.memory import MAX_VALUE_BYTES
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.manifest import DEFAULT, IndexState
+from memoranda.standards.openwop import mapping as openwop
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Unit
+
+# The forms in which memories travel in files; openwop entries travel inside the others.
+Form = Literal["ump", "oams", "oms"]
+# What became of a memory. "known": it was here, or something newer is.
+Outcome = Literal["created", "updated", "merged", "known"]
+_STATE_FIELDS: Final = ("ump", "integrity", "superseded_by")
+_MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A memory that passed every check and can be written. `write` is told what it follows, if that is known."""
+
+    tenant: str
+    # Under which it will be found in the store.
+    standard: str
+    name: str
+    write: Callable[[Unit, Version | None, Instant], Outcome]
+    # An OAMS memory that is looked up by its key together with the others of its batch.
+    given: memories.Given | None = None
+    warnings: tuple[str, ...] = ()
+    # Of a memory whose name stands for the head: which version it is, its bytes say.
+    native: bytes | None = None
+    # What its policy may look at, when it is to replace something.
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    # What its form calls it, what it says superseded it there, until when it was true, and when that was known.
+    known_as: str = ""
+    index: IndexState = DEFAULT
+    successor: str | None = None
+    valid_to: Instant | None = None
+
+
+# --- UMP -------------------------------------------------------------------------------------------------------------
+
+
+def ready_record(context: Context, access: Access, draft: object, now: Instant) -> Ready:
+    """A record, or the document that it is the view of."""
+    accepted = remember.accept(context, access, draft, now)
+    inner = ump.unwrap(accepted.record)
+    if inner is not None:
+        original = _or_none(lambda: _original_of_record(context, access, accepted.record, inner, now))
+        if original is not None:
+            return original
+    return _record(context, accepted)
+
+
+def ready_adopted(
+    context: Context, access: Access, draft: Record, rename: Callable[[dict[str, Any]], dict[str, Any]], now: Instant
+) -> Ready:
+    """A record, or the document that it is the view of, as the caller's own: the signature of another owner goes."""
+    original = _or_none(lambda: _adopted_original(context, access, draft, rename, now))
+    return original or ready_record(context, access, _adopted(draft, access.default_tenant), now)
+
+
+def _adopted(record: Record, owner: str) -> Record:
+    """The record as the caller's own: another owner's signature cannot vouch for that."""
+    scope = record.get("scope", {})
+    kept = {key: value for key, value in record.items() if key != "integrity"}
+    return {**kept, "scope": {**scope, "owner": owner} if isinstance(scope, dict) else scope}
+
+
+def _adopted_original(
+    context: Context, access: Access, draft: Record, rename: Callable[[dict[str, Any]], dict[str, Any]], now: Instant
+) -> Ready | None:
+    inner = ump.unwrap(draft)
+    if inner is None or not _is_view(context, draft, inner):
+        return None
+    tenant, space = access.default_tenant, draft["scope"].get("project", "")
+    if inner.standard == ump.STANDARD:
+        ready = ready_record(context, access, _adopted(load(inner.native), tenant), now)
+    elif inner.standard == oams.STANDARD:
+        memory = rename(parse(inner.native, max_bytes=_MAX_NATIVE_BYTES))
+        ready = _memory(context, memories.accept(context, access, memory, complete=True))
+    else:
+        ready = _ready_document(context, access, inner, tenant, space, now)
+    return _told_by_record(ready, draft)
+
+
+def _record(context: Context, accepted: remember.Accepted) -> Ready:
+    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
+        return remember.put(context, unit, accepted, now, memory_id=None if prior is None else prior.memory_id).result
+
+    return Ready(
+        tenant=accepted.projection.scope.tenant,
+        standard=ump.STANDARD,
+        name=accepted.record["id"],
+        known_as=accepted.record["id"],
+        write=write,
+    )
+
+
+def _original_of_record(
+    context: Context, access: Access, record: Record, inner: Document, now: Instant
+) -> Ready | None:
+    tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
+    ready = _ready_document(context, access, inner, tenant, space, now)
+    return _told_by_record(ready, record) if ready.tenant == tenant and _is_view(context, record, inner) else None
+
+
+def _is_view(context: Context, record: Record, inner: Document) -> bool:
+    tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
+    shown = load(inner.native) if inner.standard == ump.STANDARD else record_of(context, inner, tenant, space)
+    return _without_state(shown) == _without_state(record)
+
+
+def _told_by_record(ready: Ready, record: Record) -> Ready:
+    """What a view says beside its document: what superseded it, and until when it was true."""
+    successors = record.get("superseded_by") or ()
+    valid_to = record["time"].get("valid_to")
+    return replace(
+        ready,
+        known_as=record["id"],
+        successor=successors[-1] if successors else None,
+        valid_to=None if valid_to is None or not successors else parse_instant(valid_to),
+    )
+
+
+def _without_state(record: Record) -> Record:
+    """A record without what a store may say about it later, and without the original inside."""
+    kept = {name: value for name, value in record.items() if name not in _STATE_FIELDS}
+    body, lifecycle = kept["body"], dict(kept.get("lifecycle", {}))
+    lifecycle.pop("status", None)
+    structured = {name: value for name, value in (body.get("structured") or {}).items() if name != NATIVE_KEY}
+    time = {name: value for name, value in kept["time"].items() if name != "valid_to"}
+    bare = {name: value for name, value in body.items() if name != "structured"}
+    return {**kept, "body": {**bare, "structured": structured}, "time": time, "lifecycle": lifecycle}
+
+
+# --- OMS -------------------------------------------------------------------------------------------------------------
+
+
+def ready_grain(
+    context: Context, access: Access, delivery: bytes, index: IndexState, tenant: str, now: Instant
+) -> Ready:
+    """A grain, or the document that it is the view of."""
+    opened = open_given(context, delivery)
+    inner = oms.unwrap(opened.grain)
+    ready = None
+    if inner is not None:
+        ready = _or_none(lambda: _original_of_grain(context, access, opened.grain, delivery, inner, tenant, now))
+    if ready is None:
+        ready = _grain(context, access, opened, tenant)
+    return replace(ready, known_as=opened.grain.address, index=index, successor=index.superseded_by)
+
+
+def _grain(context: Context, access: Access, opened: grains.Opened, tenant: str) -> Ready:
+    grain, delivery = opened.grain, opened.delivery
+    projection = admitted(context, access, grain, tenant)
+
+    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
+        known = unit.named(oms.STANDARD, grain.address)
+        if known is not None and not known.state.erased:
+            return "known"
+        memory_id = None if prior is None else prior.memory_id
+        version = grains.append(context, unit, grain, delivery, projection, now, memory_id=memory_id)
+        unit.announce("created", version, now=now)
+        return "created"
+
+    return Ready(tenant=tenant, standard=oms.STANDARD, name=grain.address, write=write, fields=grain.fields)
+
+
+def _original_of_grain(
+    context: Context, access: Access, grain: Grain, delivery: bytes, inner: Document, tenant: str, now: Instant
+) -> Ready | None:
+    space = grains.space_of(grain.namespace)
+    ready = _ready_document(context, access, inner, tenant, space, now)
+    view = oms.from_projection(project_document(context, inner, tenant, space), inner)
+    # A grain that says anything else, or is signed, is more than a view.
+    return ready if ready.tenant == tenant and view.blob == delivery else None
+
+
+# --- OAMS ------------------------------------------------------------------------------------------------------------
+
+
+def ready_memory(
+    context: Context,
+    access: Access,
+    memory: dict[str, Any],
+    raw: bytes | None,
+    now: Instant,
+    *,
+    is_checked: bool = False,
+) -> Ready:
+    """An OAMS memory, or the document that it is the view of; `is_checked` by the rules of OAMS already."""
+    given = memories.accept(context, access, memory, raw=raw, complete=True, is_checked=is_checked)
+    if NATIVE_KEY in (given.memory.get("metadata") or ()):
+        inner = oams.unwrap(memory)
+        if inner is not None:
+            original = _or_none(lambda: _original_of_memory(context, access, given, inner, now))
+            if original is not None:
+                return original
+    return _memory(context, given)
+
+
+def _memory(context: Context, given: memories.Given) -> Ready:
+    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
+        if prior is not None and is_stale(prior, given):
+            return "known"
+        result = memories.follow(context, unit, given, prior, now).result
+        return "known" if result == "unchanged" else "created" if result == "created" else "updated"
+
+    key, place = given.memory["key"], given.place
+    return Ready(
+        tenant=place.tenant,
+        standard=oams.STANDARD,
+        name=memories.name_of(context, place, key),
+        known_as=key,
+        write=write,
+        given=given,
+        warnings=given.warnings,
+    )
+
+
+def is_stale(prior: Version, given: memories.Given) -> bool:
+    """Bringing an old bundle in again must not undo what happened since, whichever standard did it."""
+    return parse_instant(given.memory["updated_at"]) < prior.state.updated
+
+
+def _original_of_memory(
+    context: Context, access: Access, given: memories.Given, inner: Document, now: Instant
+) -> Ready | None:
+    place, memory = given.place, given.memory
+    ready = _ready_document(context, access, inner, place.tenant, place.space, now)
+    projection = project_document(context, inner, place.tenant, place.space)
+    # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
+    view = oams.from_projection(projection, inner, namespace=place.namespace)
+    is_here = (ready.tenant, projection.scope.space) == (place.tenant, place.space)
+    return replace(ready, known_as=memory["key"]) if is_here and view == memory else None
+
+
+# --- originals of any standard ---------------------------------------------------------------------------------------
+
+
+def _or_none(make: Callable[[], Ready | None]) -> Ready | None:
+    """What cannot be taken in as an original is only what it says itself."""
+    try:
+        return make()
+    except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _ready_document(context: Context, access: Access, inner: Document, tenant: str, space: str, now: Instant) -> Ready:
+    """A document that travelled inside another, as if it had come by itself. Raises MemorandaError."""
+    if inner.standard == ump.STANDARD:
+        accepted = remember.accept(context, access, parse(inner.native), now)
+        if ump_document(accepted.record) != inner:
+            raise InvalidInput("not the record that it is named after")
+        return _record(context, accepted)
+    if inner.standard == oms.STANDARD:
+        opened = open_given(context, inner.native)
+        if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
+            raise InvalidInput("not the grain that it is named after")
+        return _grain(context, access, opened, tenant)
+    if inner.standard == oams.STANDARD:
+        return _memory_inside(context, access, inner)
+    if inner.standard == openwop.STANDARD:
+        return _entry(context, access, inner, tenant, space)
+    raise InvalidInput(f"no standard that is known: {inner.standard!r}")
+
+
+def _memory_inside(context: Context, access: Access, inner: Document) -> Ready:
+    memory = parse(inner.native, max_bytes=_MAX_NATIVE_BYTES)
+    given = memories.accept(context, access, memory, raw=inner.native, complete=True)
+    if given.raw != inner.native or oams.outside(inner, given.memory) != inner:
+        raise InvalidInput("not the memory that it is named after")
+    place, key = given.place, given.memory["key"]
+    name = memories.name_of(context, place, key)
+
+    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
+        known = unit.named(oams.STANDARD, name) or memories.find(context, unit, place, key, or_retracted=True)
+        if known is not None and not known.state.erased:
+            is_forgotten = known.state.tombstoned is not None
+            if is_forgotten or any(each.document.native == inner.native for each in unit.history(known.memory_id)):
+                return "known"
+            if prior is None and is_stale(known, given):
+                return "known"
+        head = known if known is not None and not known.state.erased else prior
+        if head is not None and prior is None:
+            check_supersession(unit, head, {}, now=now)
+        memories.append(context, unit, given, given.memory, head, now, closes=prior is None)
+        return "created" if head is None or prior is not None else "updated"
+
+    return Ready(tenant=place.tenant, standard=oams.STANDARD, name=name, write=write, native=inner.native)
+
+
+def _entry(context: Context, access: Access, inner: Document, tenant: str, space: str) -> Ready:
+    """An openwop entry; where it belongs, what carried it says."""
+    entry = openwop.decode(inner.native)
+    if (entry["id"], openwop.MEDIA_TYPE) != (inner.name, inner.media_type) or openwop.encode(entry) != inner.native:
+        raise InvalidInput("not the entry that it is named after")
+    access.require_scope({"owner": tenant, "visibility": "private", "project": space or None})
+    refuse_secrets(context, {"content": entry["content"], "tags": entry["tags"]})
+    projection = openwop.project(entry, tenant, space)
+
+    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
+        known = unit.named(openwop.STANDARD, inner.name)
+        if known is not None and not known.state.erased:
+            return "known"
+        memory_id = None if prior is None else prior.memory_id
+        version = unit.append(inner, projection, now=now, memory_id=memory_id, is_named=False)
+        unit.announce("created", version, now=now)
+        return "created"
+
+    return Ready(tenant=tenant, standard=openwop.STANDARD, name=inner.name, write=write)

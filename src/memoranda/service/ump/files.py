@@ -1,0 +1,53 @@
+"""Records in and out. The exchange knows every standard, so it is loaded when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+
+if TYPE_CHECKING:
+    from memoranda.service.exchange import Item, Report
+    from memoranda.standards.oams.namespace import Namespace
+    from memoranda.standards.ump.record import Record
+
+
+def export(
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    project: str | None = None,
+    history: bool = True,
+    names: Sequence[str] | None = None,
+    carry: bool = True,
+    report: Report | None = None,
+) -> Iterator[Record]:
+    """Every record that may leave, redacted, in the order written; or those of the given ids."""
+    from memoranda.service.exchange import export_records
+
+    return export_records(
+        context, access, owner=owner, project=project, history=history, names=names, carry=carry, report=report
+    )
+
+
+def import_items(
+    context: Context,
+    access: Access,
+    items: Iterable[Item],
+    *,
+    owner: str | None = None,
+    adopt: bool = False,
+    into: Namespace | None = None,
+    is_dry: bool = False,
+    progress: Callable[[int], None] | None = None,
+    report: Report | None = None,
+) -> Report:
+    """Take memories in, in any form, reporting what was refused."""
+    from memoranda.service import exchange
+
+    return exchange.import_items(
+        context, access, items, owner=owner, adopt=adopt, into=into, is_dry=is_dry, progress=progress, report=report
+    )

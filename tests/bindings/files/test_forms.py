@@ -1,0 +1,290 @@
+"""Any memory, any form, any store: what leaves and comes back changes nothing and loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.service.world import PEER
+
+from memoranda.app import Memoranda
+from memoranda.bindings.files import exchange, oams
+from memoranda.bindings.files.sync import FolderSync
+from memoranda.model.memory import Version
+from memoranda.model.selection import Selection
+from memoranda.service.core.find import name_all
+from memoranda.service.exchange import Report
+from memoranda.service.retrieve import read_page
+from memoranda.standards.oms import signature as oms_signature
+from memoranda.standards.openwop.entry import Draft
+from memoranda.standards.ump import signature
+from memoranda.standards.ump.record import check, complete
+
+REF = "mem://support/agent-1"
+FORMS = ("all.ndjson", "all.ump.json", "all.ump.md", "folder/", "all.mg", "bundle", "all.oams.jsonl", "all.oams.md")
+# The forms that hold what was superseded too.
+WHOLE = ("all.ndjson", "all.ump.json", "all.ump.md", "all.mg")
+
+
+def write(m: Memoranda, target: Path, form: str) -> Report:
+    report = Report()
+    if form in ("bundle", "all.oams.jsonl", "all.oams.md"):
+        shape = oams.shape_by_name(form)
+        exchange.export_memories(m.service, m.access, str(target), report, shape=shape, exported_at=0)
+    elif form == "all.mg":
+        exchange.export_grains(m.service.grains.export(m.access, report=report), str(target), report)
+    elif form == "folder/":
+        exchange.export_folder(m.service.export(m.access, report=report), target)
+    else:
+        known: Any = {"all.ndjson": "ndjson", "all.ump.json": "json", "all.ump.md": "markdown"}[form]
+        exchange.export_file(m.service.export(m.access, report=report), str(target), known)
+    return report
+
+
+def read(m: Memoranda, source: Path) -> Report:
+    report = exchange.import_files(m.service, m.access, [str(source)])
+    assert (report.refused, report.refusals) == (0, [])
+    return report
+
+
+def versions(m: Memoranda) -> list[Version]:
+    name_all(m.service.context, m.owner)
+    with m.service.context.engine.read(m.owner) as snapshot:
+        found = read_page(snapshot, Selection(standing="all"), after=0, limit=1_000, now=m.service.context.clock())
+    return [each for each in found if each.state.tombstoned is None]
+
+
+def everything(m: Memoranda, *, history: bool = True) -> dict[str, Any]:
+    """What is there through every standard, under the names it has in each."""
+    there = [each for each in versions(m) if history or each.state.is_head]
+    listed = {name: m.oams.list(namespace=name, limit=100).memories for name in m.oams.namespaces}
+    return {
+        "native": sorted((each.document.standard, each.document.native) for each in there),
+        "records": sorted((_bare(record) for record in m.export(history=history)), key=str),
+        "grains": sorted(m.service.grains.export(m.access, history=history), key=str),
+        "memories": {name: sorted(found, key=lambda each: str(each["key"])) for name, found in listed.items() if found},
+        "entries": sorted(m.service.openwop.list_entries(m.access, REF), key=str),
+        "recalled": sorted(found.record["id"] for found in m.recall("tea", limit=50)),
+    }
+
+
+def same(one: dict[str, Any], other: dict[str, Any], form: str) -> bool:
+    """Records have no word for when a store learnt that something was superseded; everything else is compared."""
+    if form != "all.mg":
+        one, other = ({**each, "grains": [grain for grain, _ in each["grains"]]} for each in (one, other))
+    return one == other
+
+
+def _bare(record: dict[str, Any]) -> dict[str, Any]:
+    assert signature.verify(record)
+    return {name: value for name, value in record.items() if name != "integrity"}
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Everything that can be written, through each standard, and what may happen to it."""
+
+    def __init__(self, m: Memoranda) -> None:
+        self.m = m
+        self.count = 0
+
+    @property
+    def text(self) -> str:
+        return f"tea number{self.count}"
+
+    def step(self, op: str, which: int) -> None:
+        self.count += 1
+        if op in NEW:
+            NEW[op](self)
+            return
+        heads = [each for each in versions(self.m) if each.state.is_head]
+        if heads:
+            head = heads[which % len(heads)]
+            with self.m.service.context.engine.read(self.m.owner) as snapshot:
+                CHANGES[op](self, snapshot.names_of(head.version_id)["ump"])
+
+    def remember(self) -> None:
+        self.m.remember(self.text, project="p" if self.count % 2 else None, structured={"n": self.count})
+
+    def remember_of_another(self) -> None:
+        said = {"kind": "semantic", "body": {"text": self.text}, "scope": {"owner": self.m.owner, "project": "p"}}
+        told = {"provenance": {"actor": PEER.did, "actor_kind": "agent", "method": "observed"}}
+        whole = complete(check({**said, **told}, version="0.1"), now=1_780_000_000_000 + self.count, version="0.1")
+        self.m.service.remember(self.m.access, signature.seal(whole, PEER))
+
+    def store(self) -> None:
+        place = "user-x123ab:personal" if self.count % 2 else None
+        self.m.oams.store(f"key {self.count}", self.text, tags=["Tea"], metadata={"own": self.count}, namespace=place)
+
+    def put(self) -> None:
+        fields = {"type": "belief", "subject": "ada", "relation": "likes", "object": self.text, "confidence": 0.5}
+        fields |= {"created_at": 1_780_000_000_000 + self.count, "user_id": "ada"}
+        given = oms_signature.sign(fields, PEER, issued_at=1_780_000_000) if self.count % 2 else fields
+        self.m.grains.put(given)
+
+    def entry(self) -> None:
+        expires: Any = 4_000_000_000_000 if self.count % 2 else None
+        draft = Draft(content=self.text, tags=("a", "b"), expires=expires)
+        self.m.service.openwop.put_entry(self.m.access, REF, draft)
+
+    def revise(self, name: str) -> None:
+        self.m.revise(name, f"{self.text} revised")
+
+    def supersede(self, name: str) -> None:
+        name_all(self.m.service.context, self.m.owner)
+        list(self.m.service.grains.export(self.m.access))
+        with self.m.service.context.engine.read(self.m.owner) as snapshot:
+            version = snapshot.named("ump", name)
+            assert version is not None
+            address = snapshot.names_of(version.version_id)["oms"]
+        fields = {"type": "belief", "subject": "ada", "relation": "likes", "object": self.text, "confidence": 0.5}
+        self.m.grains.supersede(address, {**fields, "created_at": 1_780_000_000_000 + self.count})
+
+    def store_again(self, name: str) -> None:
+        for namespace in self.m.oams.namespaces:
+            for memory in self.m.oams.list(namespace=namespace, limit=100).memories:
+                if memory["value"] == self.m.get(name)["body"]["text"]:
+                    self.m.oams.store(memory["key"], f"{self.text} stored", namespace=namespace)
+                    return
+
+    def forget(self, name: str) -> None:
+        self.m.forget(name, reason="asked")
+
+
+NEW: dict[str, Callable[[Writer], None]] = {
+    "remember": Writer.remember,
+    "remember_of_another": Writer.remember_of_another,
+    "store": Writer.store,
+    "put": Writer.put,
+    "entry": Writer.entry,
+}
+CHANGES: dict[str, Callable[[Writer, str], None]] = {
+    "revise": Writer.revise,
+    "supersede": Writer.supersede,
+    "store_again": Writer.store_again,
+    "forget": Writer.forget,
+}
+STEPS = st.lists(st.tuples(st.sampled_from((*NEW, *CHANGES)), st.integers(0, 7)), min_size=1, max_size=5)
+EACH = settings(
+    max_examples=5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+
+
+@contextmanager
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memoranda, Memoranda, Path]]:
+    """Two stores of one owner, each with an operator of its own."""
+    folder = tmp_path_factory.mktemp("forms")
+    with Memoranda.open(folder / "one") as one, Memoranda.open(folder / "two", owner=one.owner) as other:
+        yield one, other, folder
+
+
+@pytest.mark.requirement("OAMS-OURS-one-identity")
+@pytest.mark.parametrize("form", FORMS)
+@EACH
+@given(steps=STEPS)
+def test_whatever_leaves_comes_back_the_same_into_this_store_and_an_empty_one(
+    tmp_path_factory: pytest.TempPathFactory, form: str, steps: list[tuple[str, int]]
+) -> None:
+    with two(tmp_path_factory) as (one, other, folder):
+        writer = Writer(one)
+        for op, which in steps:
+            writer.step(op, which)
+        history = form in WHOLE or form == "folder/"
+        before = everything(one, history=history)
+        assert write(one, folder / form, form).refusals == []
+        back = read(one, folder / form)
+        assert (back.created, back.updated) == (0, 0)
+        assert everything(one, history=history) == before
+        there = read(other, folder / form)
+        assert there.created == len(before["native"])
+        after = everything(other, history=history)
+        if form in WHOLE:
+            assert same(after, before, form)
+        for name in ("memories", "entries", "recalled"):
+            assert after[name] == before[name]
+        again = read(other, folder / form)
+        assert (again.created, again.updated) == (0, 0)
+        assert everything(other, history=history) == after
+        assert other.verify().ok
+
+
+@pytest.mark.requirement("OAMS-OURS-one-identity")
+@pytest.mark.parametrize("kind", list(NEW))
+@pytest.mark.parametrize("form", FORMS)
+def test_a_memory_of_any_standard_is_the_same_after_any_path_of_forms(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, form: str
+) -> None:
+    with two(tmp_path_factory) as (one, _, folder):
+        NEW[kind](Writer(one))
+        before = everything(one)
+        target = folder / "start.ndjson"
+        write(one, target, "all.ndjson")
+        for number, through in enumerate((form, "all.mg", form, "bundle")):
+            with Memoranda.open(folder / f"store{number}", owner=one.owner) as store:
+                read(store, target)
+                assert everything(store) == before
+                (folder / f"step{number}").mkdir()
+                target = folder / f"step{number}" / through
+                write(store, target, through)
+
+
+@pytest.mark.requirement("OAMS-OURS-one-identity")
+@pytest.mark.parametrize("kind", list(NEW))
+def test_a_memory_has_one_id_and_one_address_in_every_store(
+    tmp_path_factory: pytest.TempPathFactory, kind: str
+) -> None:
+    with two(tmp_path_factory) as (one, other, folder):
+        NEW[kind](Writer(one))
+        for each in ("bundle", "all.mg"):
+            write(one, folder / each, each)
+        read(other, folder / "bundle")
+        assert [record["id"] for record in one.export()] == [record["id"] for record in other.export()]
+        assert list(one.service.grains.export(one.access)) == list(other.service.grains.export(other.access))
+        # And the other forms bring nothing new.
+        assert read(other, folder / "all.mg").created == 0
+
+
+@pytest.mark.requirement("OAMS-OURS-one-identity")
+@pytest.mark.parametrize("kind", ["store", "entry"])
+def test_forgetting_what_was_imported_again_forgets_it(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
+    with two(tmp_path_factory) as (one, _, folder):
+        NEW[kind](Writer(one))
+        write(one, folder / "all.ndjson", "all.ndjson")
+        read(one, folder / "all.ndjson")
+        (found,) = one.recall("tea")
+        assert one.forget(found.record["id"], hard=True, reason="asked") == "erased"
+        assert one.recall("tea") == []
+
+
+@pytest.mark.requirement("OAMS-OURS-sync-settles")
+@EACH
+@given(steps=STEPS)
+def test_a_second_pass_of_sync_does_nothing(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    with two(tmp_path_factory) as (one, other, folder):
+        writer = Writer(one)
+        for op, which in steps:
+            writer.step(op, which)
+        notes = folder / "notes"
+        notes.mkdir()
+        sync = FolderSync(one.service, one.access, notes)
+        assert sync.run().ok
+        before = everything(one)
+        assert sync.run().steps == []
+        assert everything(one) == before
+        # The files in another folder, and another store: the same memories.
+        (notes / ".memoranda-sync.json").unlink(missing_ok=True)
+        there = FolderSync(other.service, other.access, notes)
+        assert there.run().ok
+        assert there.run().steps == []
+        assert {found.record["id"] for found in other.recall("tea", limit=50)} == set(before["recalled"])
