@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
+from tests.standards.cal.published import examples_on_the_card
 
 from memoranda.cli.cal.prompt import HISTORY_FILE
 from memoranda.cli.cal.reader import HISTORY_LIMIT, KeptHistory
 from memoranda.cli.cal.words import completions, is_unfinished
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import QueryError
-from memoranda.standards.cal.grammar import EXAMPLES
 from memoranda.standards.cal.language import lexer
 from memoranda.standards.cal.language.parser import parse as parse_query
 
@@ -214,7 +214,7 @@ def refused_at(text: str) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", examples_on_the_card())
 def test_every_word_of_the_examples_is_offered_where_it_stands_and_no_wrong_one(example: str) -> None:
     # Names and labels are free.
     made_up = ("briefing", "known", "plans", "facts")

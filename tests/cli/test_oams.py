@@ -309,9 +309,9 @@ def test_records_and_memories_are_told_apart_by_what_they_say(run: Command, tmp_
     record = {"kind": "semantic", "body": {"text": "a record", "structured": {"key": "x"}}}
     written(folder / "records.jsonl", [record])
     written(folder / "memories.ndjson", [memory(key="a")])
-    (folder / "pages.md").write_text("# Mine\n\n" + "".join(markdown.render([memory(key="b")])))
+    (folder / "pages.md").write_text("# Mine\n\n" + "".join(map(markdown.render_one, [memory(key="b")])))
     (folder / "note.md").write_text("## key: is how a heading may begin\n\nas text\n")
-    (folder / "book.ump.md").write_text("".join(markdown.render([memory(key="c")])))
+    (folder / "book.ump.md").write_text("".join(map(markdown.render_one, [memory(key="c")])))
     taken = run("import", folder, "--json").json
     assert taken["created"] == 3
     # Neither a heading alone nor what is called .ump.md makes it OAMS.
@@ -331,7 +331,7 @@ def test_a_first_line_that_is_broken_does_not_hide_what_a_file_is(run: Command, 
 def test_what_is_piped_in_is_recognised(run: Command, form: str) -> None:
     piped = {
         "jsonl": dump(memory()) + b"\n" + dump(memory(key="b", value="y" * 100_000)),
-        "markdown": "".join(markdown.render([memory(), memory(key="b")])).encode(),
+        "markdown": "".join(map(markdown.render_one, [memory(), memory(key="b")])).encode(),
         "ump": b'{"kind":"semantic","body":{"text":"one"}}\n{"kind":"semantic","body":{"text":"two"}}\n',
     }[form]
     assert run("import", "-", "--json", piped=piped).json["created"] == 2
@@ -409,7 +409,9 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(filled: Command, tmp_pa
 def test_validating_checks_every_line_of_every_form_without_a_store(run: Command, home: Path, tmp_path: Path) -> None:
     good = written(tmp_path / "good.jsonl", [memory(), memory(key="b")])
     pages = tmp_path / "pages.md"
-    pages.write_text("".join(markdown.render([memory()])) + "## key: broken\n\n**namespace:** `nowhere`\n\ntext\n")
+    pages.write_text(
+        "".join(map(markdown.render_one, [memory()])) + "## key: broken\n\n**namespace:** `nowhere`\n\ntext\n"
+    )
     ran = run("oams", "validate", good, pages)
     assert (ran.code, ran.out) == (1, f"{good}: 2 memories, valid\n{pages}: 1 memory, NOT valid\n")
     assert ran.err.startswith(f"memoranda: {pages}:11: ")

@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.processor import at_most
 
-from memoranda.consolidation.commitments.commitments import Commitment, Predicate, Recurrence, find_commitments, is_met
+from memoranda.consolidation.commitments.commitments import Commitment, find_commitments, is_met
 from memoranda.consolidation.commitments.conditions import read_condition
-from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant, parse_instant
 
 AT = parse_instant("2026-05-06T10:30:00Z")
@@ -431,25 +429,6 @@ def test_a_condition_is_met_by_statements_of_fact(clause: str, texts: list[str],
     assert condition is not None
     assert [text for text in texts if not is_met(condition.predicate, text, AT + 1)] == []
     assert [text for text in others if is_met(condition.predicate, text, AT + 1)] == []
-
-
-def test_rules_and_conditions_survive_a_store() -> None:
-    for text in (*(row[0] for row in RECURRING), *(row[0] for row in WAITING)):
-        one = only(text)
-        if one.recurrence is not None:
-            assert Recurrence.parse(json_text.parse(json_text.dump(one.recurrence.to_json()))) == one.recurrence
-        if one.predicate is not None:
-            assert Predicate.parse(json_text.parse(json_text.dump(one.predicate.to_json()))) == one.predicate
-
-
-@pytest.mark.parametrize(
-    "value", [None, [], {}, {"unit": "week"}, {"weekdays": 5}, "x", {"unit": "eon", "start": 0, "weekdays": []}]
-)
-def test_what_is_no_rule_and_no_condition_is_refused(value: object) -> None:
-    with pytest.raises(InvalidInput):
-        Recurrence.parse(value)
-    with pytest.raises(InvalidInput):
-        Predicate.parse(value)
 
 
 WORDS = (

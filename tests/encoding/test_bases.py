@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from memoranda.encoding import bases
 
 PAIRS = [
-    (bases.base32_encode, bases.base32_decode),
     (bases.base58_encode, bases.base58_decode),
     (bases.base64_encode, bases.base64_decode),
     (bases.base64url_encode, bases.base64url_decode),
@@ -42,10 +41,6 @@ def test_a_text_has_one_reading_or_none(
 @pytest.mark.parametrize(
     ("decode", "text"),
     [
-        (bases.base32_decode, "MY"),
-        (bases.base32_decode, "my======"),
-        (bases.base32_decode, "mz"),
-        (bases.base32_decode, "m"),
         (bases.base58_decode, "0OIl"),
         (bases.base58_decode, "2" * 257),
         (bases.base64_decode, "YQ"),

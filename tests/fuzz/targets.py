@@ -22,8 +22,7 @@ from memoranda.errors import InvalidInput, MemorandaError, QueryError
 from memoranda.model.memory import Document
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.wire.reader import from_json
-from memoranda.standards.cal.wire.writer import to_json
-from memoranda.standards.oms import canonical, cbor, cose, disclosure, framing, grains, mapping, policy, signature
+from memoranda.standards.oms import canonical, cbor, cose, disclosure, grains, mapping, policy, signature
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.container_reader import Reader, recover
 from memoranda.standards.oms.fields import compact
@@ -33,6 +32,7 @@ from memoranda.standards.oms.registry import BY_NAME
 from memoranda.standards.ump import mapping as ump
 from tests.fuzz.mutate import any_value, bent, bent_value
 from tests.standards.cal import mutants
+from tests.standards.cal.json_form import to_json
 from tests.standards.cal.published import QUERIES, VALID
 from tests.standards.oms.files import VERIFIED, signed_grain, some_grains, written
 from tests.standards.oms.published import ADDRESS, CREATED_AT, DID, TYPE_NAMES, of_type, vector_input
@@ -149,11 +149,6 @@ def _file(data: bytes) -> None:
         for _ in reader.states():
             pass
     reader.verify()
-
-
-def _stream(data: bytes) -> None:
-    for delivery in framing.unframe(data[at : at + 7] for at in range(0, len(data), 7)):
-        signature.open_delivery(delivery)
 
 
 def _bend_fields(rng: random.Random, data: bytes, other: bytes) -> bytes:
@@ -296,7 +291,6 @@ def targets() -> Iterator[Target]:
     yield Target("envelope", _envelope, (signed.envelope,))
     yield Target("delivery", _delivery, (signed.envelope, *blobs[:4]))
     yield Target("file", _file, files, _bend_file)
-    yield Target("stream", _stream, (b"".join(framing.frame([*few, signed])),))
     queries = tuple(text.encode() for text in VALID)
     forms = tuple(json.dumps(to_json(parse(text))).encode() for text in VALID)
     yield Target("cal", _query, queries, _bend_query, max_seconds=QUERY_SECONDS)

@@ -32,6 +32,7 @@ def wop() -> Iterator[Wop]:
 # --- list and get --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("WOP-2-newest-first")
 def test_the_newest_comes_first_and_of_one_instant_what_was_written_last(wop: Wop) -> None:
     wop.write("one")
     wop.advance(1)
@@ -269,6 +270,7 @@ def test_forget_takes_out_all_that_names_a_subject_here_and_leaves_the_logs_alon
 # --- what a run sees -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("WOP-2-snapshot")
 @pytest.mark.requirement("WOP-2-snapshot-read")
 @pytest.mark.parametrize("milliseconds", [0, 1])
 def test_inside_a_run_the_store_is_as_it_was_when_it_began_and_what_the_run_wrote(wop: Wop, milliseconds: int) -> None:
@@ -384,6 +386,7 @@ def test_a_run_that_is_over_or_another_tenants_can_neither_write_nor_read(wop: W
 # --- ends ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("WOP-2-ttl")
 @pytest.mark.requirement("WOP-2-ttl-read")
 def test_an_end_counts_to_the_millisecond_on_every_path_of_every_standard(wop: Wop) -> None:
     made = wop.write("Kumquats end soon", "fruit", expires=wop.now + 1_000)

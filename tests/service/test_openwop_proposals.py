@@ -132,6 +132,7 @@ def test_the_same_artifact_again_is_marked_as_a_duplicate(wop: Wop, reviewer: Ac
 # --- inert ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("WOP-3-proposal-inert")
 @pytest.mark.requirement("WOP-3-proposal-inert-runs")
 @pytest.mark.parametrize("kind", ARTIFACTS)
 def test_whatever_is_proposed_changes_nothing_until_it_is_applied(

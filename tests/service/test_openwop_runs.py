@@ -10,10 +10,11 @@ import pytest
 from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
 from memoranda.service.openwop.runs import EVENTS_LIMIT, TERMINAL
 from memoranda.service.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
-from memoranda.standards.openwop.events import CONTENT_KEYS, MEMORY_TYPES, RECORDED_FACTS, Event, check_payload
+from memoranda.standards.openwop.events import CONTENT_KEYS, MEMORY_TYPES, Event, check_payload
 from memoranda.standards.openwop.runs import check_snapshot
 from memoranda.standards.openwop.workspace import check_file
 from tests.service.wop import REF, Wop
+from tests.standards.openwop.logs import RECORDED_FACTS
 
 
 @pytest.fixture
@@ -36,6 +37,7 @@ def facts(events: list[Event]) -> list[tuple[str, Any, str]]:
 # --- logs ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("WOP-1.4-sequence")
 def test_a_log_is_in_order_from_zero_and_ends_with_the_run(wop: Wop) -> None:
     run = wop.begin(tags=("nightly",), agent={"agentId": "acme.agent", "memoryRef": REF})
     wop.wop.emit(wop.owner, run.run_id, "node.started", {"step": 1}, node_id="n1")

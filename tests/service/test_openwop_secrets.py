@@ -7,7 +7,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -18,7 +18,7 @@ from memoranda.service.openwop import memory
 from memoranda.service.openwop.distill import INDEX_PATH
 from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolved, Vault
 from memoranda.standards.cal.language.canonical import query_hash
-from memoranda.standards.openwop.detection import POLICIES, Policy
+from memoranda.standards.openwop.detection import Policy
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
 from memoranda.storage.cipher import RingCipher
@@ -110,6 +110,7 @@ def test_no_secret_for_a_run_that_is_not_there_or_over_or_another_tenants(wop: W
 # --- redaction -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("WOP-3-sr1-tags")
 def test_every_value_goes_the_longest_first_wherever_it_stands_and_from_the_tags_too(wop: Wop) -> None:
     run = wop.begin()
     for secret_id in ("db", "long", "short", "plain"):
@@ -369,7 +370,7 @@ def _distilled(wop: Wop) -> str:
 WRITES = [_ump, _ump_structured, _ump_revised, _oms, _oms_superseded, _oams, _openwop, _file, _cal, _distilled]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", get_args(Policy))
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__.strip("_"))
 def test_what_looks_like_a_secret_is_left_reported_or_replaced_in_every_standard(
     policy: Policy, write: Callable[[Wop], str], caplog: pytest.LogCaptureFixture
@@ -384,7 +385,7 @@ def test_what_looks_like_a_secret_is_left_reported_or_replaced_in_every_standard
     wop.close()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", get_args(Policy))
 def test_what_is_finished_is_refused_under_redact(policy: Policy, caplog: pytest.LogCaptureFixture) -> None:
     wop = world(policy="off")
     name = wop.remember(f"The token is {LOOKS} today.", access=wop.owner)

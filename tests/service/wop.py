@@ -13,8 +13,9 @@ from memoranda.service.openwop.runs import Run
 from memoranda.service.openwop.secrets import Vault
 from memoranda.service.service import Service
 from memoranda.standards.openwop.entry import Draft, Entry, ListOptions
-from memoranda.standards.openwop.events import Event, check_log
+from memoranda.standards.openwop.events import Event
 from tests.service.world import World
+from tests.standards.openwop.logs import check_log
 
 REF = "mem://support/agent-1"
 

@@ -11,7 +11,6 @@ import binascii
 
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE58_VALUES = {symbol: value for value, symbol in enumerate(_BASE58)}
-_BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 # Base58 costs quadratic time; the longest thing we name with it, a did:key of any kind, is far below this.
 MAX_BASE58_CHARS = 256
@@ -20,16 +19,6 @@ MAX_BASE58_CHARS = 256
 def base32_encode(data: bytes) -> str:
     """RFC 4648 base32, lower case, no padding."""
     return base64.b32encode(data).decode("ascii").rstrip("=").lower()
-
-
-def base32_decode(text: str) -> bytes:
-    """Read what `base32_encode` writes, and nothing else."""
-    if not _BASE32.issuperset(text):
-        raise ValueError("not lower-case base32")
-    data = base64.b32decode(text.upper() + "=" * (-len(text) % 8))
-    if base32_encode(data) != text:
-        raise ValueError("base32 with stray trailing bits")
-    return data
 
 
 def base58_encode(data: bytes) -> str:

@@ -13,8 +13,6 @@ from functools import lru_cache
 
 import Stemmer
 
-# Raise it when the words of an unchanged text change: stored words must then be made anew.
-WORDS_VERSION = 1
 # A longer word is noise (base64, hashes); a text of more words is a file, not a memory.
 WORD_CHARS_LIMIT = 64
 WORDS_LIMIT = 20_000

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from memoranda.bindings.files import formats
 from memoranda.bindings.files.formats import Format
+from memoranda.encoding.json_text import dump_pretty
 from memoranda.errors import InvalidInput, MemorandaError, TooLarge
-from memoranda.standards.ump import jsonfile
 from memoranda.standards.ump.record import MAX_RECORD_BYTES, Record
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -46,7 +46,7 @@ def test_every_format_round_trips_named_or_guessed(known: Format, texts: list[st
 
 def test_an_array_written_in_pieces_is_the_array_written_at_once() -> None:
     records = [record_of("one"), record_of("two\nlines"), record_of('"quoted"')]
-    assert written(records, "json").decode() == jsonfile.render_array(records)
+    assert written(records, "json").decode() == dump_pretty(records) + "\n"
     assert written([], "json") == b"[]\n"
 
 

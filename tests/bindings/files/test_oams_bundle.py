@@ -129,7 +129,7 @@ def test_plain_files_of_both_forms_are_read_with_file_and_line_in_errors(tmp_pat
     lines = tmp_path / "m.jsonl"
     lines.write_bytes(b"".join(json_text.dump(value) + b"\n" for value in VALUES) + b"{}\n")
     pages = tmp_path / "m.md"
-    pages.write_text("".join(markdown.render(VALUES)) + "## key: broken\n", encoding="utf-8", newline="")
+    pages.write_text("".join(map(markdown.render_one, VALUES)) + "## key: broken\n", encoding="utf-8", newline="")
     for path, number in ((lines, 4), (pages, None)):
         *found, last = oams.items(str(path))
         assert [each.value for each in found] == VALUES

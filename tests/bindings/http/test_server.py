@@ -22,12 +22,12 @@ import sys
 from pathlib import Path
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
-from memoranda.bindings.http.server import serve
+from memoranda.bindings.http.server import create_server
 from memoranda.settings import load_settings
 
 service = open_service(load_settings({}, home=Path(sys.argv[1])))
 token = service.gate.mint_token(verbs=("read", "write"), scope={}, ttl_ms=600_000)
-serve(create_app(service), sys.argv[2], 0, on_ready=lambda url: print(url, token, flush=True))
+create_server(create_app(service), sys.argv[2], 0, on_ready=lambda url: print(url, token, flush=True)).run()
 service.close()
 print("closed", flush=True)
 """

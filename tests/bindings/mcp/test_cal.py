@@ -16,10 +16,11 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 from tests.bindings.mcp.peers import HttpPeer, http_client, run, stdio_peer
+from tests.standards.cal.published import examples_on_the_card
 
 from memoranda.bindings.mcp import tools
 from memoranda.errors import InvalidInput
-from memoranda.standards.cal.grammar import EXAMPLES, prompt_card
+from memoranda.standards.cal.grammar import prompt_card
 
 BELIEF: dict[str, Any] = {
     "type": "belief",
@@ -207,7 +208,7 @@ def test_the_card_is_a_prompt(peer: HttpPeer, owner: str, mode: str) -> None:
     run(scenario)
 
 
-WHOLE = st.sampled_from(EXAMPLES)
+WHOLE = st.sampled_from(examples_on_the_card())
 CUT = WHOLE.flatmap(lambda text: st.integers(0, len(text)).map(lambda end: text[:end]))
 NAMES = st.sampled_from(("user", "hash", "old", "new"))
 

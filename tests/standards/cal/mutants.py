@@ -6,6 +6,8 @@ import random
 from typing import Final
 
 from tests.standards.cal import published
+from tests.standards.cal.json_form import to_json
+from tests.standards.cal.published import RUNTIME_ONLY
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import codes, limits
@@ -14,7 +16,6 @@ from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse_text
 from memoranda.standards.cal.language.syntax import Query
 from memoranda.standards.cal.wire.reader import from_json
-from memoranda.standards.cal.wire.writer import to_json
 
 JUNK: Final = [
     *'"\\()[]{}|,:;$=<>!-.\u202e\u0430 \n\t\0é', "\ud800", "{{", "}}", "sha256:", "--", "1e5", "9" * 400, "DELETE"
@@ -71,7 +72,7 @@ def check_accepted(query: Query) -> None:
 def check_refused(error: QueryError, text: str) -> None:
     """What is refused has a code that needs no store, a place in the text, and a suggestion."""
     assert error.cal_code in codes.ERRORS
-    assert error.cal_code not in codes.RUNTIME_ONLY
+    assert error.cal_code not in RUNTIME_ONLY
     assert error.suggestion
     assert 0 <= error.start <= error.end <= max(len(text), 1)
     assert (error.line, error.column) >= (1, 1)

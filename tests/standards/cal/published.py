@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from memoranda.standards.cal.grammar import prompt_card
+
 _FILE: Final = Path(__file__).parents[2] / "vectors" / "cal" / "cal-examples.json"
 EXAMPLES: Final[list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 
@@ -62,3 +64,16 @@ AND goal_state = "open"
 ORDER BY time DESC
 LIMIT 50
 FORMAT markdown"""
+
+
+def examples_on_the_card() -> list[str]:
+    """The queries that the card for models shows."""
+    lines = [line.strip() for line in prompt_card().splitlines() if line.startswith("  ")]
+    return [line for line in lines if "::=" not in line]
+
+
+# What no text can be refused with: these depend on the store, the token or the host.
+RUNTIME_ONLY: Final = frozenset(
+    f"CAL-{code}"
+    for code in """E031 E040 E041 E042 E043 E044 E045 E046 E052 E075 E076 E079 E080 E081 E082 E085 E089""".split()
+)

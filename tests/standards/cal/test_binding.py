@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.standards.cal.json_form import to_json
 from tests.standards.cal.verdicts import code_of
 
 from memoranda.errors import QueryError
@@ -12,7 +13,6 @@ from memoranda.standards.cal.language.binding import bind
 from memoranda.standards.cal.language.canonical import canonical, query_hash
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Exists, Hash, Recall
-from memoranda.standards.cal.wire.writer import to_json
 
 H = "sha256:aaaaaaaa"
 

@@ -10,12 +10,13 @@ from typing import Final
 
 import pytest
 from tests.standards.cal import published
+from tests.standards.cal.published import examples_on_the_card
 
 from memoranda.errors import QueryError
+from memoranda.service.cal.cal import Cal
 from memoranda.standards.cal import fields
-from memoranda.standards.cal.grammar import EXAMPLES, RULES, TOKENS, ebnf, prompt_card
+from memoranda.standards.cal.grammar import RULES, TOKENS, ebnf, prompt_card
 from memoranda.standards.cal.language import lexer, options, words
-from memoranda.standards.cal.language.check import check
 from memoranda.standards.cal.language.parser import Parser, parse
 
 # --- reading the notation --------------------------------------------------------------------------------
@@ -216,7 +217,7 @@ def test_the_parser_never_meets_an_unexpected_word_in_a_sentence_of_the_printed_
     accepted = 0
     for _ in range(4000):
         text = " ".join(sentence(rng, GRAMMAR["query"]))
-        error = check(text)["error"]
+        error = Cal.check(text)["error"]
         accepted += error is None
         # It may be refused for what no grammar of this kind can say: types, limits, clauses given twice.
         message = "" if error is None else error["message"]
@@ -305,15 +306,9 @@ def test_the_printed_grammar_agrees_with_the_rules_in_the_comments_of_the_parser
 # --- the card --------------------------------------------------------------------------------------------
 
 
-def example_lines() -> list[str]:
-    lines = [line.strip() for line in prompt_card().splitlines() if line.startswith("  ")]
-    return [line for line in lines if "::=" not in line]
-
-
 @pytest.mark.requirement("CAL-27-card")
 def test_every_example_on_the_card_is_a_query() -> None:
-    assert example_lines() == list(EXAMPLES)
-    for line in example_lines():
+    for line in examples_on_the_card():
         assert Recogniser(line).accepts()
         parse(line)
 
@@ -325,7 +320,7 @@ def test_the_card_shows_every_statement_type_field_and_format_in_about_1200_toke
     for word in (*fields.PLURALS, *fields.COMMON, *fields.TYPES_WITH, *words.FORMATS, *words.CATEGORIES,
                  *options.OPTION_NAMES, *fields.ADDABLE):  # fmt: skip
         assert re.search(rf"\b{word}\b", card), word
-    shown = {line.partition(" ")[0].partition("(")[0] for line in example_lines()}
+    shown = {line.partition(" ")[0].partition("(")[0] for line in examples_on_the_card()}
     assert shown >= {"RECALL", "ASSEMBLE", "HISTORY", "EXPLAIN", "DESCRIBE", "BATCH", "COALESCE", "LET", "ADD",
                      "SUPERSEDE", "REVERT", ""}  # fmt: skip
     assert "EXISTS" in card

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.standards.cal import published
+from tests.standards.cal.published import RUNTIME_ONLY
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import codes, fields
@@ -107,7 +108,7 @@ def test_every_code_of_a_mistake_comes_with_an_example_that_is_a_query() -> None
     for text in (*_EXAMPLES.values(), *_OF_SHAPE.values()):
         parse(text)
     # Of a text that is too long, no text, or turned round, no example helps.
-    assert codes.ERRORS.keys() - codes.RUNTIME_ONLY - _EXAMPLES.keys() == {
+    assert codes.ERRORS.keys() - RUNTIME_ONLY - _EXAMPLES.keys() == {
         f"CAL-E{number}" for number in ("001", "002", "070", "071")
     }
     assert set(_OF_SHAPE) == {f"Example: {shape}" for shape in suggest.SHAPES.values()}
@@ -153,7 +154,7 @@ def test_every_code_has_its_status() -> None:
     assert {code: http_status(code) for code in codes.ERRORS} == {code: listed.get(code, 400) for code in codes.ERRORS}
     assert http_status("CAL-E000") == 503
     # What a writer of queries can mend is 400, and only that.
-    mistakes = codes.ERRORS.keys() - codes.RUNTIME_ONLY - {"CAL-E088"}
+    mistakes = codes.ERRORS.keys() - RUNTIME_ONLY - {"CAL-E088"}
     assert {http_status(code) for code in mistakes} == {400}
     assert {code for code in codes.ERRORS if http_status(code) == 400} == mistakes
 

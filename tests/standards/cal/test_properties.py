@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.standards.cal import mutants, published, strategies
+from tests.standards.cal.json_form import to_json
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import codes, limits
@@ -19,7 +20,6 @@ from memoranda.standards.cal.language.desugar import desugar
 from memoranda.standards.cal.language.parser import parse, parse_text
 from memoranda.standards.cal.language.syntax import Query
 from memoranda.standards.cal.wire.reader import from_json
-from memoranda.standards.cal.wire.writer import to_json
 
 MANY = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 LONG = limits.QUERY_BYTES * limits.CANONICAL_GROWTH

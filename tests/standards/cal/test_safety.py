@@ -51,7 +51,7 @@ def token_tables() -> Iterator[str]:
     yield from (*parser._STATEMENTS, *assemble.TRAILING, *parser._ENTRIES)
     yield from (*recall._CLAUSES, *stages.STAGES, *options.OPTION_NAMES, *options._OPTIONS, *conditions._OPERANDS)
     yield from suggest.SHAPES
-    yield from writer.NAMES
+    yield from (name for name, _ in writer._STATEMENTS.values())
 
 
 @pytest.mark.requirement("CAL-2.4-no-destructive-token")

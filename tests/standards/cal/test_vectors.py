@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.standards.cal import published
+from tests.standards.cal.json_form import to_json
 from tests.standards.cal.published import EXAMPLES, README_ADD, README_ASSEMBLE, README_RECALL, STATIC, text_of
 from tests.standards.cal.verdicts import code_of
 
@@ -17,7 +18,6 @@ from memoranda.standards.cal.language.desugar import desugar
 from memoranda.standards.cal.language.parser import parse, parse_text
 from memoranda.standards.cal.language.syntax import Add, Assemble, Recall
 from memoranda.standards.cal.wire.reader import from_json
-from memoranda.standards.cal.wire.writer import to_json
 
 RUNTIME = [each for each in EXAMPLES if each["phase"] == "runtime" and not each["query"].startswith("(")]
 README = [README_ASSEMBLE, README_ADD, README_RECALL]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.standards.cal.json_form import to_json
 from tests.standards.cal.verdicts import code_of_json
 
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.wire.reader import from_json
-from memoranda.standards.cal.wire.writer import to_json
 
 H = "sha256:aaaaaaaa"
 RECALL = {"statement": "recall"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal.language.check import check
+from memoranda.service.cal.cal import Cal
 from memoranda.standards.cal.wire.reader import from_json
 
 
 def code_of(text: str | bytes, **how: Any) -> str | None:
     """The code with which a text is refused, None if it is a query."""
-    error = check(text, **how)["error"]
+    error = Cal.check(text, **how)["error"]
     return None if error is None else error["code"]
 
 
@@ -26,5 +26,5 @@ def code_of_json(form: object) -> str | None:
 
 def place_of(text: str) -> tuple[str, int, int] | None:
     """Code, line and column."""
-    error = check(text)["error"]
+    error = Cal.check(text)["error"]
     return None if error is None else (error["code"], error["line"], error["column"])

@@ -12,7 +12,7 @@ from tests.standards.oams.strategies import HOSTILE, TEXTS, memories, memory
 
 from memoranda.standards.oams import markdown
 from memoranda.standards.oams.lines import Line
-from memoranda.standards.oams.markdown import code_span, render
+from memoranda.standards.oams.markdown import code_span, render_one
 
 FULL = memory(
     tags=["research", "memory"],
@@ -48,14 +48,14 @@ def only(text: str) -> dict[str, Any]:
 
 @pytest.mark.requirement("OAMS-7-markdown")
 def test_the_example_of_the_specification_is_written_and_read() -> None:
-    assert "".join(render([FULL])) == EXAMPLE + "\n"
+    assert "".join(map(render_one, [FULL])) == EXAMPLE + "\n"
     assert only(EXAMPLE) == FULL
 
 
 @pytest.mark.requirement("OAMS-7-markdown")
 @given(st.lists(memories(), max_size=4))
 def test_every_memory_comes_back(values: list[dict[str, Any]]) -> None:
-    found = read("".join(render(values)))
+    found = read("".join(map(render_one, values)))
     assert [each.memory for each in found] == values
 
 
@@ -72,18 +72,18 @@ def test_every_memory_comes_back(values: list[dict[str, Any]]) -> None:
 @example("x  \n\t\n")
 def test_every_value_comes_back(value: str) -> None:
     both = [memory(value=value), memory(key="next", value=value)]
-    assert [each.memory for each in read("".join(render(both)))] == both
+    assert [each.memory for each in read("".join(map(render_one, both)))] == both
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_comes_back_from_every_place(text: str) -> None:
     for hostile in (text, f"a{text}b", f"{text}b", f"a{text}", text * 2):
         value = memory(value=hostile, tags=[hostile, "x"], source_id=hostile, metadata={hostile: [hostile]})
-        assert only("".join(render([value]))) == value
+        assert only("".join(map(render_one, [value]))) == value
 
 
 def test_nothing_a_person_reads_is_hidden_and_nothing_hidden_is_empty() -> None:
-    text = "".join(render([memory(metadata={"confidence": 0.9, "note": "a --> b"}, value="---")]))
+    text = "".join(map(render_one, [memory(metadata={"confidence": 0.9, "note": "a --> b"}, value="---")]))
     assert '<!-- oams: {"metadata":{"confidence":0.9,"note":"a -\\u002d\\u003e b"}} -->' in text
     assert "\n\\---\n" in text
     assert "<!--" not in EXAMPLE
@@ -91,7 +91,7 @@ def test_nothing_a_person_reads_is_hidden_and_nothing_hidden_is_empty() -> None:
 
 def test_a_large_value_comes_back() -> None:
     value = memory(value="---\n" * 200_000)
-    assert only("".join(render([value]))) == value
+    assert only("".join(map(render_one, [value]))) == value
 
 
 # --- files of others ---------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from tests.standards.oms.strategies import NORMAL_VALUES, grain_fields
 
 from memoranda.standards.oms import grains
 from memoranda.standards.oms.disclosure import (
-    ELIDABLE,
     NOT_ELIDABLE,
     NOT_ELIDABLE_EITHER,
     SALT_BYTES,
@@ -97,6 +96,14 @@ def test_references_are_hashed_as_the_payload_has_them() -> None:
 def test_what_must_stay_visible_cannot_be_elided(name: str) -> None:
     with refused("ERR_SCHEMA", "must stay visible"):
         disclose(ORIGINAL, [name])
+
+
+# Section 10.2, second half.
+ELIDABLE = frozenset(
+    """subject object user_id namespace provenance_chain context structural_tags description criteria
+    criteria_structured parent_goals state_reason satisfaction_evidence delegate_to delegate_from rollback_on_failure
+    observer_id observer_model frame_id sync_group""".split()
+)
 
 
 @pytest.mark.requirement("OMS-10.2-elidable")

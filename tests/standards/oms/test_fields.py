@@ -48,7 +48,7 @@ def test_every_name_has_one_key_and_comes_back(type_byte: int) -> None:
     assert len(payload) == len(names) == 150
     assert fields.expand(payload, type_byte) == whole
     assert {fields.full_name(key, type_byte) for key in payload} == names
-    assert {fields.short_key(name, type_byte) for name in names} == payload.keys()
+    assert all(fields.compact({name: 1}, type_byte).keys() <= payload.keys() for name in names)
 
 
 @pytest.mark.requirement("OMS-6.12-compaction")

@@ -254,7 +254,7 @@ POLICIES = st.fixed_dictionaries(
         "threshold": st.integers(-1, 3) | JUNK,
         "locked_until": st.integers(0, 2 * NOW_MS // 1000) | JUNK,
         "fallback_mode": st.sampled_from(sorted(policy.MODES)) | JUNK,
-        "scope": st.sampled_from(policy.SCOPES) | JUNK,
+        "scope": st.sampled_from(("grain", "subtree", "lineage")) | JUNK,
     },
 )
 OLD = st.builds(

@@ -20,8 +20,6 @@ from memoranda.standards.openwop.entry import (
     ListOptions,
     check_entry,
     entry,
-    is_expired,
-    newest_first,
     within_budget,
 )
 
@@ -105,24 +103,6 @@ def test_whatever_is_built_checks(
     assert check_entry(made) == made
     assert parse_instant(made["createdAt"]) == created
     assert ("expiresAt" in made) == (expires is not None)
-
-
-@pytest.mark.requirement("WOP-2-ttl")
-@given(expires=instants)
-def test_an_entry_ends_in_the_very_millisecond_of_its_expiry(expires: Instant) -> None:
-    made = entry(id="m", content="x", created=Instant(0), expires=expires)
-    assert not is_expired(made, Instant(expires - 1))
-    assert is_expired(made, expires)
-    assert not is_expired(entry(id="m", content="x", created=Instant(0)), Instant(expires + 1))
-
-
-@pytest.mark.requirement("WOP-2-newest-first")
-@given(st.lists(st.tuples(st.integers(0, 5), st.text("abc", min_size=1, max_size=3)), max_size=12))
-def test_entries_come_newest_first_and_always_in_the_same_order(drawn: list[tuple[int, str]]) -> None:
-    entries = [entry(id=name, content="", created=Instant(at)) for at, name in drawn]
-    ordered = newest_first(entries)
-    assert ordered == newest_first(list(reversed(entries)))
-    assert [each["createdAt"] for each in ordered] == sorted((each["createdAt"] for each in entries), reverse=True)
 
 
 # --- drafts ------------------------------------------------------------------------------------------

@@ -43,11 +43,6 @@ def test_a_value_is_replaced_by_its_marker_wherever_it_stands() -> None:
     assert secrets_of(db=VALUE).redact("nothing here") == ("nothing here", ())
 
 
-@pytest.mark.requirement("WOP-3-sr1-tags")
-def test_tags_are_redacted_as_content_is() -> None:
-    assert secrets_of(db=VALUE).redact_all(["a", f"key:{VALUE}", ""]) == (["a", "key:[REDACTED:db]", ""], ("db",))
-
-
 @pytest.mark.requirement("WOP-3-sr1-longest")
 def test_a_longer_secret_that_contains_a_shorter_one_goes_whole() -> None:
     for order in (("short", "long"), ("long", "short")):

@@ -8,56 +8,25 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.standards.openwop.strategies import instants, json_values
+from tests.standards.openwop.strategies import json_values
 
 from memoranda.errors import InvalidInput
-from memoranda.model.instant import Instant
 from memoranda.standards.openwop.problem import problem_of
 from memoranda.standards.openwop.runs import (
     STATUSES,
-    TERMINAL,
     ForkRequest,
     RunRequest,
     check_snapshot,
     effective_budget,
-    is_visible,
-    snapshot,
     snapshot_unavailable,
 )
 
 
 @pytest.mark.requirement("WOP-1.10-snapshot")
-def test_a_snapshot_shows_what_the_run_is_and_what_came_of_it() -> None:
-    made = snapshot(
-        run_id="run_1",
-        workflow_id="conformance-noop",
-        status="completed",
-        tenant="alice",
-        started=Instant(0),
-        completed=Instant(1),
-        variables={"memoryReadback": {"id": "m"}},
-        agent={"agentId": "core.chat", "memoryRef": "agent-1"},
-        tags=("nightly",),
-    )
-    assert made == {
-        "runId": "run_1",
-        "workflowId": "conformance-noop",
-        "status": "completed",
-        "owner": {"tenant": "alice"},
-        "variables": {"memoryReadback": {"id": "m"}},
-        "agent": {"agentId": "core.chat", "memoryRef": "agent-1"},
-        "startedAt": "1970-01-01T00:00:00.000Z",
-        "completedAt": "1970-01-01T00:00:00.001Z",
-        "tags": ["nightly"],
-    }
-
-
-@pytest.mark.requirement("WOP-1.10-snapshot")
-def test_ten_statuses_three_of_them_final() -> None:
+def test_there_are_ten_statuses() -> None:
     assert len(STATUSES) == 10
     for status in STATUSES:
-        assert snapshot(run_id="r", workflow_id="w", status=status, tenant="a")["status"] == status
-    assert {"completed", "failed", "cancelled"} == TERMINAL
+        assert check_snapshot({"runId": "r", "workflowId": "w", "status": status})["status"] == status
 
 
 @pytest.mark.requirement("WOP-1.10-snapshot")
@@ -86,11 +55,6 @@ def test_a_snapshot_that_breaks_the_schema_is_refused(changes: dict[str, Any]) -
     assert check_snapshot({**good, "someFutureField": 1})
     with pytest.raises(InvalidInput, match="run"):
         check_snapshot({**good, **changes})
-
-
-def test_a_failed_run_says_why() -> None:
-    made = snapshot(run_id="r", workflow_id="w", status="failed", tenant="a", error={"code": "x", "message": "y"})
-    assert made["error"] == {"code": "x", "message": "y"}
 
 
 # --- starting ----------------------------------------------------------------------------------------
@@ -192,12 +156,6 @@ def test_memory_that_is_gone_is_refused_and_never_replaced(reason: Any) -> None:
     status, problem = problem_of(snapshot_unavailable("run_1", 0, reason))
     assert (status, problem["error"]) == (422, "replay_memory_snapshot_unavailable")
     assert problem["details"] == {"fromSeq": 0, "sourceRunId": "run_1", "reason": reason}
-
-
-@pytest.mark.requirement("WOP-2-snapshot")
-@given(instants, instants, st.booleans())
-def test_a_run_sees_what_was_there_and_what_it_wrote_itself(created: Instant, started: Instant, is_own: bool) -> None:
-    assert is_visible(created, run_started=started, is_own=is_own) == (is_own or created <= started)
 
 
 @given(json_values)

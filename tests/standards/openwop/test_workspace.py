@@ -12,7 +12,6 @@ from memoranda.errors import InvalidInput, WorkflowError
 from memoranda.model.instant import Instant
 from memoranda.standards.openwop.problem import problem_of
 from memoranda.standards.openwop.workspace import (
-    INDEX_PATH,
     MAX_FILE_BYTES,
     WorkspaceDraft,
     check_file,
@@ -26,7 +25,7 @@ from memoranda.standards.openwop.workspace import (
 
 
 @pytest.mark.requirement("WOP-1.8-path")
-@pytest.mark.parametrize("path", [INDEX_PATH, "IDENTITY.md", "notes/2026/june.md", "a", "0", "x" * 256, "a..b/c.-_d"])
+@pytest.mark.parametrize("path", ["IDENTITY.md", "notes/2026/june.md", "a", "0", "x" * 256, "a..b/c.-_d"])
 def test_a_path_is_a_flat_name_with_slashes(path: str) -> None:
     assert is_path(path)
     assert check_path(path) == path

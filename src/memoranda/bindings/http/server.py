@@ -104,19 +104,6 @@ def create_server(
     return Server(config, _listen(host, port), on_ready)
 
 
-def serve(
-    app: Starlette,
-    host: str,
-    port: int,
-    *,
-    on_ready: Callable[[str], None],
-    log_level: str = "info",
-    access_log: bool = False,
-) -> None:
-    """Serve until SIGINT or SIGTERM. Port 0 takes a free one; `on_ready` gets the real base URL."""
-    create_server(app, host, port, on_ready=on_ready, log_level=log_level, access_log=access_log).run()
-
-
 def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
     try:
         from memoranda.bindings.http.protocol import BoundedHttpProtocol

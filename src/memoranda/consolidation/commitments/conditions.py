@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
 from memoranda.consolidation.text.sentences import sentences
-from memoranda.errors import InvalidInput
 from memoranda.storage import words as analyzer
 
 # Events in the words that state them; a word may stand in several rows.
@@ -137,22 +136,6 @@ class Predicate:
     bound: Bound | None = None
     # Only what was written later than this can meet it, in milliseconds since 1970.
     since: int
-
-    def to_json(self) -> dict[str, object]:
-        """The predicate as a JSON value, for a store."""
-        lists = {name: list(getattr(self, name)) for name in ("subject", "event", "details")}
-        return asdict(self) | lists
-
-    @classmethod
-    def parse(cls, value: object) -> Predicate:
-        """The predicate from its JSON value. Raises InvalidInput."""
-        try:
-            fields = dict(value)  # type: ignore[call-overload]
-            lists = {name: tuple(map(str, fields[name])) for name in ("subject", "event", "details")}
-            bound = None if fields["bound"] is None else Bound(**fields["bound"])
-            return cls(**fields | lists | {"bound": bound})
-        except (TypeError, ValueError, KeyError):
-            raise InvalidInput("not a condition that text can meet") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

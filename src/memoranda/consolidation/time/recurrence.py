@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, timedelta, timezone, tzinfo
 from typing import Final, Literal, get_args
 
@@ -147,19 +147,6 @@ class Recurrence:
             return is_nth and day.weekday() in self.weekdays
         wanted = self.month_day or start.day
         return day.day == (length if wanted == -1 else min(wanted, length))
-
-    def to_json(self) -> dict[str, object]:
-        """The rule as a JSON value, for a store."""
-        return asdict(self) | {"weekdays": list(self.weekdays)}
-
-    @classmethod
-    def parse(cls, value: object) -> Recurrence:
-        """The rule from its JSON value. Raises InvalidInput."""
-        try:
-            fields = dict(value)  # type: ignore[call-overload]
-            return cls(**fields | {"weekdays": tuple(fields["weekdays"])})
-        except (TypeError, ValueError, KeyError):
-            raise InvalidInput("not a rule for something that comes again") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,6 @@ _LEAST_SCORE: Final = 0.001
 _UNTOLD: Final = frozenset(("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role"))
 # Diversity compares each with each.
 _DIVERSE_LIMIT: Final = 1_000
-_STRUCTURAL: Final = ("subject", "relation", "object")
 _SQL_ORDERS: Final = {"time": "at", "confidence": "confidence", "importance": "importance"}
 _PREFIX_CANDIDATES: Final = 50
 _PEEK: Final = 128

@@ -20,7 +20,6 @@ from memoranda.storage.words import words
 
 T = TypeVar("T")
 
-SIGNALS = ("similarity", "recency", "salience", "scope_match", "provenance_depth")
 WEIGHTS: Mapping[str, float] = {"similarity": 0.5, "scope_match": 0.2, "recency": 0.15, "salience": 0.15}
 HALF_LIFE_MS = 90 * DAY_MS
 DEFAULT_SALIENCE = 0.5

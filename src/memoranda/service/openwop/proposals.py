@@ -11,7 +11,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memoranda.consolidation.habits.habits import Draft, RunTrace, Step, synthesise
 from memoranda.encoding import json_text
@@ -30,7 +30,6 @@ INSTALLED: Final = "openwop artifact"
 APPROVALS: Final = "openwop approval"
 # The verb of an API key or token that lets it activate what an agent learned.
 ACTIVATION: Final = "activate"
-Gate = Literal["direct-rbac", "approval-gate"]
 # What is looked at for habits.
 RUNS_LIMIT: Final = 5_000
 _log = logging.getLogger(__name__)

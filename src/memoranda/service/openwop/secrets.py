@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from memoranda.standards.openwop.redaction import Policy, Secrets
 
 Scope = Literal["user", "tenant", "run", "platform"]
-SCOPES: Final[tuple[Scope, ...]] = ("user", "tenant", "run", "platform")
 # A resolver that hangs must not hold a run.
 COMMAND_SECONDS: Final = 10.0
 MAX_SECRET_BYTES: Final = 65_536

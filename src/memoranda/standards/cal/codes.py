@@ -77,20 +77,6 @@ ERRORS: Final = {
     }.items()
 }
 
-# Those that only running a query can raise; `parse` and `check` raise the others.
-RUNTIME_ONLY: Final = frozenset(
-    f"CAL-{code}"
-    for code in """E031 E040 E041 E042 E043 E044 E045 E046 E052 E075 E076 E079 E080 E081 E082 E085 E089""".split()
-)
-
-WARNINGS: Final = {
-    "CAL-W001": "unknown mg: relation",
-    "CAL-W002": "domain field without its profile tag",
-    "CAL-W003": "unknown domain prefix",
-    "CAL-W004": "option without effect here",
-    "CAL-W005": "format chosen for the budget",
-}
-
 # E060 stands for two mistakes; the error says which.
 AMBIGUOUS_SHORTCUT: Final = "ambiguous_shortcut"
 FIELD_NOT_ON_TYPE: Final = "field_not_on_grain_type"

@@ -33,7 +33,6 @@ _ELSEWHERE: Final = SEARCH | {"hash", "contradicted", "namespace", "score"}
 _PLACES: Final = {"user_id": "user", "session_id": "session", "verification_status": "verification", "type": "form"}
 _COMMON_TEXTS: Final = ("source_type", "recall_priority", "epistemic_status")
 _TEXTS: Final = frozenset((Kind.STRING, Kind.ADDRESS, Kind.WORD, Kind.BOOLEAN, Kind.ARRAY))
-_NUMBERS: Final = frozenset((Kind.NUMBER, Kind.INSTANT))
 # Beside the name of a domain field: that it is there at all, and where its truth values and lists are kept.
 _PRESENT, _TRUTH, _LIST = "domain", ":?", ":[]"
 

@@ -163,7 +163,6 @@ _WRITES: Final = (
     'SUPERSEDE $hash SET object = "coffee" SET confidence = 0.9 REASON "she changed her mind"',
     'REVERT $hash REASON "it was a misunderstanding"',
 )
-EXAMPLES: Final = (*_READS, *_WRITES)
 
 
 @cache

@@ -60,11 +60,6 @@ _LINES: Final = {"namespace": "namespace", "created": "created_at", "updated": "
 # --- writing -----------------------------------------------------------------------------------------
 
 
-def render(found: Iterable[Memory]) -> Iterator[str]:
-    """One section for each memory."""
-    return map(render_one, found)
-
-
 def render_one(memory: Memory, raw: bytes | None = None) -> str:
     """A memory as a section, with an empty line after it; `raw` is its line, if that is to come back as it was."""
     human = _human(memory)

@@ -22,19 +22,6 @@ from memoranda.standards.oams.namespace import parse_namespace
 Memory = dict[str, Any]
 Warnings = tuple[str, ...]
 
-FIELDS: Final = (
-    "key",
-    "namespace",
-    "value",
-    "tags",
-    "metadata",
-    "created_at",
-    "updated_at",
-    "embedding_model",
-    "embedding",
-    "parent_id",
-    "source_id",
-)
 # Section 6.
 STRATEGIES: Final = (
     "synthesize",

@@ -21,7 +21,6 @@
     zstd         the compressed form, with limits
     container    the .mg file: layout and writer
     container_reader   its reader, recovery, growth
-    framing      grains on a stream
     requests     what is asked of a store, read from untrusted JSON
 
 Bytes and values in, values out: no clock, no randomness, no files. Section numbers refer to the OMS specification

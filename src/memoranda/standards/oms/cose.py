@@ -23,8 +23,6 @@ KEY_ID: Final = 4
 CLAIMS: Final = 15
 
 _TAG_SIGN1 = 0xD2  # tag 18 in one byte
-_ARRAY_OF_4 = 0x84
-FIRST_BYTES: Final = (_TAG_SIGN1, _ARRAY_OF_4)
 # Headers are shallow; the depth bounds the reader's recursion.
 _MAX_DEPTH = 8
 

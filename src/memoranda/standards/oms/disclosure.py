@@ -38,12 +38,6 @@ NOT_ELIDABLE: Final = frozenset(
     """type relation confidence created_at goal_state source_type priority observer_type observation_mode
     observation_scope compression_ratio""".split()
 )
-# Section 10.2, second half.
-ELIDABLE: Final = frozenset(
-    """subject object user_id namespace provenance_chain context structural_tags description criteria
-    criteria_structured parent_goals state_reason satisfaction_evidence delegate_to delegate_from rollback_on_failure
-    observer_id observer_model frame_id sync_group""".split()
-)
 # The table is silent about the rest, among it most of what is private: content, input, output, thoughts. All of it may
 # be elided, except what changes the meaning or the duties of what is shown.
 NOT_ELIDABLE_EITHER: Final = frozenset(

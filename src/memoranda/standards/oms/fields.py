@@ -310,11 +310,6 @@ def accepted(payload: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
     return fields
 
 
-def short_key(name: str, type_byte: int) -> str:
-    """The short key of a field, or its own name when it has none."""
-    return (_ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE).short.get(name, name)
-
-
 def full_name(key: str, type_byte: int) -> str:
     """The full name behind a short key, or the key itself when it is none."""
     return (_ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE).long.get(key, key)

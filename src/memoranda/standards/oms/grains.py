@@ -35,9 +35,7 @@ __all__ = [
     "check_address",
     "decode",
     "encode",
-    "problems",
     "required_sensitivity",
-    "validate",
     "warnings_for",
 ]
 
@@ -165,22 +163,6 @@ def check_address(text: str) -> str:
         # Section 5: upper case MUST be rejected.
         raise GrainError("a content address is lower-case hexadecimal", oms_code="ERR_HASH_FORMAT")
     return text
-
-
-def problems(fields: Fields, *, type_byte: int | None = None) -> list[Problem]:
-    """Everything that keeps the fields from being a grain; empty when nothing does."""
-    try:
-        prepared = _prepared(fields, EXTENDED.max_depth)
-        _, byte = _written_type(prepared, type_byte)
-    except GrainError as error:
-        return [Problem(error.oms_code, error.message)]
-    return _all_problems(prepared, byte)
-
-
-def validate(fields: Fields, *, type_byte: int | None = None) -> None:
-    """Raise GrainError, with the first code and every message, if the fields are no grain."""
-    if found := problems(fields, type_byte=type_byte):
-        raise _error(found)
 
 
 def required_sensitivity(fields: Fields) -> int:

@@ -77,16 +77,6 @@ class Header:
         return bool(self.flags & COMPRESSED)
 
     @property
-    def has_content_refs(self) -> bool:
-        """Whether the payload has `content_refs`."""
-        return bool(self.flags & CONTENT_REFS)
-
-    @property
-    def has_embedding_refs(self) -> bool:
-        """Whether the payload has `embedding_refs`."""
-        return bool(self.flags & EMBEDDING_REFS)
-
-    @property
     def is_cbor(self) -> bool:
         """Whether the payload is CBOR rather than MessagePack."""
         return bool(self.flags & CBOR)
@@ -106,12 +96,6 @@ def type_byte(blob: bytes) -> int:
     """The type of a grain, read from its bytes."""
     _check_start(blob)
     return blob[2]
-
-
-def created_at_seconds(blob: bytes) -> int:
-    """When a grain was created, read from its bytes."""
-    _check_start(blob)
-    return int.from_bytes(blob[5:9], "big")
 
 
 @lru_cache(maxsize=_CACHED_NAMESPACES)

@@ -19,7 +19,6 @@ Fields = Mapping[str, Any]
 DENIED: Final = "ERR_INVALIDATION_DENIED"
 EVIDENCE_REQUIRED: Final = "ERR_EVIDENCE_REQUIRED"
 MODES: Final = frozenset("open soft_locked locked quorum delegated timed hold consent_cascade".split())
-SCOPES: Final = ("grain", "subtree", "lineage")
 # Sections 23.6 and 23.7: how far up a derivation is walked.
 MAX_HOPS: Final = 16
 

@@ -57,7 +57,6 @@ def is_domain_byte(byte: int) -> bool:
 
 # Section 28: the namespace of grains that name none.
 DEFAULT_NAMESPACE: Final = "shared"
-IDENTITY_NAMESPACE: Final = "agent:identity"
 
 ERROR_CODES: Final = frozenset(
     """ERR_TOO_SHORT ERR_VERSION ERR_CORRUPT ERR_NOT_MAP ERR_NO_TYPE ERR_UNKNOWN_TYPE ERR_SCHEMA ERR_INTEGRITY
@@ -87,10 +86,6 @@ COGNITIVE_OBSERVERS: Final = MODEL_OBSERVERS | {"human", "hybrid"}
 # Section 27.6: triggers are observations whose mode and scope are outside the closed sets.
 TRIGGER_PREFIX: Final = "trigger:"
 
-SOURCE_TYPES: Final = frozenset(
-    """user_explicit agent_inferred sensor consolidated system llm_generated imported established_knowledge
-    axiomatic""".split()
-)
 TIMELESS_SOURCES: Final = frozenset(("established_knowledge", "axiomatic"))
 
 # Fields whose values are a closed set. Open enumerations are not checked (sections 6 and 24).
@@ -113,13 +108,6 @@ CLOSED: Final = {
 GOAL_STATES: Final = ("active", "satisfied", "failed", "suspended")
 OBSERVATION_MODES: Final = ("passive", "active", "reflective", "real_time")
 OBSERVATION_SCOPES: Final = ("point", "interval", "session", "longitudinal")
-
-# Section 27.4: the identifiers of 45 CFR 164.514(b). Any other `phi:` tag is PHI all the same.
-PHI_TAGS: Final = frozenset(
-    f"phi:{name}"
-    for name in """name geo_subdivision date age_over_89 phone fax email ssn mrn health_plan_id account_number
-    certificate_license vehicle_id device_id url ip_address biometric photo""".split()
-)
 
 # Section 10.2: what a disclosed view cannot leave out.
 NOT_ELIDABLE: Final = frozenset(

@@ -30,10 +30,8 @@ Activation = Literal["approval-gate", "direct-rbac"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
 PROTOCOL_VERSION: Final = "1.1"
 LONG_TERM: Final = "long-term"
-MEMORY_PROFILE: Final = "openwop-memory"
 # From this version of the execution model on, forks serve memory as of their place in the log (MAE-3).
 SNAPSHOT_MODEL_VERSION: Final = 2
-_ROOT: Final = ("protocolVersion", "supportedEnvelopes", "schemaVersions", "limits")
 _ROUNDS: Final = ("clarificationRounds", "schemaRounds", "envelopesPerTurn")
 
 
@@ -185,16 +183,6 @@ def dimensions(document: Mapping[str, Any]) -> frozenset[Dimension]:
         "retention": retention.get("ttl") is True or retention.get("forget") is True,
     }
     return frozenset(name for name, is_claimed in claimed.items() if is_claimed)
-
-
-def profiles(document: Mapping[str, Any]) -> frozenset[str]:
-    """The profiles that follow from a document; `openwop-memory` spans two blocks of it."""
-    has_root = all(name in document for name in _ROOT)
-    return (
-        frozenset({MEMORY_PROFILE})
-        if has_root and {"write", "long-term-durability"} <= dimensions(document)
-        else frozenset()
-    )
 
 
 def _check_offer(offer: Offer) -> None:

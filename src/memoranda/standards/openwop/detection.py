@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Policy = Literal["off", "warn", "redact"]
-POLICIES: Final[tuple[Policy, ...]] = ("off", "warn", "redact")
 # The shortest thing that is looked at.
 _MIN_CHARS: Final = 8
 _ROUNDS: Final = 8

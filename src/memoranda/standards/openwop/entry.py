@@ -79,20 +79,9 @@ def expires_of(found: Entry) -> Instant | None:
     return parse_instant(found["expiresAt"]) if "expiresAt" in found else None
 
 
-def is_expired(found: Entry, now: Instant) -> bool:
-    """Whether the entry must not surface any more: from the very millisecond of `expiresAt` on."""
-    end = expires_of(found)
-    return end is not None and end <= now
-
-
 def kept_tags(tags: Iterable[str]) -> list[str]:
     """Tags as they are written: "empty strings SHOULD be dropped on write"."""
     return [tag for tag in tags if tag]
-
-
-def newest_first(entries: Iterable[Entry]) -> list[Entry]:
-    """The order of `list`: by creation, the newest first; equal ones by id, so that the order is always the same."""
-    return sorted(sorted(entries, key=lambda each: str(each["id"])), key=created_of, reverse=True)
 
 
 # --- what a host sends to be put ---------------------------------------------------------------------

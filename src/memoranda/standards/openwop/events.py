@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,8 +39,6 @@ COMMITMENT_FIRED: Final = "commitment.fired"
 PROPOSAL_CREATED: Final = "proposal.created"
 PROPOSAL_ACTIVATED: Final = "proposal.activated"
 WORKSPACE_UPDATED: Final = "workspace.updated"
-# A replay re-reads these from the log and never makes new ones (replay.md, "Recorded-fact events").
-RECORDED_FACTS: Final = frozenset({MEMORY_WRITTEN, MEMORY_CONSOLIDATED, COMMITMENT_FIRED})
 
 TRIGGERS: Final = ("host-managed", "client-requested", "both")
 SCHEDULES: Final = ("host-managed", "scheduled", "on-demand")
@@ -279,22 +277,6 @@ def check_payload(type: str, payload: object, *, closed: bool = False) -> Payloa
         _check_fields(payload, rule, "event.payload", closed=closed)
         _check_sums(payload)
     return payload
-
-
-def check_log(events: Iterable[Event]) -> None:
-    """One run's log: all of one run, `sequence` 0, 1, 2 and on, no event twice. Raises InvalidInput."""
-    run_id: str | None = None
-    seen: set[str] = set()
-    for expected, each in enumerate(events):
-        check_event(each)
-        run_id = each["runId"] if run_id is None else run_id
-        if each["runId"] != run_id:
-            raise InvalidInput(f"event {expected} belongs to another run")
-        if each["sequence"] != expected:
-            raise InvalidInput(f"event {expected} has sequence {each['sequence']}")
-        if each["eventId"] in seen:
-            raise InvalidInput(f"event {expected} has an eventId that was there before")
-        seen.add(each["eventId"])
 
 
 def _check_fields(payload: Payload, rule: _Rule, where: str, *, closed: bool) -> None:

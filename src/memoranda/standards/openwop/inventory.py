@@ -13,7 +13,6 @@ from memoranda.errors import InvalidInput
 from memoranda.standards.openwop.capabilities import DIMENSIONS, Dimension
 from memoranda.standards.openwop.fields import (
     check_boolean,
-    check_integer,
     check_text,
     check_texts,
     check_word,
@@ -89,21 +88,6 @@ def missing_dimensions(shape: Mapping[str, Any], available: Collection[Dimension
     """What a memory shape asks for and does not get, in the order of the dimensions."""
     needed = {dimension for name, asked in shape.items() if asked is True for dimension in NEEDS.get(name, ())}
     return [dimension for dimension in DIMENSIONS if dimension in needed and dimension not in available]
-
-
-def check_inventory(value: object, *, available: Collection[Dimension] | None = None) -> list[Agent]:
-    """The entries of an answer from untrusted JSON. With `available`, each must also be stamped as it should."""
-    found = closed_object(value, ("agents", "total"), "the inventory")
-    require(found, ("agents", "total"), "the inventory")
-    if not isinstance(found["agents"], list):
-        raise InvalidInput("the inventory's agents must be an array")
-    agents = [check_agent_entry(agent, available=available) for agent in found["agents"]]
-    if check_integer(found["total"], "the inventory's total", least=0) != len(agents):
-        raise InvalidInput("the inventory's total must be the number of its agents")
-    ids = [agent["agentId"] for agent in agents]
-    if ids != sorted(set(ids)):
-        raise InvalidInput("the inventory's agents must be in the order of their ids, each once")
-    return agents
 
 
 def check_agent_entry(value: object, *, available: Collection[Dimension] | None = None) -> Agent:

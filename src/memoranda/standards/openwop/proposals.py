@@ -219,11 +219,6 @@ def check_applicable(current: Proposal) -> None:
         ) from None
 
 
-def is_inert(current: Proposal) -> bool:
-    """RFC 0096: in any state other than applied it must not influence any run."""
-    return bool(current["state"] != "applied")
-
-
 def artifact_bytes(current: Proposal) -> bytes:
     """What is installed, byte for byte what is kept (proposal-no-resynthesis); in the order that it came in."""
     return json_text.dump(current["artifact"])

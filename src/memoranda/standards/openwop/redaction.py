@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple, NoReturn
 from urllib.parse import quote
 
 from memoranda.errors import InvalidInput
-from memoranda.standards.openwop.detection import POLICIES, Finding, Policy, detect, hide, screen
+from memoranda.standards.openwop.detection import Finding, Policy, detect, hide, screen
 
 __all__ = [
     "MAX_SECRETS",
     "MAX_SECRET_CHARS",
     "MIN_SECRET_CHARS",
-    "POLICIES",
     "Finding",
     "Policy",
     "Redacted",
@@ -148,12 +147,6 @@ class Secrets:
             at = max(at, span.end)
         pieces.append(text[at:])
         return Redacted("".join(pieces), tuple(dict.fromkeys(ids)))
-
-    def redact_all(self, texts: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
-        """The same for several texts, such as tags (RFC 0004: content and tags)."""
-        answers = [self.redact(text) for text in texts]
-        ids = dict.fromkeys(name for answer in answers for name in answer.ids)
-        return [answer.text for answer in answers], tuple(ids)
 
     def is_in(self, text: str) -> bool:
         """Whether any value stands in the text, for callers that would rather refuse than redact."""

@@ -70,11 +70,6 @@ def ref_of(space: str) -> str:
     return ref if len(ref) <= MAX_REF_CHARS else _digest(space)
 
 
-def names(ref: str, space: str) -> bool:
-    """Whether a ref, also one that only calls a long name by its digest, is the ref of this space."""
-    return ref_of(space) == ref
-
-
 def mark_of(tenant: str) -> str:
     """What stands for a tenant in a ref: `t-` and 20 base32 characters of SHA-256("memoranda tenant" NUL tenant)."""
     digest = hashlib.sha256(b"memoranda tenant\x00" + tenant.encode("utf-8", "surrogatepass")).digest()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 
 from memoranda.errors import InvalidInput, WorkflowError
-from memoranda.model.instant import Instant, format_instant
 from memoranda.standards.openwop.fields import (
     an_object,
     check_integer,
@@ -52,9 +51,7 @@ STATUSES: Final[tuple[Status, ...]] = (
     "cancelling",
     "cancelled",
 )
-TERMINAL: Final[frozenset[Status]] = frozenset({"completed", "failed", "cancelled"})
 MODES: Final[tuple[Mode, ...]] = ("replay", "branch")
-REASONS: Final = ("retention_expired", "event_log_unavailable")
 # run-options.md: the reserved key of a distillation's budget.
 TOKEN_BUDGET_KEY: Final = "distillation.tokenBudget"  # noqa: S105 (a name, not a secret)
 
@@ -71,40 +68,6 @@ MAX_MESSAGE_CHARS: Final = 2000
 
 
 # --- snapshots ---------------------------------------------------------------------------------------
-
-
-def snapshot(
-    *,
-    run_id: str,
-    workflow_id: str,
-    status: Status,
-    tenant: str,
-    started: Instant | None = None,
-    completed: Instant | None = None,
-    variables: Mapping[str, Any] | None = None,
-    agent: Mapping[str, Any] | None = None,
-    error: Mapping[str, Any] | None = None,
-    tags: tuple[str, ...] = (),
-    metadata: Mapping[str, Any] | None = None,
-) -> Snapshot:
-    """A checked RunSnapshot."""
-    made: Snapshot = {
-        "runId": run_id,
-        "workflowId": workflow_id,
-        "status": status,
-        "owner": {"tenant": tenant},
-        "variables": dict(variables or {}),
-    }
-    optional: dict[str, Any] = {
-        "agent": agent and dict(agent),
-        "error": error and dict(error),
-        "startedAt": None if started is None else format_instant(started),
-        "completedAt": None if completed is None else format_instant(completed),
-        "tags": list(tags),
-        "metadata": dict(metadata or {}),
-    }
-    made.update((name, value) for name, value in optional.items() if value)
-    return check_snapshot(made)
 
 
 def check_snapshot(value: object) -> Snapshot:
@@ -257,8 +220,3 @@ def snapshot_unavailable(
         wop_code=SNAPSHOT_UNAVAILABLE,
         details={"fromSeq": from_seq, "sourceRunId": source_run_id, "reason": reason},
     )
-
-
-def is_visible(created: Instant, *, run_started: Instant, is_own: bool) -> bool:
-    """RFC 0004 §A: a run sees the store as of its start, and its own writes."""
-    return is_own or created <= run_started

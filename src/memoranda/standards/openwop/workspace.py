@@ -17,9 +17,6 @@ from memoranda.standards.openwop.problem import WORKSPACE_CONFLICT, WORKSPACE_TO
 
 WorkspaceFile = dict[str, Any]
 
-# RFC 0062: what the next session loads at startup.
-INDEX_PATH: Final = "MEMORY-INDEX.json"
-INDEX_TYPE: Final = "application/json"
 DEFAULT_TYPE: Final = "text/markdown"
 
 # Ground truth that a model reads: identity, directives, an index. A mebibyte is a thick book.

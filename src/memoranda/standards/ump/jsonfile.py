@@ -14,11 +14,6 @@ MAX_FILE_BYTES: Final = 128 * 1_048_576
 _BOM = b"\xef\xbb\xbf"
 
 
-def render_array(records: Iterable[Record]) -> str:
-    """An indented array, as people and diffs like it."""
-    return json_text.dump_pretty(list(records)) + "\n"
-
-
 def render_ndjson(records: Iterable[Record]) -> Iterator[bytes]:
     """One compact record per line, each with its newline."""
     for record in records:

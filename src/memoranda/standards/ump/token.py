@@ -8,7 +8,6 @@ claim that is not understood refuses the token: it might have been a restriction
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -70,13 +69,6 @@ def claims_document(claims: Claims) -> dict[str, Any]:
     return {name: value for name, value in document.items() if value is not None}
 
 
-def parse(token: str, *, now: int) -> Claims:
-    """Read a token that holds now. Raises Unauthorized, whose message begins with the reason word."""
-    claims = claims_of(token)
-    check_time(claims, now=now)
-    return claims
-
-
 def check_time(claims: Claims, *, now: int) -> None:
     """Refuse claims that do not hold now. Both ends are inclusive: nbf == now and exp == now hold."""
     if claims.nbf is not None and parse_instant(claims.nbf) > now:
@@ -106,11 +98,6 @@ def claims_of(token: str) -> Claims:
     if not didkey.verify(claims.iss, _message(payload), signature):
         raise Unauthorized("signature_invalid: the token's signature does not verify")
     return claims
-
-
-def allows(claims: Claims, verb: str, scope: Mapping[str, str | None]) -> bool:
-    """Whether the token grants the verb over the scope: what it names must match, the rest is free."""
-    return verb in claims.verbs and all(scope.get(key) == value for key, value in claims.scope.items())
 
 
 def _claims(wire: object) -> Claims:

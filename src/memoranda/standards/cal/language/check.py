@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple, TypedDict
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import fields
 from memoranda.standards.cal.language import words
-from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
@@ -49,15 +48,6 @@ class Warning(NamedTuple):  # noqa: A001 - the specification's word
 
     code: str
     message: str
-
-
-def check(text: str | bytes, *, strict: bool = False, params: Mapping[str, object] | None = None) -> CheckResult:
-    """The verdict as a document."""
-    try:
-        parse(text, strict=strict, params=params)
-    except QueryError as error:
-        return {"valid": False, "error": error_document(error)}
-    return {"valid": True, "error": None}
 
 
 def error_document(error: QueryError) -> ErrorDocument:

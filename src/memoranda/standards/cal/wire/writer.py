@@ -30,7 +30,6 @@ from memoranda.standards.cal.language.syntax import (
     OrderBy,
     Param,
     Project,
-    Query,
     Recall,
     Reduce,
     Revert,
@@ -49,13 +48,6 @@ from memoranda.standards.cal.language.syntax import (
 
 Json = dict[str, Any]
 CAL_VERSION: Final = 1
-
-
-def to_json(query: Query) -> Json:
-    """The JSON form; of a query with bound parameters, the form as it was written."""
-    query = query.written or query
-    lets = [{"name": each.name, "query": statement_json(each.query)} for each in query.lets]
-    return {"cal_version": CAL_VERSION, **({"let": lets} if lets else {}), **statement_json(query.statement)}
 
 
 def statement_json(statement: Statement) -> Json:
@@ -273,4 +265,3 @@ _STATEMENTS: Final[Mapping[type[Statement], tuple[str, Callable[[Any], Json]]]] 
     Revert: ("revert", lambda statement: {"hash": _hash(statement.hash), "reason": statement.reason}),
     DefineTemplate: ("define_template", _define),
 }
-NAMES: Final = tuple(name for name, _ in _STATEMENTS.values())
