@@ -76,7 +76,7 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 def _define(module: Module, node: ast.stmt) -> None:
     if isinstance(node, Function):
         module.definitions[node.name].append(node)
-        if not _is_plain(node):
+        if not _is_plain(node) or node.name.startswith("__"):
             module.registered.add(f"{module.name}:{node.name}")
     elif isinstance(node, ast.ClassDef):
         for inner in node.body:

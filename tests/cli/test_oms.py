@@ -344,3 +344,19 @@ def test_withdrawing_a_consent_says_what_went_with_it(run: Command, home: Path, 
     withdrawal = file_of(tmp_path, **parties, is_withdrawal=True, prior_consent=granted)
     assert "1 memory erased" in "".join(run("oms", "put", withdrawal, "--json").json["warnings"])
     assert run("oms", "get", resting).code == 1
+
+
+@pytest.mark.requirement("OMS-11-append")
+def test_a_file_grows_by_packing_it_anew_and_a_damaged_one_does_not(run: Command, home: Path, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.mg", tmp_path / "new.mg"
+    run("oms", "pack", old, file_of(tmp_path))
+    before = old.read_bytes()
+    more = file_of(tmp_path, "more.json", object="coffee")
+    assert run("oms", "pack", new, old, more).code == 0
+    assert old.read_bytes() == before
+    assert run("oms", "verify", new).out == f"{new}: 2 grains verified\n"
+    damaged = bytearray(before)
+    damaged[60] ^= 1
+    old.write_bytes(damaged)
+    assert run("oms", "pack", tmp_path / "again.mg", old, more).code == 1
+    assert not (tmp_path / "again.mg").exists()

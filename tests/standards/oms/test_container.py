@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from tests.standards.oms.strategies import grain_fields
 from memoranda.errors import MemorandaError, NotFound, SignatureInvalid, TooLarge
 from memoranda.standards.oms import grains
 from memoranda.standards.oms.container import CHUNK_BYTES, Order, Writer
-from memoranda.standards.oms.container_reader import Reader, append
-from memoranda.standards.oms.manifest import DEFAULT
+from memoranda.standards.oms.container_reader import Reader
 from memoranda.standards.oms.signature import SignedGrain, blob_of
 
 V1 = bytes.fromhex(BY_ID["V1"]["expected"]["blob_hex"])
@@ -180,38 +178,6 @@ def test_four_gibibytes_are_the_end() -> None:
         # What fitted is a valid file.
         writer.finish()
         reader(out.getvalue()).verify()
-
-
-@pytest.mark.requirement("OMS-11-append")
-def test_growing_writes_a_new_file_and_leaves_the_old_one_as_it_was(tmp_path: Path) -> None:
-    old, new = tmp_path / "memory.mg", tmp_path / "memory.mg.new"
-    items = some_grains(4)
-    old.write_bytes(written(items[:2], [VERIFIED]))
-    before = old.read_bytes()
-    with old.open("rb") as source, new.open("xb") as out, tempfile.TemporaryFile() as spool:
-        outcome = append(source, [(items[1], DEFAULT), (items[2], VERIFIED), (signed_grain(), DEFAULT)], out, spool)
-        os.fsync(out.fileno())
-    assert old.read_bytes() == before
-    new.replace(old)
-    file = reader(old.read_bytes())
-    file.verify()
-    assert (outcome.count, outcome.duplicates) == (4, 1)
-    assert dict(file.states()) == {items[0].address: VERIFIED, items[2].address: VERIFIED}
-
-
-@pytest.mark.requirement("OMS-11-append")
-def test_a_damaged_file_does_not_grow() -> None:
-    data = bytearray(written(some_grains()))
-    data[60] ^= 1
-    with refused("ERR_INTEGRITY"):
-        append(io.BytesIO(bytes(data)), [], io.BytesIO(), io.BytesIO())
-
-
-@pytest.mark.parametrize("options", [{"compress": True}, {"order": "created"}])
-def test_growing_keeps_the_form_of_a_file(options: dict[str, Any]) -> None:
-    old, out = written(some_grains(3), **options), io.BytesIO()
-    append(io.BytesIO(old), [], out, io.BytesIO(), unfolded=io.BytesIO())
-    assert out.getvalue() == old
 
 
 class Grudging(io.BytesIO):

@@ -29,8 +29,6 @@ from memoranda.service.core.views import grain_of, load
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
 
-PRESETS = ("gdpr", "ccpa", "hipaa")
-
 Fields = Mapping[str, Any]
 
 # What a document of another standard can say in the words of a grain.

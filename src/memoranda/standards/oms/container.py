@@ -18,8 +18,7 @@ All numbers are big-endian. What OMS leaves open, decided here:
 
 Nothing here opens a file. The count and the index stand in front of the grains, so the writer first collects the grains
 in a spool, a scratch file that the caller provides, and holds 100 to 250 bytes of memory for each, more for one with
-index state. Files are never changed in place: `container_reader.append` writes a new one, which the caller puts in
-the old one's place when it is complete and synced.
+index state. Files are never changed in place: one grows by being packed anew.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -24,12 +24,8 @@ from memoranda.standards.oms.container import (
     MIN_FILE_BYTES,
     OFFSET_BYTES,
     FileHeader,
-    Order,
     Readable,
     Spool,
-    Writable,
-    Writer,
-    Written,
     read_at,
 )
 from memoranda.standards.oms.did import NO_DOCUMENTS, Documents
@@ -233,32 +229,6 @@ class Reader:
         start = self.header.grains_at
         frame = Frame(_chunks(self._file, start, self._end), max_bytes=self._max_unfolded_bytes)
         return _Unfolded(frame, self._spool, None if self.header.has_manifest else self._end - start)
-
-
-def append(
-    old: Readable,
-    additions: Iterable[tuple[Grain | SignedGrain | bytes, IndexState]],
-    out: Writable,
-    spool: Spool,
-    *,
-    unfolded: Spool | None = None,
-    max_unfolded_bytes: int = MAX_UNFOLDED_BYTES,
-) -> Written:
-    """Write to `out` what is in an `.mg` file and more; the old one is only read, and proven undamaged first.
-
-    Section 11 gives files no way to grow in place. To replace one: let `out` be a new file beside it, sync it, and
-    rename it over the old name; whatever fails before that leaves the old file as it is.
-    """
-    reader = Reader(old, spool=unfolded, max_unfolded_bytes=max_unfolded_bytes)
-    order: Order = "created" if reader.header.is_sorted else "address"
-    writer = Writer(out, spool, order=order, compress=reader.header.is_compressed)
-    for delivery in reader.deliveries():
-        writer.append(delivery)
-    for address, state in reader.states():
-        writer.note(address, state)
-    for grain, state in additions:
-        writer.append(grain, state)
-    return writer.finish()
 
 
 def recover(file: Readable) -> Iterator[bytes]:

@@ -1,0 +1,123 @@
+"""Nothing in the source is dead, and every requirement is proved on something that an entry point reaches.
+
+Entry points are the command line, what an open store can do (`Memoranda`, `Service`), and what `docs/standards` names for
+use without a store. The servers are reached from the command line.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from memoranda.cli.catalogue import SECTIONS
+from tests.reach import ROOT, Reach
+
+# Alive for a reason that names cannot tell.
+ALLOWED = {
+    "memoranda.storage.engine:System.tenants": "the proofs walk every tenant of a store",
+    "memoranda.storage.system:SqlSystem.tenants": "the proofs walk every tenant of a store",
+}
+OPEN_STORE = (
+    "memoranda.app:Memoranda",
+    "memoranda.service.service:Service",
+    "memoranda.service.ump.ump:Ump",
+    "memoranda.service.oms.oms:Grains",
+    "memoranda.service.cal.cal:Cal",
+    "memoranda.service.oams.oams:Oams",
+    "memoranda.service.openwop.openwop:Openwop",
+)
+# `module.function` on the page of a standard.
+_NAMED = re.compile(r"`(\w+)\.(\w+)`")
+# Run as programs of their own: `python -m`.
+PROGRAMS = ("memoranda.__main__", "memoranda.cli.reference")
+
+
+@cache
+def source() -> Reach:
+    return Reach((ROOT / "src" / "memoranda", "memoranda"))
+
+
+def entry_points() -> Iterator[str]:
+    reach = source()
+    yield from ("memoranda.cli:main", "memoranda:__getattr__", "memoranda.app:Memoranda")
+    yield from (entry.target for section in SECTIONS for entry in section.entries)
+    for each in reach.definitions:
+        if each.partition(":")[0] in PROGRAMS:
+            yield each
+        owner, _, name = each.rpartition(".")
+        if owner in OPEN_STORE and not name.startswith("_"):
+            yield each
+    for page in sorted((ROOT / "docs" / "standards").glob("*.md")):
+        for module, name in _NAMED.findall(page.read_text(encoding="utf-8")):
+            if found := reach.resolve(f"memoranda.standards.{page.stem}.{module}", name):
+                yield found
+
+
+@cache
+def alive() -> frozenset[str]:
+    return frozenset(source().reached(entry_points()))
+
+
+def test_nothing_in_the_source_is_dead() -> None:
+    assert sorted(source().definitions - alive() - ALLOWED.keys()) == []
+
+
+def test_what_is_excused_is_there_and_not_alive_by_itself() -> None:
+    assert ALLOWED.keys() <= source().definitions
+    assert ALLOWED.keys() & alive() == set()
+
+
+def test_every_requirement_is_proved_on_something_that_an_entry_point_reaches() -> None:
+    tests = Reach((ROOT / "src" / "memoranda", "memoranda"), (ROOT / "tests", "tests"))
+    hollow = [name for name in sorted(proofs()) if not _touches(tests, name)]
+    assert hollow == []
+
+
+def proofs() -> set[str]:
+    """The tests that the tables of requirements name."""
+    tables = (ROOT / "tests" / "standards").rglob("requirements.toml")
+    listed = [tomllib.loads(table.read_text(encoding="utf-8"))["requirement"] for table in tables]
+    return {test for table in listed for requirement in table for test in requirement.get("tests", ())}
+
+
+def _touches(reach: Reach, test: str) -> bool:
+    """Whether a test calls, itself or by its helpers and fixtures, something of the source that is alive."""
+    path, _, name = test.partition("::")
+    module = ".".join(Path(path).with_suffix("").parts)
+    # A test of a contract is a method.
+    waiting = [f"{module}:{each}" for each in reach.modules[module].definitions if each.rpartition(".")[2] == name]
+    seen: set[str] = set()
+    while waiting:
+        each = waiting.pop()
+        if each in alive():
+            return True
+        if each in seen or each not in reach.definitions or not each.startswith("tests"):
+            continue
+        if "memoranda" in reach.names_of(each).attributes:
+            # It runs the command.
+            return True
+        seen.add(each)
+        waiting += [*reach.names_of(each).definitions, *_fixtures(reach, each)]
+        waiting += [f"{each}.{method}" for method in ("__init__", *reach.names_of(each).attributes)]
+        # A method of a helper is called on what a fixture gave.
+        waiting += [f"{owner}.{method}" for owner in seen for method in reach.names_of(each).attributes]
+    return False
+
+
+def _fixtures(reach: Reach, definition: str) -> Iterator[str]:
+    """The fixtures that a function asks for by the names of its parameters: of its module, or of a conftest above."""
+    module, _, name = definition.partition(":")
+    above = module.split(".")
+    places = [module, *(".".join([*above[:count], "conftest"]) for count in range(len(above) - 1, 0, -1))]
+    for parameter in _parameters(reach.modules[module].definitions[name]):
+        yield from (f"{place}:{parameter}" for place in places if f"{place}:{parameter}" in reach.definitions)
+
+
+def _parameters(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (argument.arg for argument in (*node.args.args, *node.args.kwonlyargs))
