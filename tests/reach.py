@@ -143,9 +143,11 @@ class Reach:
                         definitions.add(found)
                     if isinstance(node.value, ast.Name) and (of := self.resolve(module.name, node.value.id)):
                         definitions |= {f"{of}.{node.attr}"} & self.definitions
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
-                    # A field or a method that somebody asks for by its name.
-                    attributes.add(node.value)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    definitions |= self._of_file(module, node.value)
+                    if node.value.isidentifier():
+                        # A field or a method that somebody asks for by its name.
+                        attributes.add(node.value)
                 elif isinstance(node, ast.keyword) and node.arg:
                     attributes.add(node.arg)
         return Named(frozenset(definitions), frozenset(attributes))
@@ -153,6 +155,12 @@ class Reach:
     def _of_name(self, module: Module, name: str) -> set[str]:
         found = self.resolve(module.name, name)
         return set() if found is None else {found}
+
+    def _of_file(self, module: Module, text: str) -> set[str]:
+        """All that a program does which is named by its file, and lies beside the module."""
+        beside = f"{module.name.rpartition('.')[0]}.{text.removesuffix('.py')}"
+        is_program = text.endswith(".py") and beside in self.modules
+        return {f"{beside}:{name}" for name in self.modules[beside].definitions} if is_program else set()
 
     def _owner(self, module: Module, node: ast.expr) -> str | None:
         """The module that an expression stands for, if it does."""
