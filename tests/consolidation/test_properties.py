@@ -121,7 +121,7 @@ def test_hostile_texts_are_read_as_text(strategy: str) -> None:
 PROGRAM = """
 import sys
 from memoranda.consolidation.text.note import Note
-from memoranda.consolidation.strategies import STRATEGIES, run
+from memoranda.consolidation.strategies.catalogue import STRATEGIES, run
 notes = [Note(f"n{n}", t, n * 604_800_000, ("a", f"t{n % 3}")) for n, t in enumerate(sys.stdin.read().split("|"))]
 for strategy in STRATEGIES:
     for dream in run(strategy, notes, now=25 * 604_800_000):
