@@ -343,10 +343,6 @@ class Unit(Snapshot, Protocol):
         """Undo `supersede`, where the successor is still that one; how many there were."""
         ...
 
-    def reopen(self, version: Version) -> None:
-        """Undo a `close`: nothing has replaced this version after all."""
-        ...
-
     def retire(self, version: Version, *, now: Instant) -> None:
         """Mark a document as replaced by a fuller one of the same fact."""
         ...

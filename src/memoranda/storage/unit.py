@@ -255,12 +255,6 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run_many("change_add", [{"seq": n, "type": type_, "version_id": v, "at_ms": now} for n, v in places])
         self._change_seq += len(version_ids)
 
-    def reopen(self, version: Version) -> None:
-        state = version.state
-        is_closed = bool(state.superseded_by) and state.tombstoned is None and not state.erased
-        self._live_count += int(is_closed and state.retired is None and state.verification != "retracted")
-        self._run("state_reopen", version_id=version.version_id)
-
     def retire(self, version: Version, *, now: Instant) -> None:
         self._leave(version)
         self._run("state_retire", version_id=version.version_id, now_ms=now)
