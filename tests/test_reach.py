@@ -1,7 +1,7 @@
 """Nothing in the source is dead, and every requirement is proved on something that an entry point reaches.
 
-Entry points are the command line, what an open store can do (`Memoranda`, `Service`), and what `docs/standards` names for
-use without a store. The servers are reached from the command line.
+Entry points are the command line, what an open store can do (`Memoranda`, `Service`), and what `docs/standards` names
+for use without a store. The servers are reached from the command line.
 """
 
 from __future__ import annotations
