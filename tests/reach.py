@@ -106,6 +106,8 @@ class Named:
 
     definitions: frozenset[str]
     attributes: frozenset[str]
+    # Handed on as values: what is asked of them is their functions.
+    modules: frozenset[str]
 
 
 class Reach:
@@ -131,12 +133,18 @@ class Reach:
     def _named(self, module: Module, nodes: Iterable[ast.AST]) -> Named:
         definitions: set[str] = set()
         attributes: set[str] = set()
+        modules: set[str] = set()
+        asked: set[int] = set()
         for top in nodes:
             for node in ast.walk(top):
                 if isinstance(node, ast.Name):
                     definitions |= self._of_name(module, node.id)
+                    # A walk comes to an attribute before it comes to what it is an attribute of.
+                    if id(node) not in asked and (value := self._owner(module, node)):
+                        modules.add(value)
                 elif isinstance(node, ast.Attribute):
                     owner = self._owner(module, node.value)
+                    asked.add(id(node.value))
                     if owner is None:
                         attributes.add(node.attr)
                     elif found := self.resolve(owner, node.attr):
@@ -150,7 +158,7 @@ class Reach:
                         attributes.add(node.value)
                 elif isinstance(node, ast.keyword) and node.arg:
                     attributes.add(node.arg)
-        return Named(frozenset(definitions), frozenset(attributes))
+        return Named(frozenset(definitions), frozenset(attributes), frozenset(modules))
 
     def _of_name(self, module: Module, name: str) -> set[str]:
         found = self.resolve(module.name, name)
@@ -188,6 +196,7 @@ class Reach:
         """Every definition that the roots reach."""
         found: set[str] = set()
         modules: set[str] = set()
+        values: set[str] = set()
         attributes: set[str] = set()
         waiting = set(roots)
         while waiting:
@@ -195,12 +204,14 @@ class Reach:
                 named = self.names_of(each)
                 found.add(each)
                 attributes |= named.attributes
+                values |= named.modules
                 modules.add(each.partition(":")[0])
             waiting = {name for each in waiting for name in self.names_of(each).definitions}
             for module in list(modules):
                 on_import = self._names_on_import(module)
                 waiting |= on_import.definitions | self.modules[module].registered
                 attributes |= on_import.attributes
+            waiting |= {f"{value}:{name}" for value in values for name in attributes}
             waiting |= {method for each in found for method in self._called(each, attributes)}
             waiting |= {f"{each.rpartition('.')[0]}" for each in found if "." in each.partition(":")[2]}
             waiting = (waiting & self.definitions) - found

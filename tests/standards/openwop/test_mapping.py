@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.standards.openwop.strategies import ids, instants, tags, texts
 
-from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Projection, Relation, Scope
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, check_entry, entry
-from memoranda.standards.openwop.mapping import MEDIA_TYPE, STANDARD, encode, from_projection, project
+from memoranda.standards.openwop.mapping import MEDIA_TYPE, STANDARD, decode, encode, from_projection, project
 
 
 def projection(**changes: object) -> Projection:
@@ -101,5 +101,12 @@ def test_a_text_that_is_too_long_for_an_entry_is_cut_between_characters() -> Non
 @given(ids, texts, tags, instants)
 def test_a_native_document_reads_back(name: str, content: str, tag_list: list[str], created: Instant) -> None:
     made = entry(id=name, content=content, tags=tag_list, created=created)
-    assert check_entry(json_text.parse(encode(made))) == made
+    assert decode(encode(made)) == made
+    assert encode(decode(encode(made))) == encode(made)
     assert (STANDARD, MEDIA_TYPE) == ("openwop", "application/vnd.openwop.memory-entry+json")
+
+
+@pytest.mark.parametrize("native", [b"", b"[]", b"{}", b"\xff", b'{"id":1}'])
+def test_what_is_no_native_document_is_refused(native: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        decode(native)

@@ -22,6 +22,7 @@ from memoranda.standards.openwop.entry import (
     MAX_TAG_CHARS,
     MAX_TAGS,
     Entry,
+    check_entry,
     check_id,
     created_of,
     expires_of,
@@ -35,6 +36,8 @@ DERIVED_PREFIX: Final = "compacted-from:"
 
 # The provenance tag of a compaction, as the conformance suite reads it.
 _DERIVED: Final = re.compile(r"compacted-from:[^\s:]\S*")
+# The largest entry: its content, each byte escaped at worst as six, and its tags.
+_MAX_NATIVE_BYTES: Final = 8 * MAX_CONTENT_BYTES
 
 
 def project(entry: Entry, tenant: str, space: str) -> Projection:
@@ -82,6 +85,11 @@ def from_projection(projection: Projection, name: str) -> Entry:
 def encode(entry: Entry) -> bytes:
     """The native document of an entry: compact JSON, fields as they came."""
     return json_text.dump(entry)
+
+
+def decode(native: bytes) -> Entry:
+    """The entry of a native document. Raises InvalidInput."""
+    return check_entry(json_text.parse(native, max_bytes=_MAX_NATIVE_BYTES))
 
 
 def _id(name: str) -> str:
