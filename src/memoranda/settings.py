@@ -1,14 +1,19 @@
-"""Settings: from the environment, overridden by the command line. Names, meanings and defaults in one place."""
+"""Settings: from memoranda.toml in the data directory, the environment and the command line, each over the one before.
+
+Names, meanings and defaults in one place.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from memoranda.errors import InvalidInput
+
+SETTINGS_FILE: Final = "memoranda.toml"
 
 Unit = Literal["text", "path", "whole number", "list"]
 
@@ -22,7 +27,7 @@ def _setting(default: Any, meaning: str, kind: Unit, *, choices: tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Each is read from MEMORANDA_<NAME> in capitals."""
+    """Each is read from MEMORANDA_<NAME> in capitals, or from its name in memoranda.toml."""
 
     home: Path = _setting(lambda: Path.home() / ".memoranda", "the data directory", "path")
     store: str = _setting("", "the store: sqlite:///PATH; by default memoranda.db in the data directory", "text")
@@ -119,31 +124,38 @@ def sqlite_path(url: str) -> Path | None:
 
 
 def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """Settings from the environment; overrides that are not None win."""
+    """Settings: overrides that are not None, then the environment, then memoranda.toml in the data directory."""
     source = os.environ if environ is None else environ
-    values: dict[str, Any] = {}
+    values = {name: value for name, value in overrides.items() if value is not None}
     for each in fields(Settings):
-        variable = f"MEMORANDA_{each.name.upper()}"
-        given = overrides.get(each.name)
-        if given is not None:
-            values[each.name] = given
-        elif source.get(variable):
-            values[each.name] = _read(source[variable], each.metadata["kind"], variable)
-        choices = each.metadata["choices"]
-        if choices and values.get(each.name, choices[0]) not in choices:
-            raise InvalidInput(f"{variable}: must be one of {', '.join(choices)}")
+        text = source.get(_variable(each.name))
+        if each.name not in values and text:
+            values[each.name] = _read(text, each.metadata["kind"], _variable(each.name))
     settings = Settings(**values)
+    settings = replace(settings, **{**_from_file(settings.home / SETTINGS_FILE), **values})
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    for each in fields(Settings):
+        choices = each.metadata["choices"]
+        if choices and getattr(settings, each.name) not in choices:
+            raise InvalidInput(f"{_variable(each.name)}: must be one of {', '.join(choices)}")
     if unknown := set(settings.compliance) - {"gdpr", "ccpa", "hipaa"}:
         raise InvalidInput(f"MEMORANDA_COMPLIANCE: there is no preset {min(unknown)!r}; there are gdpr, ccpa, hipaa")
     for name in ("oams_max_memories", "oams_max_bytes", "oams_writes_per_minute"):
         if getattr(settings, name) < 0:
-            raise InvalidInput(f"MEMORANDA_{name.upper()}: must be a whole number, 0 for no limit")
+            raise InvalidInput(f"{_variable(name)}: must be a whole number, 0 for no limit")
     if not 0 <= settings.port <= 65_535:
         raise InvalidInput("MEMORANDA_PORT: must be from 0 to 65535")
-    return settings
 
 
-def _read(text: str, kind: Unit, variable: str) -> Any:
+def _variable(name: str) -> str:
+    return f"MEMORANDA_{name.upper()}"
+
+
+def _read(text: str, kind: Unit, where: str) -> Any:
     if kind == "path":
         return Path(text).expanduser()
     if kind == "list":
@@ -152,5 +164,35 @@ def _read(text: str, kind: Unit, variable: str) -> Any:
         try:
             return int(text)
         except ValueError:
-            raise InvalidInput(f"{variable}: {text!r} is not a whole number") from None
+            raise InvalidInput(f"{where}: {text!r} is not a whole number") from None
     return text
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    """What the file says; nothing when there is none."""
+    if not path.is_file():
+        return {}
+    import tomllib
+
+    try:
+        found = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path}: cannot be read: {error}") from None
+    kinds = {each.name: each.metadata["kind"] for each in fields(Settings) if each.name != "home"}
+    values = {}
+    for name, value in found.items():
+        if name not in kinds:
+            raise InvalidInput(f"{path}: there is no setting {name!r}")
+        values[name] = _fitting(value, kinds[name], f"{path}: {name}")
+    return values
+
+
+def _fitting(value: object, kind: Unit, where: str) -> Any:
+    """A value of TOML's as the setting has it."""
+    if kind == "list" and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    if kind == "whole number" and type(value) is int:
+        return value
+    if kind == "text" and isinstance(value, str):
+        return value
+    raise InvalidInput(f"{where}: must be a {kind}{' of texts' if kind == 'list' else ''}")
