@@ -231,6 +231,8 @@ def test_an_mg_file_carries_everything_to_another_store(run: Command, tmp_path: 
         "format": "mg",
         "left_out": 0,
         "refusals": [],
+        "kept": 0,
+        "warnings": [],
     }
 
 
@@ -360,3 +362,15 @@ def test_a_file_grows_by_packing_it_anew_and_a_damaged_one_does_not(run: Command
     old.write_bytes(damaged)
     assert run("oms", "pack", tmp_path / "again.mg", old, more).code == 1
     assert not (tmp_path / "again.mg").exists()
+
+
+@pytest.mark.requirement("OMS-A-export")
+@pytest.mark.parametrize("name", ["out.mg", "out.ndjson", "out.jsonl"])
+def test_an_export_says_what_a_domain_keeps_here(run: Command, home: Path, tmp_path: Path, name: str) -> None:
+    put(run, tmp_path)
+    put(run, tmp_path, object="kept", **{"legal:privilege": "work_product"})
+    shape = ("--format", "oams") if name.endswith(".jsonl") else ()
+    told = run("export", tmp_path / name, *shape, "--json").json
+    assert (told["exported"], told["kept"]) == (1, 1)
+    assert told["warnings"][0].endswith("privileged material is put on hold before it leaves")
+    assert b"kept" not in (tmp_path / name).read_bytes()

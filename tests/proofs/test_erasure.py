@@ -92,7 +92,7 @@ class Library:
             relations=[{"type": self._word(kept), "target": self._word(kept)}],
             lifecycle={"decay": self._word(kept), "mood": self._word(kept)},
             time={"place": self._word(kept)},
-            consent={"redact": [f"body.structured.{self._word(kept)}"], "basis": self._word(kept)},
+            consent={"redact": [f"body.structured.{self._word(kept)}"]},
             provenance={
                 "actor": tenant,
                 "actor_kind": "user",

@@ -398,7 +398,8 @@ def test_a_memory_past_its_retention_is_not_found(world: World) -> None:
 
 def test_the_basis_and_the_marks_of_a_record_go_with_it(world: World) -> None:
     marks = [{"type": "about", "target": "tag:pii:email"}]
-    view = world.as_grain(world.remember("a@b.example", consent={"basis": "contract"}, relations=marks))
+    based = {"text": "a@b.example", "structured": {"processing_basis": "contract"}}
+    view = world.as_grain(world.remember("", body=based, relations=marks))
     found = fields(world, supersede(world, f"sha256:{view.address}", "c@d.example"))
     assert found["processing_basis"] == "contract"
     assert "pii:email" in found["structural_tags"]

@@ -38,6 +38,10 @@ class Practice(World):
     def rest(self, text: str, **fields: Any) -> str:
         return self.put(object=text, **{**CASCADE, "processing_basis": self.consent, **fields})
 
+    def based(self, text: str) -> dict[str, Any]:
+        """The body of a record that rests on the consent."""
+        return {"text": text, "structured": {"processing_basis": self.consent}}
+
     def withdraw(self) -> tuple[str, ...]:
         return self.service.grains.put(self.owner, self.withdrawal).warnings
 
@@ -127,7 +131,7 @@ def test_a_withdrawal_leaves_no_byte_in_any_file(tmp_path: Path) -> None:
 @pytest.mark.requirement("OMS-23.2-consent-cascade")
 def test_memories_of_every_standard_rest_on_a_consent(practice: Practice) -> None:
     oams = Oams(practice)
-    record = practice.remember(f"the {SECRET} of a record", consent={"basis": practice.consent})
+    record = practice.remember("", body=practice.based(f"the {SECRET} of a record"))
     oams.store("k", f"the {SECRET} of a memory", metadata={"processing_basis": f"sha256:{practice.consent}"})
     resting = grain(practice.now, object=f"the {SECRET} of a grain", processing_basis=practice.consent, **CASCADE)
     inside = practice.service.remember(practice.owner, elsewhere(resting, "record")).id
@@ -185,7 +189,7 @@ def test_nothing_new_can_rest_on_a_withdrawn_consent(practice: Practice) -> None
     with pytest.raises(ConsentViolation, match="withdrawn"):
         practice.rest(SECRET)
     with pytest.raises(ConsentViolation, match="withdrawn"):
-        practice.remember(SECRET, consent={"basis": practice.consent})
+        practice.remember("", body=practice.based(SECRET))
     with pytest.raises(ConsentViolation, match="withdrawn"):
         Oams(practice).store("k", SECRET, metadata={"processing_basis": practice.consent})
     resting = encode(grain(practice.now, object=SECRET, processing_basis=practice.consent, **CASCADE))

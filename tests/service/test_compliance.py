@@ -77,7 +77,8 @@ def test_gdpr_asks_the_same_of_records(make: Make) -> None:
         world.remember("ada likes tea", scope={"user": "u"})
     with pytest.raises(ConsentViolation, match="gdpr"):
         world.remember("reach me", relations=[{"type": "about", "target": "tag:pii:email"}])
-    world.remember("ada likes tea", scope={"user": "u"}, consent={"basis": "contract"})
+    based = {"text": "ada likes tea", "structured": {"processing_basis": "contract"}}
+    world.remember("", scope={"user": "u"}, body=based)
     report = world.service.import_items(
         world.owner, numbered("ump", [world.draft("bob likes tea", scope={"user": "u"})])
     )

@@ -159,7 +159,14 @@ def _answer_exported(
         note(said)
     else:
         refusals = [each.document() for each in report.refusals]
-        document = {"exported": count, "target": target, **beside, "left_out": report.refused, "refusals": refusals}
+        document: dict[str, object] = {
+            "exported": count,
+            "target": target,
+            **beside,
+            "left_out": report.refused,
+            "refusals": refusals,
+        }
+        document |= {"kept": report.kept, "warnings": report.warnings}
         run.answer(document, lambda: line(f"{said} to {target}"))
     return 1 if report.refused else 0
 

@@ -118,6 +118,12 @@ class Report:
         self.refusals += other.refusals[: max(0, LISTED_LIMIT - len(self.refusals))]
         self.warnings += other.warnings[: max(0, LISTED_LIMIT - len(self.warnings))]
 
+    def keep(self, name: str, why: str) -> None:
+        """Count what stayed here, and say why."""
+        self.kept += 1
+        if len(self.warnings) < LISTED_LIMIT:
+            self.warnings.append(f"{name} stays here: {why}")
+
     def warn(self, where: str, message: str) -> None:
         self.warned += 1
         if len(self.warnings) < LISTED_LIMIT:
@@ -168,18 +174,19 @@ class _Leaving:
             return False
         if not may_read_personal(self.context, self.access, version):
             return False
-        is_kept = record.get("consent", {}).get("exportable") is False
-        if is_kept or not compliance.may_leave(self.context.presets, version):
-            self.report.kept += 1
-            return False
-        return True
+        why = compliance.why_it_stays(self.context.presets, version)
+        if why is None and record.get("consent", {}).get("exportable") is False:
+            why = "its consent keeps it here"
+        if why is not None:
+            self.report.keep(record["id"], why)
+        return why is None
 
     def _is_free(self, version: Version) -> bool:
         """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
         if self.context.presets or self.access.is_narrowed or not self.access.sees_unredacted(self.tenant):
             return False
         document = version.document
-        return document.standard != ump.STANDARD and NATIVE_KEY.encode() not in document.native
+        return document.standard != ump.STANDARD and not compliance.may_declare(document.native)
 
     def is_whole(self, version: Version) -> bool:
         """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""

@@ -6,10 +6,10 @@
     hipaa   health information (phi: tags) needs a processing_basis, encryption at rest and no open licence, and does
             not leave unless de-identified; a CAL query that does not name fields gets it redacted, ten at most
 
-A preset is chosen by a setting; several add up. A UMP record says the same with scope.user, `consent.basis`, relations
-`about` to `tag:pii:…` or `tag:phi:…`, and body.structured["con:ccpa_opted_out"]; an OAMS memory with its tags,
-`metadata.pii` and `metadata.processing_basis`. Decisions are the same for every
-caller and are never silent: what is refused says which rule refused it.
+A preset is chosen by a setting; several add up. A UMP record says the same with scope.user, relations `about` to
+`tag:pii:…` or `tag:phi:…`, and `processing_basis` and `con:ccpa_opted_out` in body.structured; an OAMS memory with its
+tags, `metadata.pii` and `metadata.processing_basis`. Decisions are the same for every caller and are never silent: what
+is refused says which rule refused it.
 
 Two rules hold without any preset: the domain profiles of OMS (appendix A) say what must be so before a memory leaves,
 and what rests on a consent goes with it (§23.2).
@@ -43,14 +43,9 @@ _ALWAYS_SHOWN = ("type", "relation", "created_at", "timestamp_ms", "namespace", 
 _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlicense")
 
 
-def may_leave(presets: Collection[str], version: Version) -> bool:
-    """Whether a version may leave the store."""
-    return why_it_stays(presets, version) is None
-
-
 def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     """Which rule keeps a version from leaving: of the domain profile it declares (OMS appendix A), or of a preset."""
-    if version.state.erased or not (presets or _may_declare(version.document.native)):
+    if version.state.erased or not (presets or may_declare(version.document.native)):
         return None
     from memoranda.standards.oms import profile
 
@@ -58,7 +53,7 @@ def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     return profile.export_problem(fields, is_held=version.state.held) or _export_problem(presets, fields)
 
 
-def _may_declare(native: bytes) -> bool:
+def may_declare(native: bytes) -> bool:
     """Whether a document can name a domain at all: most do not, and need not be read to know it."""
     return any(mark in native for mark in _DECLARING)
 
@@ -113,10 +108,10 @@ def said_by_memory(memory: Mapping[str, Any], *, user: str = "") -> Fields:
 
 
 def said_by_record(record: Record) -> Fields:
-    """A UMP record in these words: its user, the basis its consent names, and tags it is about."""
+    """A UMP record in these words: its user, the tags it is about, and what its structured body names."""
     about = [link["target"] for link in record.get("relations", ()) if link["type"] == "about"]
     tags = [target.removeprefix(ump.TAG_PREFIX) for target in about if target.startswith(ump.TAG_PREFIX)]
-    said = {**(record["body"].get("structured") or {}), "processing_basis": record.get("consent", {}).get("basis")}
+    said = record["body"].get("structured") or {}
     return _said(said, record["scope"].get("user"), tags, ump.unwrap(record))
 
 

@@ -66,7 +66,9 @@ def project(record: Record) -> Projection:
         subject=_subject(record),
         relation=record["kind"],
         sameness=rules.same_fact(record),
-        basis=str(record.get("consent", {}).get("basis") or ""),
+        basis=basis
+        if isinstance(basis := (record["body"].get("structured") or {}).get("processing_basis"), str)
+        else "",
     )
 
 
