@@ -18,6 +18,7 @@ LAYERS = (
     "consolidation",
     "service",
     "bindings",
+    "conformance",
     "settings",
     "keys",
     "app",

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 import memoranda
+from memoranda.conformance.openwop import Probes
 from memoranda.errors import ForbiddenScope
 from memoranda.service.cal.cal import Cal
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.verbs import Verb, Verbs
 from memoranda.service.oams.oams import Oams
 from memoranda.service.oms.oms import Grains
-from memoranda.service.openwop.openwop import Openwop, Probes
+from memoranda.service.openwop.openwop import Openwop
 from memoranda.service.ump.ump import Ump
 from tests.service.world import World
 
@@ -32,7 +33,6 @@ NO_VERBS = {
     (Grains, "rotate_master_key"),
     (Openwop, "discovery"),
     (Openwop, "tick"),
-    (Probes, "fixtures"),
     (Cal, "check"),
 }
 # What a verb needs can depend on what is asked: writing what a dry run only shows, statements of a query, an approval.

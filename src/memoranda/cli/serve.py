@@ -6,13 +6,16 @@ import ipaddress
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun, print_json
 from memoranda.cli.show import note
+
+if TYPE_CHECKING:
+    from memoranda.bindings.http.app import Seams
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -56,7 +59,7 @@ def serve(
             allowed_origins=settings.allowed_origins,
             rate_limit=settings.rate_limit,
             max_body_bytes=settings.max_body_bytes,
-            seams=seams,
+            seams=_seams() if seams else None,
             extra_routes=mcp.routes,
             lifespans=[mcp.running],
             on_stop=[mcp.stop_streams],
@@ -99,3 +102,9 @@ def _warn(host: str) -> None:
         f"listening on {host}, not only on this machine: whoever reaches that address over the network and holds a "
         "key or token can use the memories, and nothing is encrypted; put TLS in front of it"
     )
+
+
+def _seams() -> Seams:
+    from memoranda.conformance.openwop import SEAMS
+
+    return SEAMS

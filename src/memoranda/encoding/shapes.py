@@ -13,8 +13,10 @@ is read by says so: `Meta(extra={"shape": Other})`; `{"expected": "a phrase"}` r
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar, cast, dataclass_transform
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 import msgspec
 from msgspec import Struct, StructMeta, ValidationError
@@ -29,6 +31,8 @@ _UNKNOWN, _MISSING = "Object contains unknown field `", "Object missing required
 _SHOWN_CHARS: Final = 40
 # More numbers written as 8.0 than a request has whole numbers.
 _WHOLE_NUMBERS_LIMIT: Final = 32
+# More digits than any count or place has.
+_MAX_DIGITS: Final = 18
 _ABSENT: Final = object()
 
 
@@ -61,14 +65,43 @@ class Shape(_Declared, forbid_unknown_fields=True):
     @classmethod
     def parse_texts(cls, fields: dict[str, Any]) -> Self:
         """Read it where all values are text, as in a query string. Raises InvalidInput."""
-        return read(fields, cls, strict=False)
+        kinds = _kinds(cast("Any", cls))
+        return cls.parse({name: _from_text(text, kinds.get(name)) for name, text in fields.items()})
+
+    def replaced(self, **changes: Any) -> Self:
+        """The same with other values."""
+        changed: Self = msgspec.structs.replace(cast("Any", self), **changes)
+        return changed
 
 
-def read(value: object, kind: type[T], *, strict: bool = True) -> T:
+@lru_cache(maxsize=256)
+def _kinds(shape: Any) -> dict[str, type]:
+    """The fields that are numbers or flags."""
+    found: dict[str, type] = {}
+    for field in _struct_in(msgspec.inspect.type_info(shape)).fields:
+        for part in _parts(field.type):
+            if isinstance(part, msgspec.inspect.BoolType):
+                found[field.encode_name] = bool
+            elif isinstance(part, msgspec.inspect.IntType) or issubclass(getattr(part, "cls", object), int):
+                found[field.encode_name] = int
+    return found
+
+
+def _from_text(text: Any, kind: type | None) -> Any:
+    """What a text says; one that is no such value stays as it is, and is refused as that."""
+    if not isinstance(text, str):
+        return text
+    if kind is bool:
+        return {"true": True, "false": False}.get(text, text)
+    is_whole = kind is int and text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+    return int(text) if is_whole else text
+
+
+def read(value: object, kind: type[T]) -> T:
     """A JSON value as what it is declared to be. Raises InvalidInput that names the field and what was expected."""
     for _ in range(_WHOLE_NUMBERS_LIMIT):
         try:
-            return msgspec.convert(value, kind, strict=strict, dec_hook=_read_custom)
+            return msgspec.convert(value, kind, strict=True, dec_hook=_read_custom)
         except ValidationError as error:
             text, _, path = str(error).rpartition(" - at `$")
             steps = _steps(path) if text else []
@@ -96,15 +129,16 @@ def _unknown(name: str, known: Sequence[str], where: str) -> str:
     return f"{where} has an unknown field {name[:_SHOWN_CHARS]!a}; there are {', '.join(known) or 'none'}"
 
 
-class Custom(Protocol):
-    """A type that reads itself."""
+class Custom(ABC):
+    """A type that reads itself, or that stands for another one (`register`)."""
 
     SCHEMA: ClassVar[Schema]
     EXPECTED: ClassVar[str]
 
     @classmethod
-    def from_json(cls, value: object) -> Self:
-        """Raises ValueError with what it must be."""
+    @abstractmethod
+    def from_json(cls, value: object) -> Any:
+        """Raises ValueError with what it must be, or InvalidInput."""
 
 
 def _custom(kind: type) -> type[Custom]:

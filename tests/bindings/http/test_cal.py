@@ -333,12 +333,12 @@ def test_a_body_without_a_stated_length_is_measured_too(client: httpx.Client) ->
     assert refusal(answer) == (400, "CAL-E001")
 
 
-def test_what_is_not_about_the_query_is_said_as_everywhere(client: httpx.Client) -> None:
+def test_what_stands_around_a_query_is_refused_in_the_same_words(client: httpx.Client) -> None:
     for headers in ({"content-type": "text/plain"}, {"content-type": "application/x-www-form-urlencoded"}):
-        assert error_of(client.post("/cal", content=b"RECALL beliefs", headers=headers)) == (400, "invalid_record")
-    assert error_of(client.post("/cal?namespace=%ff", json={})) == (400, "invalid_record")
-    assert error_of(client.post("/cal", json={"query": "RECALL beliefs", "namespace": 7})) == (400, "invalid_record")
-    assert error_of(client.post("/cal", json={"query": "RECALL beliefs", "user": "a\x00"})) == (400, "invalid_record")
+        assert refusal(client.post("/cal", content=b"RECALL beliefs", headers=headers)) == (400, "CAL-E002")
+    assert refusal(client.post("/cal?namespace=%ff", json={})) == (400, "CAL-E002")
+    assert refusal(client.post("/cal", json={"query": "RECALL beliefs", "namespace": 7})) == (400, "CAL-E002")
+    assert refusal(client.post("/cal", json={"query": "RECALL beliefs", "user": "a\x00"})) == (400, "CAL-E002")
     assert error_of(client.get("/cal")) == (404, "not_found")
     assert error_of(client.post("/cal/")) == (404, "not_found")
 

@@ -133,8 +133,8 @@ def probes(request: pytest.FixtureRequest, conforming: Running) -> Iterator[Prob
         yield Probes(client, stranger)
 
 
-@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: str(probe.__name__))
+@pytest.mark.parametrize("step", PROBES, ids=lambda step: str(step.__name__))
 @pytest.mark.requirement("UMP-4.2-routes")
 @pytest.mark.requirement("UMP-7-L3")
-def test_the_probe_passes(probes: Probes, probe: Callable[[Probes], None]) -> None:
-    probe(probes)
+def test_the_probe_passes(probes: Probes, step: Callable[[Probes], None]) -> None:
+    step(probes)

@@ -25,9 +25,10 @@ from tests.bindings.http.running import (
 )
 
 from memoranda.app import open_service
-from memoranda.bindings.http.app import create_app
-from memoranda.bindings.http.guard import PUBLIC_PATHS
-from memoranda.bindings.http.openapi import OPERATIONS
+from memoranda.bindings.http.app import create_app, operations_of
+from memoranda.bindings.http.oams import OAMS
+from memoranda.bindings.http.openwop import OPENWOP
+from memoranda.bindings.http.operation import Tables
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
@@ -43,6 +44,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started
 
 
+OPERATIONS = operations_of()
 PROTECTED = [operation for operation in OPERATIONS if not operation.is_public]
 
 
@@ -67,17 +69,24 @@ def test_nothing_is_done_without_a_good_credential(patient: Running, operation: 
         # The body is bad on purpose: the credential comes first.
         path = operation.path.replace("{id}", "urn%3Aump%3Aaaaa")
         answer = stranger.request(operation.method, path, headers=headers, content=b"{")  # type: ignore[arg-type]
-        if operation.errors == "OamsError":
+        if operation.standard is OAMS:
             assert oams_error_of(answer) == (401, -32096)
-        elif operation.errors == "WopError":
+        elif operation.standard is OPENWOP:
             assert wop_error_of(answer) == (401, "unauthenticated")
         else:
             assert error_of(answer) == (401, "unauthorized")
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_the_public_paths_of_the_guard_are_those_of_the_document() -> None:
-    assert {operation.path for operation in OPERATIONS if operation.is_public} == PUBLIC_PATHS
+def test_only_discovery_and_health_are_public() -> None:
+    assert Tables(OPERATIONS).public == {
+        "/ump/capabilities",
+        "/.well-known/ump.json",
+        "/.well-known/openwop",
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+    }
 
 
 def test_an_unknown_route_needs_a_credential_first(server: Running) -> None:

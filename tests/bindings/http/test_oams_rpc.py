@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bindings.http.running import OWNER, Running, memory_path
 
-from memoranda.bindings.http.oams_rpc import METHODS
+from memoranda.bindings.http.oams import METHODS
 from memoranda.encoding.didkey import SigningKey
 from memoranda.standards.oams import codes
 from memoranda.standards.oams.namespace import owner_hash

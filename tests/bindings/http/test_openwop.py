@@ -28,9 +28,11 @@ from tests.bindings.http.running import (
 )
 from tests.waiting import HANG_SECONDS, until
 
+from memoranda.bindings.http.app import operations_of
+from memoranda.bindings.http.openwop import OPENWOP
 from memoranda.bindings.http.openwop_events import POLL_SECONDS, POLL_SECONDS_LIMIT
-from memoranda.bindings.http.openwop_openapi import SEAM_OPERATIONS, WOP_OPERATIONS
 from memoranda.bindings.http.operation import Operation
+from memoranda.conformance.openwop import SEAMS
 
 JSON_LOG = {"accept": "application/json"}
 
@@ -379,7 +381,7 @@ def test_errors_outside_of_any_route_have_the_envelope(server: Running, tmp_path
 
 @pytest.mark.requirement("WOP-5-seams")
 def test_nothing_for_suites_is_served_unless_it_is_asked_for(client: httpx.Client) -> None:
-    for operation in SEAM_OPERATIONS:
+    for operation in SEAMS.operations:
         assert wop_error_of(client.post(operation.path, json={}))[0] in (404, 405)
     assert "fixtures" not in client.get("/.well-known/openwop").json()
     started = client.post("/v1/runs", json={"workflowId": "conformance-noop"})
@@ -408,7 +410,7 @@ def test_a_credential_is_not_needed_for_discovery_and_a_bad_one_does_no_harm(ser
 
 def test_no_secret_of_a_run_is_anywhere_on_disk(tmp_path: Path) -> None:
     home, secret = tmp_path / "home", "hush-7f3a9c55e1d04b68"
-    with running(home, seams=True) as server, server.client(server.key()) as client:
+    with running(home, seams=SEAMS) as server, server.client(server.key()) as client:
         run_id = begin(client)
         client.post(f"/v1/host/runs/{run_id}/secrets", json={"secretId": "crm", "value": secret})
         made = put(client, "r", f"the key is {secret}", run_id, tags=[secret], nodeId="n")
@@ -458,14 +460,14 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=8,
 )
-TAKES = [operation for operation in (*WOP_OPERATIONS, *SEAM_OPERATIONS) if operation.asks]
+TAKES = [each for each in operations_of(SEAMS) if each.standard is OPENWOP and each.asks and each.has_body]
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     home = tmp_path_factory.mktemp("hostile") / "home"
     with (
-        running(home, seams=True) as server,
+        running(home, seams=SEAMS) as server,
         server.client(server.key(OWNER, *ALL, "activate")) as client,
     ):
         yield client

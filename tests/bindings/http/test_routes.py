@@ -120,7 +120,6 @@ def test_the_manifest_names_the_address_it_was_asked_at(server: Running) -> None
         ("POST", "/ump/capabilities"),
         ("DELETE", "/ump/memory/urn%3Aump%3Aabc"),
         ("GET", "/ump/memory/"),
-        ("GET", "/ump/memory/a%2Fb"),
         ("PUT", "/ump/remember"),
         ("OPTIONS", "/ump/remember"),
         ("POST", "/ump/nothing"),
@@ -130,6 +129,12 @@ def test_an_unknown_route_or_method_is_no_route(client: httpx.Client, method: st
     answer = client.request(method, path)
     assert error_of(answer) == (404, "not_found")
     assert answer.json()["error"]["message"] == "no route"
+
+
+def test_an_encoded_slash_belongs_to_its_name(client: httpx.Client) -> None:
+    answer = client.get("/ump/memory/a%2Fb")
+    assert error_of(answer) == (404, "not_found")
+    assert answer.json()["error"]["message"] == "not_found: no memory a/b"
 
 
 def test_every_answer_carries_the_security_headers(client: httpx.Client) -> None:

@@ -21,10 +21,12 @@ from schemathesis.specs.openapi.checks import (
 from tests.bindings.http.running import Running
 from tests.waiting import HANG_SECONDS
 
-from memoranda.bindings.http.openapi import OPERATIONS, document
+from memoranda.bindings.http.app import operations_of
+from memoranda.bindings.http.openapi import document, parameters
 from memoranda.bindings.http.operation import Operation
 
-SCHEMA = schemathesis.openapi.from_dict(document(server_version="0"))
+OPERATIONS = operations_of()
+SCHEMA = schemathesis.openapi.from_dict(document(OPERATIONS, server_version="0"))
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -43,7 +45,7 @@ ASKABLE = [
     if operation.name not in STREAMS
     for mode in GenerationMode
     # Where nothing is asked, nothing can be asked wrongly.
-    if mode is GenerationMode.POSITIVE or operation.asks or operation.parameters
+    if mode is GenerationMode.POSITIVE or operation.asks or operation.body or parameters(operation)
 ]
 EXAMPLES = settings(
     max_examples=12,
@@ -69,7 +71,7 @@ def test_every_answer_is_as_the_document_says(
     server: Running, session: requests.Session, operation: Operation, mode: GenerationMode
 ) -> None:
     checks = [*CHECKS, negative_data_rejection] if operation.name in STRICT else CHECKS
-    described = SCHEMA[operation.path][operation.method.upper()]
+    described = SCHEMA[operation.path][operation.method]
 
     @EXAMPLES
     @given(case=described.as_strategy(generation_mode=mode))

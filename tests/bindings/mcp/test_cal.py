@@ -175,8 +175,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("cal", {"query": "RECALL beliefs", "params": []}, "params"),
     ("cal", {"query": "RECALL beliefs", "cursor": 7}, "cursor"),
     ("cal", {"query": "RECALL beliefs", "namespace": ""}, "namespace"),
-    ("cal", {"query": "RECALL beliefs", "owner": "did:example:other"}, "unknown argument 'owner'"),
-    ("cal", {"query": "RECALL beliefs", "approve": True}, "unknown argument 'approve'"),
+    ("cal", {"query": "RECALL beliefs", "owner": "did:example:other"}, "unknown field 'owner'"),
+    ("cal", {"query": "RECALL beliefs", "approve": True}, "unknown field 'approve'"),
     ("cal.execute", {}, "token"),
     ("cal.execute", {"token": ["x"]}, "token"),
 ]

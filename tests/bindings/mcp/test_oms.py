@@ -121,9 +121,9 @@ def test_a_memory_of_ump_is_found_as_a_grain(peer: HttpPeer, owner: str) -> None
 
 
 WRONG: list[tuple[str, dict[str, Any], str, str | None]] = [
-    ("oms.put", {}, "grain must be", None),
+    ("oms.put", {}, "grain is required", None),
     ("oms.put", {"grain": "tea"}, "grain must be", None),
-    ("oms.put", BELIEF, "unknown argument 'type'", None),
+    ("oms.put", BELIEF, "unknown field", None),
     ("oms.put", {"grain": {}}, "type", "ERR_NO_TYPE"),
     ("oms.put", {"grain": {**BELIEF, "type": "dream"}}, "type", "ERR_UNKNOWN_TYPE"),
     ("oms.put", {"grain": {**BELIEF, "confidence": 2}}, "confidence", "ERR_RANGE"),
@@ -136,7 +136,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("oms.find", {"limit": 0}, "limit", None),
     ("oms.find", {"current": "no"}, "current", None),
     ("oms.find", {"cursor": "AAAA"}, "cursor", None),
-    ("oms.find", {"owner": "did:example:other"}, "unknown argument 'owner'", None),
+    ("oms.find", {"owner": "did:example:other"}, "unknown field 'owner'", None),
     ("oms.supersede", {"address": NOBODY}, "grain", None),
     ("oms.supersede", {"address": NOBODY, "grain": BELIEF, "justification": 7}, "justification", None),
 ]

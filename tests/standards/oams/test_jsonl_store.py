@@ -48,10 +48,10 @@ def test_every_memory_of_a_file_can_be_had(values: list[dict[str, Any]]) -> None
 def test_a_file_is_listed_newest_first_in_pages() -> None:
     opened = store(*THREE)
     assert opened.namespaces == ["org-acme:legal", "user-x123ab:personal"]
-    first = opened.page(ListRequest(namespace=PERSONAL, limit=1))
+    first = opened.page(ListRequest(namespace=PERSONAL, asked_limit=1))
     assert keys(first.memories) == ["b"]
     assert first.next_cursor is not None
-    second = opened.page(ListRequest(namespace=PERSONAL, limit=1, cursor=first.next_cursor))
+    second = opened.page(ListRequest(namespace=PERSONAL, asked_limit=1, cursor=first.next_cursor))
     assert (keys(second.memories), second.next_cursor) == (["a"], None)
     assert second.memories[0]["tags"] == ["tea"]
 

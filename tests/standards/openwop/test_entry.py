@@ -134,7 +134,7 @@ def test_options_of_list_are_read() -> None:
     asked = {"limit": 7, "tag": "a", "tokenBudget": 100, "rank": "relevance", "query": "email"}
     expected = ListOptions(limit=7, tag="a", token_budget=100, rank="relevance", query="email")
     assert ListOptions.parse(asked) == expected
-    assert ListOptions.parse_query({name: str(value) for name, value in asked.items()}) == expected
+    assert ListOptions.parse_texts({name: str(value) for name, value in asked.items()}) == expected
 
 
 @pytest.mark.requirement("WOP-1.2-limit")
@@ -172,8 +172,8 @@ def test_options_that_break_the_schema_are_refused(value: object) -> None:
 
 @pytest.mark.parametrize("text", ["-1", "1.5", "", "١", "9" * 400, "0x1"])
 def test_numbers_of_a_query_string_are_whole_numbers(text: str) -> None:
-    with pytest.raises(InvalidInput, match="whole number"):
-        ListOptions.parse_query({"limit": text})
+    with pytest.raises(InvalidInput, match="limit must be an integer"):
+        ListOptions.parse_texts({"limit": text})
 
 
 @pytest.mark.requirement("WOP-1.2-budget")

@@ -109,7 +109,7 @@ def test_a_budget_is_clamped_and_its_absence_means_all_of_it(requested: int | No
 
 @pytest.mark.requirement("WOP-5-fork")
 def test_a_replay_begins_at_zero_unless_it_says_so() -> None:
-    assert ForkRequest.parse({"mode": "replay"}) == ForkRequest(mode="replay", from_seq=0)
+    assert ForkRequest.parse({"mode": "replay"}) == ForkRequest(mode="replay")
     assert ForkRequest.parse({"mode": "replay", "fromSeq": 3}).from_seq == 3
     asked = {"mode": "branch", "fromSeq": 2, "runOptionsOverlay": {"tags": ["x"]}}
     assert ForkRequest.parse(asked).overlay == {"tags": ["x"]}
@@ -140,7 +140,7 @@ def test_a_bad_mode_or_place_is_400(value: object) -> None:
 @pytest.mark.requirement("WOP-5-fork")
 @given(st.integers(0, 20), st.integers(0, 20))
 def test_a_place_past_the_end_is_422(from_seq: int, event_count: int) -> None:
-    request = ForkRequest(mode="replay", from_seq=from_seq)
+    request = ForkRequest(mode="replay", asked_from=from_seq)
     if from_seq <= event_count:
         request.check_bounds(event_count)
         return

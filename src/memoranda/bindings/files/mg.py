@@ -34,7 +34,7 @@ from memoranda.standards.oms.container_reader import MAX_UNFOLDED_BYTES, Reader
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.oms.profile import EXTENDED
-from memoranda.standards.oms.requests import given_of
+from memoranda.standards.oms.requests import ShownGrain, given_of
 from memoranda.standards.oms.scan import MAX_ITEM_BYTES
 
 GRAIN_ENDING: Final = ".grain"
@@ -155,7 +155,7 @@ def fields_in(file: IO[bytes]) -> Iterator[dict[str, Any]]:
         try:
             if isinstance(found, MemorandaError):
                 raise found
-            yield given_of(found, "address", "index", "held", "needs_review", "native")[0]
+            yield given_of(found, ShownGrain).grain
         except MemorandaError as error:
             error.message += f" (line {line})" if line > 1 else f" (grain {number})" if number > 1 else ""
             raise

@@ -13,20 +13,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from msgspec import UNSET
 
-from memoranda.bindings.http import wire
-from memoranda.bindings.http.threads import Threads
+from memoranda.bindings.http import ump, wire
+from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.operation import Refusal, Standard, in_header, in_query
 from memoranda.encoding.json_text import dump, parse
-from memoranda.errors import InvalidInput, MalformedJson, QueryError, TooLarge
+from memoranda.encoding.shapes import NAME, OBJECT, Schema, fields_of, ref, schema
+from memoranda.encoding.shapes import TEXT as STRING
+from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, QueryError, RateLimited, TooLarge
 from memoranda.service.cal.cal import Given
-from memoranda.service.core.access import Access
 from memoranda.service.service import Service
+from memoranda.standards.cal.answers import ANSWERS
 from memoranda.standards.cal.grammar import prompt_card
 from memoranda.standards.cal.problem import error_envelope, http_status
-from memoranda.standards.oms.requests import name_of
+from memoranda.standards.cal.requests import ExecuteRequest, PagedQuery, Query
 
-JSON: Final = "application/json"
 JSON_FORM: Final = "application/json+cal"
 TEXT: Final = "text/cal"
 EVENTS: Final = "text/event-stream"
@@ -35,6 +37,62 @@ PLAIN: Final = "text/plain; charset=utf-8"
 # On whose behalf, and where: never part of the query itself.
 WHOSE: Final = ("namespace", "user", "owner", "agent")
 TOKEN_HEADER: Final = b"x-cal-token"
+
+
+# --- errors ------------------------------------------------------------------------------------------------
+
+
+def malformed(error: InvalidInput) -> MemorandaError:
+    """What a request that cannot be read is in CAL's words (section 22)."""
+    if isinstance(error, QueryError):
+        return error
+    message = f"{error.message[:1].upper()}{error.message[1:]}."
+    if isinstance(error, TooLarge):
+        return QueryError(message, cal_code="CAL-E001", suggestion="Give long values as parameters, and fewer of them.")
+    if isinstance(error, MalformedJson):
+        message = f"The body is {error.message}."
+        if "not UTF-8" in message:
+            return QueryError(message, cal_code="CAL-E070", suggestion="Send it as UTF-8.")
+    suggestion = 'Send {"query": "RECALL beliefs"}, or the query as text/cal.'
+    return QueryError(message, cal_code="CAL-E002", suggestion=suggestion)
+
+
+def refuse(error: MemorandaError, path: str) -> Refusal:
+    """An error as section 22 prints it; what is not about the query itself, in UMP's words."""
+    told = malformed(error) if isinstance(error, TooLarge) else error
+    if isinstance(told, QueryError):
+        return http_status(told.cal_code), error_envelope(told)
+    status, body = ump.refuse(told, path)
+    # Unlike under /ump/, where the reference says 400, with the status that means it.
+    return 429 if isinstance(told, RateLimited) else status, body
+
+
+CAL: Final = Standard(
+    prefixes=("/cal",),
+    refuse=refuse,
+    no_route=ump.no_route,
+    malformed=malformed,
+    responses="cal",
+    schemas="Cal",
+    errors={
+        "400": "Not a query that can be run; `position` says where, `suggestion` what to write instead",
+        "401": "No credential, or one that does not hold",
+        "403": "A credential or a token that does not reach this far, or changes that are not enabled (CAL-E044, E045)",
+        "404": "No such grain, template or stream",
+        "409": "Something else is there already, or cannot be changed (CAL-E040, E041, E042, E088)",
+        "429": "Too often, or too many streams at once (then with Retry-After)",
+        "501": "Only ASSEMBLE can be streamed (CAL-E079)",
+        "502": "Every source of an ASSEMBLE failed (CAL-E076)",
+        "503": "The store cannot be used right now, or CAL is switched off (CAL-E000)",
+        "504": "It took too long (CAL-E031, E075)",
+    },
+    error_schemas=("CalError", "Error"),
+    answers=ANSWERS,
+    names={"assembly_id": {"schema": NAME, "example": "asm_a1b2c3d4"}},
+)
+
+
+# --- queries in bodies -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,216 +105,191 @@ class Wanted:
     whose: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A request for a verb of CAL."""
+def reading(shape: type[Query]) -> Callable[[Call], Wanted]:
+    """How the query and what stands beside it are read, from the body and the URL; each once, and each known."""
 
-    access: Access
-    # From the URL.
-    fields: dict[str, str]
-    raw: bytes
-    media_type: str
-    # A capability token of CAL, which narrows the credential.
-    token: str | None
-    max_body_bytes: int
-
-    @classmethod
-    def of(cls, scope: Scope, raw: bytes, max_body_bytes: int) -> Asked:
-        """The request, of which the body is not read yet."""
-        return cls(
-            access=scope["state"]["access"],
-            fields=wire.query(scope),
-            raw=raw,
-            media_type=_media_type(scope),
-            token=wire.header(scope, TOKEN_HEADER),
-            max_body_bytes=max_body_bytes,
+    def read(call: Call) -> Wanted:
+        given, beside = _given(call)
+        url: dict[str, Any] = wire.query(call.scope)
+        if twice := sorted(set(beside) & set(url)):
+            raise InvalidInput(f"{twice[0][:40]!a} is given both in the URL and in the body")
+        asked = shape.parse({**url, **beside, "query": "" if isinstance(given, bytes) else given})
+        whose = {name: getattr(asked, name) for name in WHOSE}
+        return Wanted(
+            given=given if isinstance(given, bytes) else asked.query,
+            params=None if asked.params is UNSET else asked.params,
+            cursor=asked.cursor if isinstance(asked, PagedQuery) else None,
+            # A capability token of CAL, which narrows the credential.
+            whose={**whose, "token": call.header(TOKEN_HEADER)},
         )
 
-    def query(self, *more: str) -> Wanted:
-        """The query in the body. `more` names what may be said beside it, other than on whose behalf it is asked."""
-        if self.media_type == TEXT:
-            given: Given = self.raw
-            said = self._said({}, (*more, *WHOSE))
-        else:
-            body = self.json()
-            # Every JSON form has a statement, also one that has a query inside.
-            is_bare = self.media_type == JSON_FORM and ("statement" in body or "query" not in body)
-            given = body if is_bare else _query(body)
-            beside = {} if is_bare else {name: value for name, value in body.items() if name != "query"}
-            said = self._said(beside, ("params", *more, *WHOSE))
-        params, cursor = said.get("params"), said.get("cursor")
-        if "params" in said and not isinstance(params, dict):
-            raise malformed("params must be an object of names and values.")
-        if "cursor" in said and not isinstance(cursor, str):
-            raise malformed("cursor must be the next_cursor of the page before.")
-        whose: dict[str, Any] = {name: name_of(said, name) for name in WHOSE} | {"token": self.token}
-        return Wanted(given=given, params=params, cursor=cursor, whose=whose)
-
-    def only(self, *known: str) -> dict[str, Any]:
-        """What a request without a query says."""
-        return self._said(self.json(), known)
-
-    def json(self) -> dict[str, Any]:
-        """The body as an object; an empty one is {}. Raises QueryError."""
-        if self.media_type not in (JSON, JSON_FORM):
-            raise InvalidInput(f"content-type must be {TEXT}, {JSON_FORM} or {JSON}")
-        body = _parsed(self.raw, self.max_body_bytes) if self.raw else {}
-        if not isinstance(body, dict):
-            raise malformed("The body must be an object.")
-        return body
-
-    def _said(self, body: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-        """What stands in the URL and in the body; each once, and each known."""
-        if twice := sorted(set(body) & set(self.fields)):
-            raise malformed(f"{twice[0][:40]!a} is given both in the URL and in the body.")
-        said = {**self.fields, **body}
-        if unknown := [name for name in said if name not in known]:
-            there = f"there are {', '.join(known)}" if known else "there are none"
-            raise malformed(f"Unknown member {unknown[0][:40]!a}; {there}.")
-        return said
+    return read
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What is sent, and as what."""
-
-    body: bytes
-    media_type: str = JSON
-
-
-Verb = Callable[[Service, Asked], Mapping[str, Any] | Answer]
-
-
-class CalRoute:
-    """ASGI endpoint: read the request, and in one thread parse, call and render."""
-
-    def __init__(
-        self, verb: Verb, *, service: Service, threads: Threads, max_body_bytes: int, streaming: ASGIApp | None = None
-    ) -> None:
-        self._verb = verb
-        self._service = service
-        self._threads = threads
-        self._max_body_bytes = max_body_bytes
-        # What answers instead when events are asked for.
-        self._streaming = streaming
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        media_type = JSON
-        if self._streaming is not None:
-            # Section 15: without a preference, the answer has the form of the request.
-            own = JSON_FORM if _media_type(scope) == JSON_FORM else JSON
-            offered = tuple(dict.fromkeys((own, JSON, JSON_FORM, EVENTS, LINES)))
-            media_type = wire.preferred(wire.header(scope, b"accept") or "*/*", offered)
-            if media_type in (EVENTS, LINES):
-                await self._streaming(scope, receive, send)
-                return
-        try:
-            raw = await read_body(scope, receive, self._max_body_bytes)
-            answer = await self._threads.run(self._work, scope, raw, media_type)
-        except QueryError as error:
-            await send_refusal(send, error)
-            return
-        headers = ((b"vary", b"accept"),) if self._streaming is not None else ()
-        await wire.send_bytes(send, 200, answer.body, headers, media_type=answer.media_type)
-
-    def _work(self, scope: Scope, raw: bytes, media_type: str) -> Answer:
-        answer = self._verb(self._service, Asked.of(scope, raw, self._max_body_bytes))
-        return answer if isinstance(answer, Answer) else Answer(body=dump(answer), media_type=media_type)
+def _given(call: Call) -> tuple[Any, dict[str, Any]]:
+    if call.media_type == TEXT:
+        return call.raw, {}
+    if call.media_type not in (wire.JSON, JSON_FORM):
+        raise InvalidInput(f"content-type must be {TEXT}, {JSON_FORM} or {wire.JSON}")
+    body = parse(call.raw, max_bytes=call.max_body_bytes) if call.raw else {}
+    if not isinstance(body, dict):
+        raise InvalidInput("the body must be an object")
+    # Every JSON form has a statement, also one that has a query inside.
+    if call.media_type == JSON_FORM and ("statement" in body or "query" not in body):
+        return body, {}
+    return body.get("query"), {name: value for name, value in body.items() if name != "query"}
 
 
-async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
-    """The body of a request, if it has one. Raises CAL-E001."""
-    if scope["method"] in ("GET", "HEAD", "DELETE"):
-        return b""
-    try:
-        wire.check_length(scope, max_bytes)
-        return await wire.read_body(receive)
-    except TooLarge as error:
-        raise _too_large(error) from None
+# --- the verbs ---------------------------------------------------------------------------------------------
 
 
-async def send_refusal(send: Send, error: QueryError) -> None:
-    """Answer with an error as section 22 prints it."""
-    await wire.send_bytes(send, http_status(error.cal_code), dump(error_envelope(error)))
+def run(service: Service, call: Call, wanted: Wanted) -> Answer:
+    found = service.cal.run(call.access, wanted.given, params=wanted.params, cursor=wanted.cursor, **wanted.whose)
+    # Section 15: without a preference, the answer has the form of the request.
+    own = JSON_FORM if call.media_type == JSON_FORM else wire.JSON
+    media_type = wire.preferred(call.header(b"accept") or "*/*", tuple(dict.fromkeys((own, wire.JSON, JSON_FORM))))
+    return Answer(body=dump(found), media_type=media_type, headers=((b"vary", b"accept"),))
 
 
-def malformed(message: str) -> QueryError:
-    """CAL-E002 for the request around a query."""
-    return QueryError(
-        message, cal_code="CAL-E002", suggestion='Send {"query": "RECALL beliefs"}, or the query as text/cal.'
-    )
-
-
-def _media_type(scope: Scope) -> str:
-    return wire.bare(wire.header(scope, b"content-type") or JSON)
-
-
-def _query(body: Mapping[str, Any]) -> Given:
-    given = body.get("query")
-    if not isinstance(given, str | dict):
-        raise malformed("query must be the text of a query, or its JSON form.")
-    return given
-
-
-def _parsed(raw: bytes, max_bytes: int) -> Any:
-    try:
-        raw.decode("utf-8")
-        return parse(raw, max_bytes=max_bytes)
-    except UnicodeDecodeError as error:
-        message = f"The body is not UTF-8 at byte {error.start}."
-        raise QueryError(message, cal_code="CAL-E070", suggestion="Send it as UTF-8.") from None
-    except TooLarge as error:
-        raise _too_large(error) from None
-    except MalformedJson as error:
-        raise malformed(f"The body is {error.message}.") from None
-
-
-def _too_large(error: TooLarge) -> QueryError:
-    message = f"{error.message[:1].upper()}{error.message[1:]}."
-    return QueryError(message, cal_code="CAL-E001", suggestion="Give long values as parameters, and fewer of them.")
-
-
-# --- the verbs -------------------------------------------------------------------------------------------
-
-
-def run(service: Service, asked: Asked) -> dict[str, Any]:
-    wanted = asked.query("cursor")
-    return service.cal.run(asked.access, wanted.given, params=wanted.params, cursor=wanted.cursor, **wanted.whose)
-
-
-def check(service: Service, asked: Asked) -> Mapping[str, Any]:
-    wanted = asked.query()
+def check(service: Service, _call: Call, wanted: Wanted) -> Mapping[str, Any]:
     return service.cal.check(wanted.given, params=wanted.params)
 
 
-def prepare(service: Service, asked: Asked) -> dict[str, Any]:
-    wanted = asked.query()
-    return service.cal.prepare(asked.access, wanted.given, params=wanted.params, **wanted.whose)
+def prepare(service: Service, call: Call, wanted: Wanted) -> dict[str, Any]:
+    return service.cal.prepare(call.access, wanted.given, params=wanted.params, **wanted.whose)
 
 
-def execute(service: Service, asked: Asked) -> dict[str, Any]:
-    token = asked.only("token").get("token")
-    if not isinstance(token, str):
-        raise malformed("token must be what /cal/prepare gave.")
-    return service.cal.execute(asked.access, token)
+def execute(service: Service, call: Call, asked: ExecuteRequest) -> dict[str, Any]:
+    return service.cal.execute(call.access, asked.token)
 
 
-def card(_: Service, asked: Asked) -> Answer:
-    asked.only()
+def card(_service: Service, _call: Call, _asked: None) -> Answer:
     return Answer(body=prompt_card().encode("utf-8"), media_type=PLAIN)
 
 
-def capabilities(service: Service, asked: Asked) -> dict[str, Any]:
-    asked.only()
-    described: dict[str, Any] = service.cal.run(asked.access, "DESCRIBE capabilities")["description"]
+def capabilities(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+    described: dict[str, Any] = service.cal.run(call.access, "DESCRIBE capabilities")["description"]
     return described
 
 
-VERBS: Final[tuple[tuple[str, str, Verb], ...]] = (
-    ("POST", "/cal", run),
-    ("POST", "/cal/check", check),
-    ("POST", "/cal/prepare", prepare),
-    ("POST", "/cal/execute", execute),
-    ("GET", "/cal/card", card),
-    ("GET", "/cal/capabilities", capabilities),
+# --- the table ---------------------------------------------------------------------------------------------
+
+EXAMPLE_QUERY: Final = 'RECALL beliefs ABOUT "ada" WHERE confidence >= $least | LIMIT 5 AS markdown'
+EXAMPLE_ASSEMBLE: Final = 'ASSEMBLE FROM known: (RECALL beliefs ABOUT "ada") BUDGET 500 tokens FORMAT markdown'
+_EXAMPLE: Final[dict[str, Any]] = {"query": EXAMPLE_QUERY, "params": {"least": 0.5}, "namespace": "kitchen"}
+_EXAMPLE_FORM: Final = {"cal_version": 1, "statement": "recall", "grain_type": "beliefs", "about": "ada", "recent": 5}
+_BODIES: Final[dict[str, Any]] = {
+    TEXT: {"schema": STRING, "example": 'RECALL beliefs ABOUT "ada" RECENT 5'},
+    JSON_FORM: {"schema": OBJECT, "example": _EXAMPLE_FORM},
+}
+_STREAM: Final[dict[str, Any]] = {
+    EVENTS: {
+        "schema": STRING,
+        "example": 'event: chunk\ndata: {"type":"chunk","assembly_id":"asm_a1b2c3d4","seq":5,"content":"…"}\n\n',
+    },
+    LINES: {"schema": STRING, "example": '{"type":"chunk","assembly_id":"asm_a1b2c3d4","seq":5,"content":"…"}\n'},
+}
+_TOKEN: Final = in_header(
+    "X-CAL-Token", NAME, "A capability token of CAL (section 18), which narrows what the credential may do."
+)
+
+
+def _in_url(shape: type[Query]) -> tuple[dict[str, Any], ...]:
+    described: Schema = schema(shape, nulls=False)["properties"]
+    names = (name for name in fields_of(shape) if name not in ("query", "params"))
+    return tuple(in_query(name, described[name], described[name]["description"]) for name in names)
+
+
+_row: Final = CAL.row
+
+OPERATIONS: Final = (
+    _row(
+        "POST",
+        "/cal",
+        "cal",
+        "Run a query (CAL §15, §26); an ASSEMBLE comes as events if Accept asks for them",
+        run,
+        "CalAnswer",
+        PagedQuery,
+        _EXAMPLE,
+        reads=reading(PagedQuery),
+        parameters=(*_in_url(PagedQuery), _TOKEN),
+        takes=_BODIES,
+        gives={JSON_FORM: {"schema": ref("CalAnswer")}, **_STREAM},
+        streams=(EVENTS, LINES),
+    ),
+    _row(
+        "POST",
+        "/cal/check",
+        "cal_check",
+        "Whether this is a query, and if not, the first thing wrong with it; nothing is run",
+        check,
+        "CalCheckAnswer",
+        Query,
+        _EXAMPLE,
+        reads=reading(Query),
+        parameters=_in_url(Query),
+        takes=_BODIES,
+    ),
+    _row(
+        "POST",
+        "/cal/prepare",
+        "cal_prepare",
+        "Fix a query and say what it would do; its token executes it, once (CAL §18)",
+        prepare,
+        "CalPrepareAnswer",
+        Query,
+        _EXAMPLE,
+        reads=reading(Query),
+        parameters=(*_in_url(Query), _TOKEN),
+        takes=_BODIES,
+    ),
+    _row(
+        "POST",
+        "/cal/execute",
+        "cal_execute",
+        "Run what was prepared, as it was prepared (CAL §18)",
+        execute,
+        "CalAnswer",
+        ExecuteRequest,
+        {"token": "calprep.…"},
+    ),
+    _row(
+        "POST",
+        "/cal/stream",
+        "cal_stream",
+        "An ASSEMBLE as events; closing the connection cancels it (CAL §11)",
+        None,
+        "",
+        Query,
+        {"query": EXAMPLE_ASSEMBLE, "namespace": "kitchen"},
+        parameters=(*_in_url(Query), _TOKEN),
+        takes={TEXT: {"schema": STRING, "example": EXAMPLE_ASSEMBLE}, JSON_FORM: {"schema": OBJECT}},
+        gives=_STREAM,
+    ),
+    _row(
+        "DELETE",
+        "/cal/stream/{assembly_id}",
+        "cal_cancel",
+        "Cancel a stream of the same credential; it ends with the event `cancelled` (CAL-E082)",
+        None,
+        "CalCancelAnswer",
+    ),
+    _row(
+        "GET",
+        "/cal/card",
+        "cal_card",
+        "The language on one card, for a model's prompt (CAL §27)",
+        card,
+        "",
+        gives={"text/plain": {"schema": STRING}},
+    ),
+    _row(
+        "GET",
+        "/cal/capabilities",
+        "cal_capabilities",
+        "What of CAL there is here: DESCRIBE capabilities (CAL §24)",
+        capabilities,
+        "CalCapabilities",
+    ),
 )

@@ -8,7 +8,6 @@ DELETE, cancels; the thread then closes the query, which puts that on record.
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -18,13 +17,15 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.cal import EVENTS, LINES, Asked, Wanted, read_body, send_refusal
+from memoranda.bindings.http.cal import EVENTS, LINES, Wanted, malformed, reading
+from memoranda.bindings.http.call import Call
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump
-from memoranda.errors import MemorandaError, NotFound, QueryError, RateLimited
+from memoranda.errors import InvalidInput, MemorandaError, NotFound, QueryError, RateLimited
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.cal.assembly import stream as cal
+from memoranda.standards.cal.requests import Query
 
 # Section 11: so many of one client at once, so much waiting to be sent, and so long for a client that does not read.
 STREAMS_PER_CREDENTIAL_LIMIT: Final = 3
@@ -38,6 +39,7 @@ BY_CLIENT: Final = "closed by the client"
 BY_STALL: Final = "the client does not read"
 BY_SERVER: Final = "the server stops"
 
+_read: Final = reading(Query)
 _FRAMES: Final = {EVENTS: cal.sse, LINES: cal.ndjson}
 
 Events = Generator[cal.Event, None, None]
@@ -60,19 +62,14 @@ class CalStreams:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         media_type = wire.preferred(wire.header(scope, b"accept") or "*/*", (EVENTS, LINES))
+        wire.check_length(scope, self._max_body_bytes)
+        wanted = await self._threads.run(self._wanted, scope, await wire.read_body(receive))
+        stream = _Stream(scope["state"]["caller"].digest, media_type, self._stall_seconds)
+        self._admit(stream)
         try:
-            raw = await read_body(scope, receive, self._max_body_bytes)
-            wanted = await self._threads.run(self._wanted, scope, raw)
-            stream = _Stream(scope["state"]["caller"].digest, media_type, self._stall_seconds)
-            self._admit(stream)
-            try:
-                await stream.run(self._makers, self._events(scope["state"]["access"], wanted), receive, send)
-            finally:
-                self._streams.discard(stream)
-        except QueryError as error:
-            await send_refusal(send, error)
-        except RateLimited as error:
-            await _send_too_many(send, error)
+            await stream.run(self._makers, self._events(scope["state"]["access"], wanted), receive, send)
+        finally:
+            self._streams.discard(stream)
 
     def cancel(self, assembly_id: str, digest: bytes) -> None:
         """End a stream of this credential. Raises NotFound."""
@@ -87,7 +84,10 @@ class CalStreams:
             stream.cancel(BY_SERVER)
 
     def _wanted(self, scope: Scope, raw: bytes) -> Wanted:
-        return Asked.of(scope, raw, self._max_body_bytes).query()
+        try:
+            return _read(Call(scope=scope, raw=raw, max_body_bytes=self._max_body_bytes))
+        except InvalidInput as error:
+            raise malformed(error) from None
 
     def _events(self, access: Access, wanted: Wanted) -> Events:
         return self._service.cal.stream(access, wanted.given, params=wanted.params, raises=True, **wanted.whose)
@@ -106,7 +106,7 @@ class CancelStream:
         self._streams = streams
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        assembly_id = scope["path_params"]["assembly_id"]
+        assembly_id = Call(scope=scope, raw=b"", max_body_bytes=0).name("assembly_id")
         self._streams.cancel(assembly_id, scope["state"]["caller"].digest)
         await wire.send_bytes(send, 200, dump({"assembly_id": assembly_id, "result": "cancelled"}))
 
@@ -246,10 +246,3 @@ class _Stream:
         event = cal.cancelled(self._cancel_reason or "")
         named = {"type": event.pop("type"), "assembly_id": self.assembly_id, "seq": self._sent_seq, "code": CANCELLED}
         return self._frame(named | event)
-
-
-async def _send_too_many(send: Send, error: RateLimited) -> None:
-    # In UMP's words; unlike under /ump/, where the reference says 400, with the status that means it.
-    headers = [(b"retry-after", str(math.ceil(error.retry_after_seconds)).encode())]
-    body = wire.error_document(error.code, f"{error.code}: {error.message}")
-    await wire.send_bytes(send, 429, body, headers)

@@ -1,10 +1,11 @@
 """Everything a request passes before a route sees it, and every answer on its way out.
 
     Host, Origin     a web page that was led to our address (DNS rebinding, cross-site requests) gets no further
-    credential       on everything but discovery and health; `scope["state"]["access"]` says what it may do, except
-                     under /ump/, where the routes ask `scope["state"]["caller"]` in the thread they need anyway
+    credential       on everything but what the tables say is public; routes ask `scope["state"]["caller"]` what it may
+                     do, in the thread they need anyway
     rate             per credential; and per address for credentials that do not hold
-    length           of the body, stated or not
+    length           of the body, as the standard of the path allows
+    errors           in the words of the standard of the path
 
 Plain ASGI, so that streams flow through. This is the HTTP rim: what nobody expected becomes a 500 here.
 """
@@ -19,19 +20,13 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memoranda.bindings.http import oams_wire, openwop_wire, wire
+from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
-from memoranda.bindings.http.threads import Threads
+from memoranda.bindings.http.operation import Tables
+from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access, Gate
 
-PUBLIC_PATHS = frozenset(
-    {"/ump/capabilities", "/.well-known/ump.json", openwop_wire.DISCOVERY, "/healthz", "/readyz", "/openapi.json"}
-)
-# Here a route authenticates by itself: a second hop to a thread would cost as much as reading a memory.
-SELF_AUTHENTICATING_PREFIX = "/ump/"
-# Here a route says in its own words that a body is too large.
-SELF_MEASURING_PREFIX = "/cal"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 # A client may catch up after a pause of this length, so that short bursts are not punished.
@@ -105,10 +100,10 @@ class Caller:
 class Guard:
     """ASGI middleware around all routes."""
 
-    def __init__(self, app: ASGIApp, *, gate: Gate, threads: Threads, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, *, gate: Gate, tables: Tables, rules: Rules) -> None:
         self._app = app
         self._gate = gate
-        self._threads = threads
+        self._tables = tables
         self._rules = rules
         self._hosts = LOOPBACK_NAMES | {_host_name(host) for host in rules.allowed_hosts}
         self._origins = frozenset(origin.rstrip("/").lower() for origin in rules.allowed_origins)
@@ -146,8 +141,9 @@ class Guard:
             if origin is not None and scope["method"] == "OPTIONS":
                 await _send_preflight(send_guarded)
                 return
-            receive = wire.bounded(receive, oams_wire.body_limit(scope, self._rules.max_body_bytes))
-            if scope["path"] in PUBLIC_PATHS:
+            factor = self._tables.standard_of(scope["path"]).body_factor
+            receive = wire.bounded(receive, factor * self._rules.max_body_bytes)
+            if scope["path"] in self._tables.public:
                 await self._app(scope, receive, send_guarded)
             else:
                 await self._pass(scope, receive, send_guarded)
@@ -158,13 +154,17 @@ class Guard:
                 raise
             if error.code in ("unavailable", "corrupt"):
                 _log.error("%s: %s", error.code, error.message)
-            await _send_error(send_guarded, scope, error)
+            await self._refuse(send_guarded, scope, error)
         except Exception:
             if is_started:
                 raise
             _log.exception("unexpected failure in %s %r", scope["method"], scope["path"])
             unknown = MemorandaError("something went wrong; the server's log has the details")
-            await _send_error(send_guarded, scope, unknown)
+            await self._refuse(send_guarded, scope, unknown)
+
+    async def _refuse(self, send: Send, scope: Scope, error: MemorandaError) -> None:
+        status, body = self._tables.standard_of(scope["path"]).refuse(error, scope["path"])
+        await wire.send_bytes(send, status, dump(body), wire.error_headers(error))
 
     def _check_host(self, scope: Scope) -> None:
         """Against DNS rebinding: a name we do not go by means that a page's own domain was pointed at us."""
@@ -193,13 +193,8 @@ class Guard:
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through to what needs a credential, and remember whether it held."""
         caller = self._admit(scope)
-        state = scope.setdefault("state", {})
-        state["caller"] = caller
+        scope.setdefault("state", {})["caller"] = caller
         try:
-            if not scope["path"].startswith(SELF_AUTHENTICATING_PREFIX):
-                state["access"] = await self._threads.run(caller.authenticate)
-                if not scope["path"].startswith(SELF_MEASURING_PREFIX):
-                    wire.check_length(scope, oams_wire.body_limit(scope, self._rules.max_body_bytes))
             await self._app(scope, receive, send)
         except Unauthorized:
             self._requests.forget(caller.digest)
@@ -219,15 +214,6 @@ class Guard:
         if wait:
             raise RateLimited(retry_after_seconds=wait)
         return caller
-
-
-async def _send_error(send: Send, scope: Scope, error: MemorandaError) -> None:
-    if oams_wire.is_oams(scope):
-        await oams_wire.send_error(send, scope, error)
-    elif openwop_wire.is_openwop(scope):
-        await openwop_wire.send_error(send, error)
-    else:
-        await wire.send_error(send, error)
 
 
 def _bearer(scope: Scope) -> str:

@@ -6,148 +6,126 @@ as they are or as JSON fields. Nothing here deletes except for compliance, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from starlette.types import Receive, Scope, Send
-
-from memoranda.bindings.http import wire
-from memoranda.bindings.http.threads import Threads
-from memoranda.encoding.json_text import dump, parse
-from memoranda.errors import GrainError, InvalidInput
-from memoranda.service.core.access import Access
+from memoranda.bindings.http import ump, wire
+from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.operation import Refusal, Standard, in_query
+from memoranda.encoding.json_text import dump
+from memoranda.encoding.shapes import NAME, TEXT, check_known, closed, ref
+from memoranda.errors import GrainError, InvalidInput, MemorandaError
 from memoranda.service.oms.grains import Given, StoredGrain
 from memoranda.service.service import Service
+from memoranda.standards.oms.answers import ADDRESS, ANSWERS, DOCUMENTS
 from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
 from memoranda.standards.oms.requests import (
-    FIND_FIELDS,
-    FindRequest,
+    ConsentRequest,
+    EraseUserRequest,
+    GetRequest,
+    OwnedFindRequest,
+    OwnerRequest,
+    PutRequest,
+    ReasonRequest,
+    SupersedeRequest,
     VerificationRequest,
-    check_known,
     given_of,
-    name_of,
-    reason_of,
-    required_name,
 )
 from memoranda.standards.oms.signature import is_envelope
 
-JSON: Final = "application/json"
+EXAMPLE_GRAIN: Final[dict[str, Any]] = {
+    "type": "belief",
+    "subject": "ada",
+    "relation": "prefers",
+    "object": "green tea",
+    "confidence": 0.9,
+    "created_at": 1768471200000,
+    "namespace": "kitchen",
+}
+EXAMPLE_ADDRESS: Final = "b2437eaf0fdcecab95465e29b834c5d01af584ba1edb620ab157993bc5c5fdb6"
 # All of them mean "as it travels": a grain's first byte tells whether it is in an envelope.
 GRAIN_TYPES: Final = frozenset((MEDIA_TYPE, SIGNED_MEDIA_TYPE, "application/cose", "application/octet-stream"))
 # What is refused because it is protected, not because it is wrong.
 DENIALS: Final = frozenset(("ERR_INVALIDATION_DENIED", "ERR_EVIDENCE_REQUIRED"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A request for a verb of OMS."""
-
-    access: Access
-    # From the path.
-    address: str
-    query: dict[str, str]
-    raw: bytes
-    # Of the body.
-    media_type: str
-    wants_bytes: bool
-    max_body_bytes: int
-
-    def json(self) -> Any:
-        """The body as JSON; an empty one is {}."""
-        if self.media_type != JSON:
-            raise InvalidInput("content-type must be application/json")
-        return parse(self.raw, max_bytes=self.max_body_bytes) if self.raw else {}
-
-    def given(self, *options: str) -> tuple[Given, dict[str, Any]]:
-        """The grain in the body, as bytes or as fields, and what the request says beside it."""
-        if self.media_type in GRAIN_TYPES:
-            return self.raw, {}
-        if self.media_type != JSON:
-            raise InvalidInput(f"content-type must be {MEDIA_TYPE}, {SIGNED_MEDIA_TYPE} or {JSON}")
-        return given_of(self.json(), *options)
-
-    def options(self, *known: str) -> dict[str, Any]:
-        """The query, of which every field must be known."""
-        check_known(self.query, known)
-        return dict(self.query)
-
-    def said(self, *known: str) -> dict[str, Any]:
-        """What a short request says, in its query or in its JSON body."""
-        body = self.json()
-        if not isinstance(body, dict):
-            raise InvalidInput("the body must be an object")
-        if twice := sorted(set(body) & set(self.query)):
-            raise InvalidInput(f"{twice[0][:40]!a} is given both in the query and in the body")
-        fields = {**self.query, **body}
-        check_known(fields, known)
-        return fields
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What is sent, and as what."""
-
-    body: bytes
-    media_type: str = JSON
-    headers: tuple[wire.Header, ...] = ()
-
-
-Verb = Callable[[Service, Asked], dict[str, Any] | Answer]
-
-
-class OmsRoute:
-    """ASGI endpoint: read the request, and in one thread parse, call and render."""
-
-    def __init__(self, verb: Verb, *, service: Service, threads: Threads, max_body_bytes: int) -> None:
-        self._verb = verb
-        self._service = service
-        self._threads = threads
-        self._max_body_bytes = max_body_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raw = b"" if scope["method"] in ("GET", "HEAD") else await wire.read_body(receive)
-        try:
-            answer = await self._threads.run(self._work, scope, raw)
-        except GrainError as error:
-            # Under /ump/ the same error goes out in UMP's words alone.
-            await _send_refusal(send, error)
-            return
-        await wire.send_bytes(send, 200, answer.body, answer.headers, media_type=answer.media_type)
-
-    def _work(self, scope: Scope, raw: bytes) -> Answer:
-        stated = wire.header(scope, b"content-type") or JSON
-        asked = Asked(
-            access=scope["state"]["access"],
-            address=scope["path_params"].get("address", ""),
-            query=wire.query(scope),
-            raw=raw,
-            media_type=wire.bare(stated),
-            wants_bytes=_prefers_bytes(wire.header(scope, b"accept") or "*/*"),
-            max_body_bytes=self._max_body_bytes,
-        )
-        answer = self._verb(self._service, asked)
-        return answer if isinstance(answer, Answer) else Answer(body=dump(answer))
-
-
-async def _send_refusal(send: Send, error: GrainError) -> None:
+def refuse(error: MemorandaError, path: str) -> Refusal:
+    """In UMP's form, with the code of OMS where there is one."""
+    if not isinstance(error, GrainError):
+        return ump.refuse(error, path)
     body = {"code": error.code, "message": f"{error.code}: {error.message}", "oms_code": error.oms_code}
-    status = 403 if error.oms_code in DENIALS else wire.OTHER_ERROR_STATUS
-    await wire.send_bytes(send, status, dump({"error": body}))
+    return 403 if error.oms_code in DENIALS else ump.OTHER_ERROR_STATUS, {"error": body}
 
 
-def put(service: Service, asked: Asked) -> dict[str, Any]:
-    options = asked.options("owner")
-    given, _ = asked.given()
-    stored = service.grains.put(asked.access, given, owner=name_of(options, "owner"))
+OMS: Final = Standard(
+    prefixes=("/oms/",),
+    refuse=refuse,
+    no_route=ump.no_route,
+    errors=ump.ERRORS,
+    error_schemas=("Error",),
+    answers={
+        **ANSWERS,
+        "PutRequest": {"anyOf": [ref("Grain"), closed("grain", grain=ref("Grain"))]},
+        "SupersedeRequest": {"anyOf": [ref("Grain"), closed("grain", grain=ref("Grain"), justification=TEXT)]},
+    },
+    documents=DOCUMENTS,
+    names={"address": {"schema": ADDRESS, "example": EXAMPLE_ADDRESS}},
+)
+
+
+G = TypeVar("G", bound=PutRequest)
+
+
+# --- grains in bodies --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenGrain:
+    """The grain in a body, as bytes or as fields, and what the request says beside it."""
+
+    given: Given
+    owner: str | None = None
+    justification: str = ""
+
+
+def read_put(call: Call) -> GivenGrain:
+    asked = OwnerRequest.parse_texts(wire.query(call.scope))
+    found = _in_body(call, PutRequest)
+    return GivenGrain(given=found if isinstance(found, bytes) else found.grain, owner=asked.owner)
+
+
+def read_supersede(call: Call) -> GivenGrain:
+    query, found = wire.query(call.scope), _in_body(call, SupersedeRequest)
+    check_known(query, ("justification",), "the query")
+    if isinstance(found, bytes):
+        why = SupersedeRequest.parse({"grain": {}, **query}).justification
+        return GivenGrain(given=found, justification=why)
+    if found.justification and query:
+        raise InvalidInput("justification is given both in the query and in the body")
+    why = found.justification or SupersedeRequest.parse({"grain": {}, **query}).justification
+    return GivenGrain(given=found.grain, justification=why)
+
+
+def _in_body(call: Call, shape: type[G]) -> G | bytes:
+    if call.media_type in GRAIN_TYPES:
+        return call.raw
+    if call.media_type != wire.JSON:
+        raise InvalidInput(f"content-type must be {MEDIA_TYPE}, {SIGNED_MEDIA_TYPE} or {wire.JSON}")
+    return given_of(call.json(), shape)
+
+
+# --- the verbs -------------------------------------------------------------------------------------------
+
+
+def put(service: Service, call: Call, asked: GivenGrain) -> dict[str, Any]:
+    stored = service.grains.put(call.access, asked.given, owner=asked.owner)
     return {"address": stored.address, "result": stored.result, "warnings": list(stored.warnings)}
 
 
-def get(service: Service, asked: Asked) -> dict[str, Any] | Answer:
-    asked.options()
-    found = service.grains.get(asked.access, asked.address)
+def get(service: Service, call: Call, asked: GetRequest) -> Answer:
+    found = service.grains.get(call.access, asked.address)
     headers = _index_headers(found)
-    if not asked.wants_bytes:
+    if not _prefers_bytes(call.header(b"accept") or "*/*"):
         return Answer(body=dump(found.document()), headers=headers)
     return Answer(
         body=found.delivery,
@@ -158,38 +136,13 @@ def get(service: Service, asked: Asked) -> dict[str, Any] | Answer:
     )
 
 
-def find(service: Service, asked: Asked) -> dict[str, Any]:
-    """By query, as GET has it."""
-    options = asked.options("owner", *FIND_FIELDS)
-    if "current" in options:
-        options["current"] = {"true": True, "false": False}.get(options["current"], options["current"])
-    if (limit := options.get("limit", "")).isascii() and limit.isdecimal():
-        options["limit"] = int(limit[:9])
-    return _found(service, asked, options)
+def find(service: Service, call: Call, asked: OwnedFindRequest) -> dict[str, Any]:
+    return service.grains.find(call.access, asked, owner=asked.owner).document()
 
 
-def search(service: Service, asked: Asked) -> dict[str, Any]:
-    """By JSON, as POST has it."""
-    asked.options()
-    body = asked.json()
-    return _found(service, asked, dict(body) if isinstance(body, dict) else body)
-
-
-def _found(service: Service, asked: Asked, fields: Any) -> dict[str, Any]:
-    owner = None
-    if isinstance(fields, dict):
-        owner = name_of(fields, "owner")
-        fields.pop("owner", None)
-    return service.grains.find(asked.access, FindRequest.parse(fields), owner=owner).document()
-
-
-def supersede(service: Service, asked: Asked) -> dict[str, Any]:
-    given, beside = asked.given("justification")
-    options = asked.options("justification")
-    if beside and options:
-        raise InvalidInput("justification is given both in the query and in the body")
-    why = reason_of({**options, **beside}, "justification") or None
-    stored = service.grains.supersede(asked.access, asked.address, given, justification=why)
+def supersede(service: Service, call: Call, asked: GivenGrain) -> dict[str, Any]:
+    address, why = call.name("address"), asked.justification or None
+    stored = service.grains.supersede(call.access, address, asked.given, justification=why)
     return {
         "address": stored.address,
         "result": stored.result,
@@ -198,67 +151,171 @@ def supersede(service: Service, asked: Asked) -> dict[str, Any]:
     }
 
 
-def verification(service: Service, asked: Asked) -> dict[str, Any]:
-    asked.options()
-    request = VerificationRequest.parse(asked.json())
-    status = service.grains.set_verification(
-        asked.access, asked.address, request.status, reason=request.reason, by=request.by
-    )
-    return {"address": asked.address, "verification_status": status}
+def verification(service: Service, call: Call, asked: VerificationRequest) -> dict[str, Any]:
+    address = call.name("address")
+    status = service.grains.set_verification(call.access, address, asked.status, reason=asked.reason, by=asked.by)
+    return {"address": address, "verification_status": status}
 
 
-def hold(service: Service, asked: Asked) -> dict[str, Any]:
-    return _set_hold(service, asked, held=True)
+def hold(service: Service, call: Call, asked: ReasonRequest) -> dict[str, Any]:
+    return _set_hold(service, call, asked, held=True)
 
 
-def release(service: Service, asked: Asked) -> dict[str, Any]:
-    return _set_hold(service, asked, held=False)
+def release(service: Service, call: Call, asked: ReasonRequest) -> dict[str, Any]:
+    return _set_hold(service, call, asked, held=False)
 
 
-def _set_hold(service: Service, asked: Asked, *, held: bool) -> dict[str, Any]:
-    reason = reason_of(asked.said("reason"))
-    return {
-        "address": asked.address,
-        "held": service.grains.set_hold(asked.access, asked.address, held=held, reason=reason),
-    }
+def _set_hold(service: Service, call: Call, asked: ReasonRequest, *, held: bool) -> dict[str, Any]:
+    address = call.name("address")
+    is_held = service.grains.set_hold(call.access, address, held=held, reason=asked.reason)
+    return {"address": address, "held": is_held}
 
 
-def erase(service: Service, asked: Asked) -> dict[str, Any]:
-    service.grains.erase(asked.access, asked.address, reason=reason_of(asked.said("reason")))
+def erase(service: Service, call: Call, asked: ReasonRequest) -> dict[str, Any]:
+    service.grains.erase(call.access, call.name("address"), reason=asked.reason)
     return {"result": "erased"}
 
 
-def erase_user(service: Service, asked: Asked) -> dict[str, Any]:
-    fields = asked.said("user_id", "reason", "owner")
-    done = service.grains.erase_user(
-        asked.access, required_name(fields, "user_id"), reason=reason_of(fields), owner=name_of(fields, "owner")
-    )
+def erase_user(service: Service, call: Call, asked: EraseUserRequest) -> dict[str, Any]:
+    done = service.grains.erase_user(call.access, asked.user_id, reason=asked.reason, owner=asked.owner)
     return {"erased": done.erased, "held": done.held, "key_destroyed": done.key_destroyed}
 
 
-def consents(service: Service, asked: Asked) -> dict[str, Any]:
-    options = asked.options("subject_did", "grantee_did", "scope")
+def consents(service: Service, call: Call, asked: ConsentRequest) -> dict[str, Any]:
     address = service.grains.consent(
-        asked.access,
-        subject=required_name(options, "subject_did"),
-        grantee=required_name(options, "grantee_did"),
-        scope=name_of(options, "scope") or "retrieve",
+        call.access, subject=asked.subject_did, grantee=asked.grantee_did, scope=asked.scope
     )
     return {"address": address}
 
 
-VERBS: Final[tuple[tuple[str, str, Verb], ...]] = (
-    ("POST", "/oms/grains", put),
-    ("GET", "/oms/grains", find),
-    ("POST", "/oms/grains/search", search),
-    ("GET", "/oms/grains/{address}", get),
-    ("POST", "/oms/grains/{address}/supersede", supersede),
-    ("POST", "/oms/grains/{address}/verification", verification),
-    ("PUT", "/oms/grains/{address}/hold", hold),
-    ("DELETE", "/oms/grains/{address}/hold", release),
-    ("DELETE", "/oms/grains/{address}", erase),
-    ("POST", "/oms/users/erase", erase_user),
-    ("GET", "/oms/consents", consents),
+# --- the table -------------------------------------------------------------------------------------------
+
+_BYTES: Final[dict[str, Any]] = {MEDIA_TYPE: {}, SIGNED_MEDIA_TYPE: {}}
+_WHY: Final = {"reason": "asked for by the person"}
+_row: Final = OMS.row
+
+OPERATIONS: Final = (
+    _row(
+        "POST",
+        "/oms/grains",
+        "grain_put",
+        "Add a grain: its fields, its canonical bytes, or its envelope (OMS §28.4)",
+        put,
+        "PutAnswer",
+        reads=read_put,
+        body="PutRequest",
+        takes=_BYTES,
+        example=EXAMPLE_GRAIN,
+        parameters=(in_query("owner", NAME, "Whose, for a credential that reaches several; by default its own."),),
+    ),
+    _row(
+        "GET",
+        "/oms/grains/{address}",
+        "grain_get",
+        "One grain by its address: as JSON, or the bytes it was written as",
+        get,
+        "GrainAnswer",
+        GetRequest,
+        gives=_BYTES,
+    ),
+    _row(
+        "GET",
+        "/oms/grains",
+        "grain_list",
+        "Grains by structure, in the order written, or by words, best first (OMS §28)",
+        find,
+        "FindAnswer",
+        OwnedFindRequest,
+        {"subject": "ada", "relation": "prefers", "namespace": "kitchen", "type": "belief", "limit": 10},
+    ),
+    _row(
+        "POST",
+        "/oms/grains/search",
+        "grain_search",
+        "The same, asked in JSON",
+        find,
+        "FindAnswer",
+        OwnedFindRequest,
+        {"text": "tea", "namespace": "kitchen", "limit": 5},
+    ),
+    _row(
+        "POST",
+        "/oms/grains/{address}/verification",
+        "grain_verification",
+        "Say what is known of a grain's truth; contesting and retracting ask its policy (OMS §23)",
+        verification,
+        "VerificationAnswer",
+        VerificationRequest,
+        {"status": "verified", "reason": "she said so"},
+    ),
+    _row(
+        "PUT",
+        "/oms/grains/{address}/hold",
+        "grain_hold",
+        "Put a legal hold on a grain: it cannot be superseded, contradicted or erased",
+        hold,
+        "HoldAnswer",
+        ReasonRequest,
+        {"reason": "matter 7"},
+        in_query=("reason",),
+    ),
+    _row(
+        "DELETE",
+        "/oms/grains/{address}/hold",
+        "grain_release",
+        "Lift a legal hold",
+        release,
+        "HoldAnswer",
+        ReasonRequest,
+        _WHY,
+    ),
+    _row(
+        "POST",
+        "/oms/grains/{address}/supersede",
+        "grain_supersede",
+        "Replace a grain under its policy, in one atomic step (OMS §28.4)",
+        supersede,
+        "SupersedeAnswer",
+        reads=read_supersede,
+        body="SupersedeRequest",
+        takes=_BYTES,
+        example={
+            "grain": {**EXAMPLE_GRAIN, "object": "black coffee", "created_at": 1768557600000},
+            "justification": "she changed her mind",
+        },
+        parameters=(in_query("justification", TEXT, "Why, where the body is not wrapped."),),
+    ),
+    _row(
+        "DELETE",
+        "/oms/grains/{address}",
+        "grain_erase",
+        "Erase a grain for compliance; holds are honoured (OMS §28.4)",
+        erase,
+        "EraseAnswer",
+        ReasonRequest,
+        _WHY,
+    ),
+    _row(
+        "POST",
+        "/oms/users/erase",
+        "user_erase",
+        "Erase everything of a user, and destroy the user's key (OMS §20.3)",
+        erase_user,
+        "EraseUserAnswer",
+        EraseUserRequest,
+        {"user_id": "user-7", "reason": "asked for by the person"},
+        in_query=("user_id", "reason", "owner"),
+    ),
+    _row(
+        "GET",
+        "/oms/consents",
+        "consents",
+        "The consent under which someone may act on what is a person's, now (OMS §8.10)",
+        consents,
+        "ConsentAnswer",
+        ConsentRequest,
+        {"subject_did": "did:example:ada", "grantee_did": "did:example:bob", "scope": "retrieve"},
+    ),
 )
 
 
@@ -275,12 +332,12 @@ def _index_headers(found: StoredGrain) -> tuple[wire.Header, ...]:
 
 
 def _prefers_bytes(accept: str) -> bool:
-    """Whether an Accept header asks for the grain as it travels; JSON where it leaves both open."""
+    """Whether an Accept header asks for the grain as it travels; wire.JSON where it leaves both open."""
     best_bytes = best_json = 0.0
     for part in accept.split(","):
         name, quality = wire.bare(part), wire.quality(part)
         if name in GRAIN_TYPES:
             best_bytes = max(best_bytes, quality)
-        elif name in (JSON, "application/*", "*/*"):
+        elif name in (wire.JSON, "application/*", "*/*"):
             best_json = max(best_json, quality)
-    return best_bytes > best_json or (best_bytes == best_json > 0 and JSON not in accept.lower())
+    return best_bytes > best_json or (best_bytes == best_json > 0 and wire.JSON not in accept.lower())

@@ -1,175 +1,365 @@
 """The routes of openwop about memory and the host: entries, workspace files, agents, commitments, schedules.
 
 `list` and `get` are portable; what changes entries is a host's own business and stands under its own paths. Runs are in
-`openwop_runs`, proposals in `openwop_proposals`, what only a conformance suite needs in `openwop_seams`.
+`openwop_runs`, proposals in `openwop_proposals`. A ref is an opaque string that may hold slashes; it stands
+percent-encoded in the path.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from memoranda.bindings.http.openwop_wire import Asked, Paths, memory_ref, whole_number
-from memoranda.bindings.http.request import Answer
-from memoranda.errors import NotFound
+from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.operation import Refusal, Standard, in_header
+from memoranda.encoding.shapes import TEXT
+from memoranda.errors import ForbiddenScope, MemorandaError, NotFound
 from memoranda.service.service import Service
-from memoranda.standards.openwop.entry import MAX_ID_CHARS, Draft, ListOptions
-from memoranda.standards.openwop.fields import (
-    check_boolean,
-    check_integer,
-    check_text,
-    check_time,
+from memoranda.standards.openwop.answers import ANSWERS
+from memoranda.standards.openwop.entry import Draft, ListOptions
+from memoranda.standards.openwop.problem import NOT_FOUND, problem, problem_of
+from memoranda.standards.openwop.requests import (
+    Forget,
+    GetFile,
+    ListCommitments,
+    ListFiles,
+    RefRequest,
+    Schedule,
+    Snooze,
+    Watch,
 )
 from memoranda.standards.openwop.workspace import WorkspaceDraft, check_path, is_prefix
 
-OPTIONS: Final = ("limit", "tag", "tokenBudget", "rank", "query")
-_MAX_CRON_CHARS: Final = 256
+DISCOVERY: Final = "/.well-known/openwop"
+EXAMPLE_REF: Final = "agents/research"
+EXAMPLE_RUN: Final = "run_example"
+EXAMPLE_ENTRY: Final[dict[str, Any]] = {"content": "The customer asks for invoices by mail.", "tags": ["subject:acme"]}
+EXAMPLE_PATH: Final = "notes/plan.md"
 
 
-# --- memory ----------------------------------------------------------------------------------------------
+def refuse(error: MemorandaError, _path: str) -> Refusal:
+    """openwop's envelope; entry data is never in it (CTI-1)."""
+    # auth.md shows scopeRequired at the top level, which the closed envelope does not allow.
+    scope = error.scope if isinstance(error, ForbiddenScope) else None
+    return problem_of(error, details=None if scope is None else {"scopeRequired": scope})
 
 
-def list_entries(service: Service, asked: Asked) -> Answer:
-    options = ListOptions.parse_query(asked.query(*OPTIONS))
-    return Answer(result={"entries": service.openwop.list_entries(asked.access, asked.ref(), options)})
+def no_route(status: int, _path: str) -> Refusal:
+    if status == 405:
+        return status, problem("method_not_allowed", "this path is not for that method")
+    return status, problem(NOT_FOUND, "no route")
 
 
-def get_entry(service: Service, asked: Asked) -> Answer:
-    asked.query()
-    found = service.openwop.get_entry(asked.access, asked.ref(), asked.name("id"))
+def _name(example: str, description: str = "") -> dict[str, Any]:
+    said = {"description": description} if description else {}
+    return {"schema": {"type": "string", "minLength": 1}, "example": example, **said}
+
+
+OPENWOP: Final = Standard(
+    prefixes=("/v1/", DISCOVERY),
+    refuse=refuse,
+    no_route=no_route,
+    responses="wop",
+    schemas="Wop",
+    errors={
+        "400": "Not well-formed, or no such workflow (validation_error)",
+        "401": "No credential, or one that does not hold (unauthenticated)",
+        "403": "A credential, Host or Origin that does not reach this far (forbidden; details.scopeRequired)",
+        "404": "Nothing there, or nothing you may see (not_found)",
+        "409": "Not as expected: workspace_conflict with details.currentVersion, or conflict",
+        "413": "A workspace file over a limit (workspace_too_large)",
+        "422": "token_budget_exceeded, invalid_from_seq, replay_memory_snapshot_unavailable or malformed_artifact",
+        "429": "Too fast (rate_limited), with Retry-After",
+        "503": "The store cannot be used right now (unavailable)",
+    },
+    error_schemas=("WopError",),
+    answers=ANSWERS,
+    names={
+        "ref": _name(EXAMPLE_REF, "A memoryRef, percent-encoded, its slashes too."),
+        "id": _name("mem_example", "An entry's id."),
+        "run_id": _name(EXAMPLE_RUN),
+        "path": _name(EXAMPLE_PATH, "A path; its slashes need no encoding."),
+        "commitment_id": _name("com_example"),
+        "proposal_id": _name("prop_example"),
+    },
+    # An id of another standard, and a path.
+    rest=frozenset({"id", "path"}),
+)
+
+
+def ref_of(call: Call) -> str:
+    """The memoryRef in the path; one that cannot be read is as malformed as any other, which is no error."""
+    return call.readable_name("ref") or ""
+
+
+# --- memory ------------------------------------------------------------------------------------------------
+
+
+def list_entries(service: Service, call: Call, asked: ListOptions) -> dict[str, Any]:
+    return {"entries": service.openwop.list_entries(call.access, ref_of(call), asked)}
+
+
+def get_entry(service: Service, call: Call, _asked: None) -> Any:
+    found = service.openwop.get_entry(call.access, ref_of(call), call.name("id"))
     if found is None:
         raise NotFound("no such entry")
-    return Answer(result=found)
+    return found
 
 
-def put_entry(service: Service, asked: Asked) -> Answer:
-    asked.query()
-    made = service.openwop.put_entry(asked.access, asked.ref(), Draft.parse(asked.json()))
-    return Answer(result=made, status=201)
+def put_entry(service: Service, call: Call, asked: Draft) -> Any:
+    return service.openwop.put_entry(call.access, ref_of(call), asked)
 
 
-def delete_entry(service: Service, asked: Asked) -> Answer:
-    asked.query()
-    if not service.openwop.delete_entry(asked.access, asked.ref(), asked.name("id")):
+def delete_entry(service: Service, call: Call, _asked: None) -> None:
+    if not service.openwop.delete_entry(call.access, ref_of(call), call.name("id")):
         raise NotFound("no such entry")
-    return Answer(status=204)
 
 
-def forget(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("memoryRef", "subject")
-    subject = check_text(fields.get("subject"), "subject", MAX_ID_CHARS)
-    return Answer(result={"forgotten": service.openwop.forget(asked.access, memory_ref(fields), subject)})
+def forget(service: Service, call: Call, asked: Forget) -> dict[str, Any]:
+    return {"forgotten": service.openwop.forget(call.access, asked.memory_ref, asked.subject)}
 
 
-# --- workspace -------------------------------------------------------------------------------------------
+def agents(service: Service, call: Call, _asked: None) -> Any:
+    return service.openwop.agents(call.access)
 
 
-def list_files(service: Service, asked: Asked) -> Answer:
-    prefix = asked.query("prefix").get("prefix", "")
+# --- workspace ---------------------------------------------------------------------------------------------
+
+
+def list_files(service: Service, call: Call, asked: ListFiles) -> dict[str, Any]:
     # What begins no path has no files.
-    found = service.openwop.files(asked.access, prefix) if is_prefix(prefix) else []
-    return Answer(result={"files": found})
+    return {"files": service.openwop.files(call.access, asked.prefix) if is_prefix(asked.prefix) else []}
 
 
-def get_file(service: Service, asked: Asked) -> Answer:
-    version = whole_number(asked.query("version"), "version", least=1)
-    return _file(service.openwop.file(asked.access, check_path(asked.name("path")), version))
+def get_file(service: Service, call: Call, asked: GetFile) -> Answer:
+    return _file(service.openwop.file(call.access, check_path(call.name("path")), asked.version))
 
 
-def put_file(service: Service, asked: Asked) -> Answer:
-    asked.query()
-    path, draft = check_path(asked.name("path")), WorkspaceDraft.parse(asked.json())
+def put_file(service: Service, call: Call, asked: WorkspaceDraft) -> Answer:
     made = service.openwop.write_file(
-        asked.access,
-        path,
-        draft.content,
-        content_type=draft.content_type,
-        if_match=asked.header(b"if-match"),
-        if_none_match=asked.header(b"if-none-match"),
+        call.access,
+        check_path(call.name("path")),
+        asked.content,
+        content_type=asked.content_type,
+        if_match=call.header(b"if-match"),
+        if_none_match=call.header(b"if-none-match"),
     )
     return _file(made)
 
 
-def delete_file(service: Service, asked: Asked) -> Answer:
-    asked.query()
-    path = check_path(asked.name("path"))
-    if not service.openwop.remove_file(asked.access, path, if_match=asked.header(b"if-match")):
+def delete_file(service: Service, call: Call, _asked: None) -> None:
+    path = check_path(call.name("path"))
+    if not service.openwop.remove_file(call.access, path, if_match=call.header(b"if-match")):
         raise NotFound("no such workspace file")
-    return Answer(status=204)
 
 
 def _file(found: dict[str, Any]) -> Answer:
     return Answer(result=found, headers=((b"etag", str(found["etag"]).encode("ascii")),))
 
 
-# --- agents, commitments, schedules ----------------------------------------------------------------------
+# --- commitments and schedules -----------------------------------------------------------------------------
 
 
-def agents(service: Service, asked: Asked) -> Answer:
-    return Answer(result=service.openwop.agents(asked.access))
+def list_commitments(service: Service, call: Call, asked: ListCommitments) -> dict[str, Any]:
+    found = service.openwop.commitments(call.access, asked.memory_ref)
+    return {"commitments": [each.document() for each in found]}
 
 
-def list_commitments(service: Service, asked: Asked) -> Answer:
-    fields = asked.query("memoryRef")
-    ref = memory_ref(fields) if "memoryRef" in fields else None
-    found = service.openwop.commitments(asked.access, ref)
-    return Answer(result={"commitments": [each.document() for each in found]})
+def infer_commitments(service: Service, call: Call, asked: RefRequest) -> dict[str, Any]:
+    found = service.openwop.infer_commitments(call.access, asked.memory_ref)
+    return {"commitments": [each.document() for each in found]}
 
 
-def infer_commitments(service: Service, asked: Asked) -> Answer:
-    found = service.openwop.infer_commitments(asked.access, memory_ref(asked.only("memoryRef")))
-    return Answer(result={"commitments": [each.document() for each in found]})
+def watch_commitments(service: Service, call: Call, asked: Watch) -> dict[str, Any]:
+    service.openwop.watch_commitments(call.access, asked.memory_ref, is_watched=asked.watched)
+    return {"memoryRef": asked.memory_ref, "watched": asked.watched}
 
 
-def watch_commitments(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("memoryRef", "watched")
-    ref, is_watched = memory_ref(fields), check_boolean(fields.get("watched", True), "watched")
-    service.openwop.watch_commitments(asked.access, ref, is_watched=is_watched)
-    return Answer(result={"memoryRef": ref, "watched": is_watched})
+def cancel_commitment(service: Service, call: Call, _asked: None) -> Any:
+    return service.openwop.cancel_commitment(call.access, call.name("commitment_id")).document()
 
 
-def cancel_commitment(service: Service, asked: Asked) -> Answer:
-    asked.only()
-    return Answer(result=service.openwop.cancel_commitment(asked.access, asked.name("commitment_id")).document())
+def snooze_commitment(service: Service, call: Call, asked: Snooze) -> Any:
+    return service.openwop.snooze_commitment(call.access, call.name("commitment_id"), asked.until).document()
 
 
-def snooze_commitment(service: Service, asked: Asked) -> Answer:
-    until = check_time(asked.only("until").get("until"), "until")
-    return Answer(result=service.openwop.snooze_commitment(asked.access, asked.name("commitment_id"), until).document())
+def list_schedules(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+    return {"schedules": service.openwop.schedules(call.access)}
 
 
-def list_schedules(service: Service, asked: Asked) -> Answer:
-    asked.query()
-    return Answer(result={"schedules": service.openwop.schedules(asked.access)})
+def put_schedule(service: Service, call: Call, asked: Schedule) -> Any:
+    return service.openwop.schedule(
+        call.access, asked.memory_ref, asked.cron, timezone=asked.timezone, token_budget=asked.token_budget
+    )
 
 
-def put_schedule(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("memoryRef", "cron", "timezone", "tokenBudget")
-    cron = check_text(fields.get("cron"), "cron", _MAX_CRON_CHARS)
-    timezone = check_text(fields.get("timezone", "UTC"), "timezone", _MAX_CRON_CHARS)
-    budget = fields.get("tokenBudget")
-    if budget is not None:
-        budget = check_integer(budget, "tokenBudget", least=1)
-    made = service.openwop.schedule(asked.access, memory_ref(fields), cron, timezone=timezone, token_budget=budget)
-    return Answer(result=made)
-
-
-def delete_schedule(service: Service, asked: Asked) -> Answer:
-    if not service.openwop.unschedule(asked.access, memory_ref(asked.query("memoryRef"))):
+def delete_schedule(service: Service, call: Call, asked: RefRequest) -> None:
+    if not service.openwop.unschedule(call.access, asked.memory_ref):
         raise NotFound("there is no schedule for this ref")
-    return Answer(status=204)
 
 
-PATHS: Final[Paths] = {
-    "/v1/memory/{ref}": {"GET": list_entries, "POST": put_entry},
-    "/v1/memory/{ref}/{id}": {"GET": get_entry, "DELETE": delete_entry},
-    "/v1/host/memory/forget": {"POST": forget},
-    "/v1/agents": {"GET": agents},
-    "/v1/host/workspace/files": {"GET": list_files},
-    "/v1/host/workspace/files/{path}": {"GET": get_file, "PUT": put_file, "DELETE": delete_file},
-    "/v1/host/commitments": {"GET": list_commitments},
-    "/v1/host/commitments/infer": {"POST": infer_commitments},
-    "/v1/host/commitments/watch": {"POST": watch_commitments},
-    "/v1/host/commitments/{commitment_id}/cancel": {"POST": cancel_commitment},
-    "/v1/host/commitments/{commitment_id}/snooze": {"POST": snooze_commitment},
-    "/v1/host/schedules": {"GET": list_schedules, "PUT": put_schedule, "DELETE": delete_schedule},
-}
+# --- the table ---------------------------------------------------------------------------------------------
+
+_IF_MATCH: Final = in_header("If-Match", TEXT, 'The version that is meant, such as `"v3"`; `*` for any.')
+_IF_NONE_MATCH: Final = in_header("If-None-Match", {"const": "*"}, "Only if there is no such file.")
+_ETAG: Final = {"ETag": {"description": "The version of the file.", "schema": TEXT}}
+_FILES, _FILE = "/v1/host/workspace/files", "/v1/host/workspace/files/{path}"
+_ENTRIES, _ENTRY = "/v1/memory/{ref}", "/v1/memory/{ref}/{id}"
+_COMMITMENTS, _SCHEDULES = "/v1/host/commitments", "/v1/host/schedules"
+_REF: Final = {"memoryRef": EXAMPLE_REF}
+_row: Final = OPENWOP.row
+
+OPERATIONS: Final = (
+    _row(
+        "GET",
+        _ENTRIES,
+        "wop_list",
+        "The entries of a ref, the newest first; none for a ref that is malformed or unknown",
+        list_entries,
+        "WopEntries",
+        ListOptions,
+        {"limit": 50},
+    ),
+    _row(
+        "POST",
+        _ENTRIES,
+        "wop_put",
+        "Write an entry; id and time are the host's to give",
+        put_entry,
+        "WopEntry",
+        Draft,
+        EXAMPLE_ENTRY,
+        success=(201,),
+    ),
+    _row("GET", _ENTRY, "wop_get", "One entry", get_entry, "WopEntry"),
+    _row("DELETE", _ENTRY, "wop_delete", "Never again in any answer", delete_entry, "", success=(204,)),
+    _row(
+        "POST",
+        "/v1/host/memory/forget",
+        "wop_forget",
+        "Take out all entries about a subject: those with the tag `subject:<it>`",
+        forget,
+        "WopForgotten",
+        Forget,
+        {**_REF, "subject": "nobody"},
+    ),
+    _row(
+        "GET",
+        "/v1/agents",
+        "wop_agents",
+        "The agents that were installed, and what memory each lacks",
+        agents,
+        "WopInventory",
+    ),
+    _row(
+        "GET",
+        _FILES,
+        "wop_files",
+        "Workspace files, without their content",
+        list_files,
+        "WopFiles",
+        ListFiles,
+        {"prefix": "notes/"},
+    ),
+    _row(
+        "GET", _FILE, "wop_file", "A workspace file, as it is or as it was", get_file, "WopFile", GetFile, headers=_ETAG
+    ),
+    _row(
+        "PUT",
+        _FILE,
+        "wop_write_file",
+        "Write the next version of a workspace file",
+        put_file,
+        "WopFile",
+        WorkspaceDraft,
+        {"content": "# Plan\n"},
+        parameters=(_IF_MATCH, _IF_NONE_MATCH),
+        headers=_ETAG,
+    ),
+    _row(
+        "DELETE",
+        _FILE,
+        "wop_remove_file",
+        "Take a workspace file away, with its versions",
+        delete_file,
+        "",
+        parameters=(_IF_MATCH,),
+        success=(204,),
+    ),
+    _row(
+        "GET",
+        _COMMITMENTS,
+        "wop_commitments",
+        "The commitments that are known; no word of any",
+        list_commitments,
+        "WopCommitments",
+        ListCommitments,
+        _REF,
+    ),
+    _row(
+        "POST",
+        f"{_COMMITMENTS}/infer",
+        "wop_infer",
+        "Find the commitments in the memories of a ref",
+        infer_commitments,
+        "WopCommitments",
+        RefRequest,
+        _REF,
+    ),
+    _row(
+        "POST",
+        f"{_COMMITMENTS}/watch",
+        "wop_watch",
+        "Find commitments in whatever is written to a ref from now on",
+        watch_commitments,
+        "WopWatch",
+        Watch,
+        {**_REF, "watched": True},
+    ),
+    _row(
+        "POST",
+        f"{_COMMITMENTS}/{{commitment_id}}/snooze",
+        "wop_snooze",
+        "Let it fire later",
+        snooze_commitment,
+        "WopCommitment",
+        Snooze,
+        {"until": "2999-01-01T09:00:00Z"},
+    ),
+    _row(
+        "POST",
+        f"{_COMMITMENTS}/{{commitment_id}}/cancel",
+        "wop_cancel",
+        "Let it never fire",
+        cancel_commitment,
+        "WopCommitment",
+    ),
+    _row(
+        "GET",
+        _SCHEDULES,
+        "wop_schedules",
+        "Which refs are distilled by themselves, and when next",
+        list_schedules,
+        "WopSchedules",
+    ),
+    _row(
+        "PUT",
+        _SCHEDULES,
+        "wop_schedule",
+        "Distil a ref whenever a cron expression says",
+        put_schedule,
+        "WopSchedule",
+        Schedule,
+        {**_REF, "cron": "0 3 * * *", "timezone": "Europe/Berlin", "tokenBudget": 8000},
+    ),
+    _row(
+        "DELETE",
+        _SCHEDULES,
+        "wop_unschedule",
+        "Distil it no longer by itself",
+        delete_schedule,
+        "",
+        RefRequest,
+        _REF,
+        success=(204,),
+    ),
+)

@@ -14,12 +14,13 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.openwop_wire import Asked, whole_number
+from memoranda.bindings.http.call import Call
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
 from memoranda.service.service import Service
 from memoranda.standards.openwop.events import Event
+from memoranda.standards.openwop.requests import Events, Poll
 
 # Every open stream costs a socket and a read per write.
 STREAMS_LIMIT: Final = 200
@@ -30,7 +31,6 @@ POLL_SECONDS, POLL_SECONDS_LIMIT = 10, 15
 # A log that is rendered at once; who needs more goes on from the last.
 EVENTS_LIMIT: Final = 10_000
 RETRY_MS: Final = 1000
-JSON: Final = "application/json"
 STREAM: Final = "text/event-stream"
 
 _SEQUENCE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -50,20 +50,20 @@ class RunEvents:
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events."""
-        if wire.preferred(wire.header(scope, b"accept") or "*/*", (STREAM, JSON)) == STREAM:
-            await self._stream(scope, receive, send)
+        after = _after(scope, Events.parse_texts(dict(wire.query(scope))))
+        if wire.preferred(wire.header(scope, b"accept") or "*/*", (STREAM, wire.JSON)) == STREAM:
+            await self._stream(scope, receive, send, after)
             return
-        reader = self._reader(scope, _after(scope))
+        reader = self._reader(scope, after)
         found, is_complete = await self._threads.run(reader.all)
         body = dump({"events": found, "isComplete": is_complete})
         await wire.send_bytes(send, 200, body, [(b"vary", b"accept")])
 
     async def poll(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events/poll."""
-        fields = wire.query(scope)
-        seconds = whole_number(fields, "timeout")
-        wait = min(POLL_SECONDS if seconds is None else seconds, POLL_SECONDS_LIMIT)
-        reader = self._admitted(scope, _after(scope))
+        asked = Poll.parse_texts(dict(wire.query(scope)))
+        wait = min(POLL_SECONDS if asked.timeout is None else asked.timeout, POLL_SECONDS_LIMIT)
+        reader = self._admitted(scope, _after(scope, asked))
         try:
             found, is_complete = await reader.wait(wait, receive)
         finally:
@@ -76,8 +76,8 @@ class RunEvents:
         for reader in tuple(self._readers):
             reader.stop()
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reader = self._admitted(scope, _after(scope))
+    async def _stream(self, scope: Scope, receive: Receive, send: Send, after: int) -> None:
+        reader = self._admitted(scope, after)
         try:
             await reader.run(receive, send, self._keepalive_seconds, is_head=scope["method"] == "HEAD")
         except TimeoutError:
@@ -86,7 +86,7 @@ class RunEvents:
             self._readers.discard(reader)
 
     def _reader(self, scope: Scope, after: int) -> _Reader:
-        run_id = Asked(scope=scope, raw=b"", max_body_bytes=0).name("run_id")
+        run_id = Call(scope=scope, raw=b"", max_body_bytes=0).name("run_id")
         return _Reader(self._service, self._threads, scope["state"]["caller"].bearer, run_id, after)
 
     def _admitted(self, scope: Scope, after: int) -> _Reader:
@@ -215,11 +215,11 @@ def _frame(event: Event) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event["sequence"], event["type"].encode(), dump(event))
 
 
-def _after(scope: Scope) -> int:
+def _after(scope: Scope, asked: Events) -> int:
     """The last sequence that the reader has; -1 for none. The header is what a browser sends by itself."""
-    text = wire.header(scope, b"last-event-id") or wire.query(scope).get("lastSequence")
-    if text is None:
-        return -1
+    text = wire.header(scope, b"last-event-id")
+    if not text:
+        return -1 if asked.last_sequence is None else asked.last_sequence
     if _SEQUENCE.fullmatch(text) is None:
         raise InvalidInput("Last-Event-ID must be the sequence of an event of this run")
     return int(text)

@@ -4,98 +4,129 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from memoranda.bindings.http.openwop_wire import Asked, Paths
-from memoranda.bindings.http.request import Answer
+from msgspec import UNSET
+
+from memoranda.bindings.http.call import Call
+from memoranda.bindings.http.openwop import OPENWOP
 from memoranda.service.service import Service
-from memoranda.standards.openwop.entry import MAX_ID_CHARS
-from memoranda.standards.openwop.events import PROPOSAL_KINDS
-from memoranda.standards.openwop.fields import an_object, check_text, check_texts, check_word
-from memoranda.standards.openwop.proposals import (
-    MAX_RATIONALE_CHARS,
-    MAX_SOURCE_RUNS,
-    MAX_TITLE_CHARS,
-    STATES,
-    Revision,
-)
-from memoranda.standards.openwop.runs import MAX_RUN_ID_CHARS
+from memoranda.standards.openwop.proposals import Revision
+from memoranda.standards.openwop.requests import Apply, ListProposals, Propose, Reject
 
-MAX_REASON_CHARS: Final = 2000
-
-
-def list_proposals(service: Service, asked: Asked) -> Answer:
-    fields = asked.query("state", "kind")
-    state = check_word(fields["state"], STATES, "state") if "state" in fields else None
-    kind = check_word(fields["kind"], PROPOSAL_KINDS, "kind") if "kind" in fields else None
-    return Answer(result={"proposals": service.openwop.proposals(asked.access, state=state, kind=kind)})
-
-
-def propose(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("kind", "artifact", "title", "rationale", "sourceRunIds")
-    words: dict[str, Any] = {
-        name: check_text(fields[name], name, limit)
-        for name, limit in (("title", MAX_TITLE_CHARS), ("rationale", MAX_RATIONALE_CHARS))
-        if name in fields
-    }
-    runs = check_texts(
-        fields.get("sourceRunIds", []), "sourceRunIds", max_items=MAX_SOURCE_RUNS, max_chars=MAX_RUN_ID_CHARS
-    )
-    kind = check_word(fields.get("kind"), PROPOSAL_KINDS, "kind")
-    artifact = an_object(fields.get("artifact"), "artifact")
-    made = service.openwop.propose(asked.access, kind, artifact, source_run_ids=tuple(runs), **words)
-    return Answer(result=made, status=201)
-
-
-def synthesise(service: Service, asked: Asked) -> Answer:
-    asked.only()
-    return Answer(result={"proposals": service.openwop.synthesise_proposals(asked.access)})
-
-
-def get_proposal(service: Service, asked: Asked) -> Answer:
-    asked.query()
-    return Answer(result=service.openwop.proposal(asked.access, asked.name("proposal_id")))
-
-
-def revise(service: Service, asked: Asked) -> Answer:
-    revision = Revision.parse(asked.json())
-    return Answer(result=service.openwop.revise_proposal(asked.access, asked.name("proposal_id"), revision))
-
-
-def archive(service: Service, asked: Asked) -> Answer:
-    asked.query()
-    return Answer(result=service.openwop.archive_proposal(asked.access, asked.name("proposal_id")))
-
-
-def approve(service: Service, asked: Asked) -> Answer:
-    asked.only()
-    return Answer(result={"approvalId": service.openwop.approve_proposal(asked.access, asked.name("proposal_id"))})
-
-
-def apply(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("approvalId")
-    approval_id = fields.get("approvalId")
-    if approval_id is not None:
-        check_text(approval_id, "approvalId", MAX_ID_CHARS)
-    done = service.openwop.apply_proposal(asked.access, asked.name("proposal_id"), approval_id=approval_id)
-    return Answer(result={"installedArtifactRef": done["activation"]["installedArtifactRef"]})
-
-
-def reject(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("reason")
-    reason = check_text(fields["reason"], "reason", MAX_REASON_CHARS) if "reason" in fields else ""
-    return Answer(result=service.openwop.reject_proposal(asked.access, asked.name("proposal_id"), reason=reason))
-
-
-def installed(service: Service, asked: Asked) -> Answer:
-    asked.query()
-    return Answer(result={"artifacts": service.openwop.installed(asked.access)})
-
-
-PATHS: Final[Paths] = {
-    "/v1/host/artifacts": {"GET": installed},
-    "/v1/host/sample/proposals": {"GET": list_proposals, "POST": propose},
-    "/v1/host/sample/proposals/synthesise": {"POST": synthesise},
-    "/v1/host/sample/proposals/{proposal_id}": {"GET": get_proposal, "PATCH": revise, "DELETE": archive},
-    "/v1/host/sample/proposals/{proposal_id}/apply": {"POST": apply},
-    "/v1/host/sample/proposals/{proposal_id}/approve": {"POST": approve},
-    "/v1/host/sample/proposals/{proposal_id}/reject": {"POST": reject},
+EXAMPLE_PROPOSAL: Final[dict[str, Any]] = {
+    "kind": "automation",
+    "title": "Report every Monday",
+    "artifact": {"workflowId": "acme.report", "schedule": {"cron": "0 9 * * 1"}},
 }
+
+
+def list_proposals(service: Service, call: Call, asked: ListProposals) -> dict[str, Any]:
+    return {"proposals": service.openwop.proposals(call.access, state=asked.state, kind=asked.kind)}
+
+
+def propose(service: Service, call: Call, asked: Propose) -> Any:
+    words = {"title": asked.title, "rationale": asked.rationale}
+    said: dict[str, Any] = {name: text for name, text in words.items() if text is not UNSET}
+    return service.openwop.propose(call.access, asked.kind, asked.artifact, source_run_ids=asked.source_run_ids, **said)
+
+
+def synthesise(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+    return {"proposals": service.openwop.synthesise_proposals(call.access)}
+
+
+def get_proposal(service: Service, call: Call, _asked: None) -> Any:
+    return service.openwop.proposal(call.access, call.name("proposal_id"))
+
+
+def revise(service: Service, call: Call, asked: Revision) -> Any:
+    return service.openwop.revise_proposal(call.access, call.name("proposal_id"), asked)
+
+
+def archive(service: Service, call: Call, _asked: None) -> Any:
+    return service.openwop.archive_proposal(call.access, call.name("proposal_id"))
+
+
+def approve(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+    return {"approvalId": service.openwop.approve_proposal(call.access, call.name("proposal_id"))}
+
+
+def apply(service: Service, call: Call, asked: Apply) -> dict[str, Any]:
+    done = service.openwop.apply_proposal(call.access, call.name("proposal_id"), approval_id=asked.approval_id)
+    return {"installedArtifactRef": done["activation"]["installedArtifactRef"]}
+
+
+def reject(service: Service, call: Call, asked: Reject) -> Any:
+    return service.openwop.reject_proposal(call.access, call.name("proposal_id"), reason=asked.reason or "")
+
+
+def installed(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+    return {"artifacts": service.openwop.installed(call.access)}
+
+
+_ALL, _ONE = "/v1/host/sample/proposals", "/v1/host/sample/proposals/{proposal_id}"
+_ARTIFACTS: Final = "/v1/host/artifacts"
+_row: Final = OPENWOP.row
+
+OPERATIONS: Final = (
+    _row(
+        "GET",
+        _ALL,
+        "wop_proposals",
+        "What agents propose to learn",
+        list_proposals,
+        "WopProposals",
+        ListProposals,
+        {"state": "draft"},
+    ),
+    _row(
+        "POST",
+        _ALL,
+        "wop_propose",
+        "Propose something by hand",
+        propose,
+        "WopProposal",
+        Propose,
+        EXAMPLE_PROPOSAL,
+        success=(201,),
+    ),
+    _row(
+        "POST",
+        f"{_ALL}/synthesise",
+        "wop_synthesise",
+        "Propose what the recorded runs suggest; only what is new is given",
+        synthesise,
+        "WopProposals",
+    ),
+    _row("GET", _ONE, "wop_proposal", "One proposal", get_proposal, "WopProposal"),
+    _row(
+        "PATCH",
+        _ONE,
+        "wop_revise",
+        "Change its words or its artifact; it stays inert",
+        revise,
+        "WopProposal",
+        Revision,
+        {"title": "Report every Monday at nine"},
+    ),
+    _row("DELETE", _ONE, "wop_archive", "Put a proposal away", archive, "WopProposal"),
+    _row("POST", f"{_ONE}/approve", "wop_approve", "Approve it as it is now; needs `activate`", approve, "WopApproved"),
+    _row(
+        "POST",
+        f"{_ONE}/apply",
+        "wop_apply",
+        "Install its artifact; needs `activate`, or an approval of exactly this",
+        apply,
+        "WopInstalled",
+        Apply,
+    ),
+    _row(
+        "POST",
+        f"{_ONE}/reject",
+        "wop_reject",
+        "Decline it; why goes into the audit log",
+        reject,
+        "WopProposal",
+        Reject,
+        {"reason": "not needed"},
+    ),
+    _row("GET", _ARTIFACTS, "wop_artifacts", "The artifacts in force, by their refs", installed, "WopArtifacts"),
+)

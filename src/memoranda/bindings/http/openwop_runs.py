@@ -6,53 +6,51 @@ POST /v1/host/runs         a host's own run: what it reads is the store as it is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from memoranda.bindings.http.openwop import OPTIONS
-from memoranda.bindings.http.openwop_wire import Asked, Paths, Verb, memory_ref, whole_number
-from memoranda.bindings.http.request import Answer
+from memoranda.bindings.http.call import Call
+from memoranda.bindings.http.openwop import DISCOVERY, EXAMPLE_ENTRY, EXAMPLE_REF, OPENWOP, ref_of
+from memoranda.bindings.http.operation import Operation, Verb, in_header
+from memoranda.encoding.shapes import COUNT, TEXT, ref
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
 from memoranda.service.core.access import Access
-from memoranda.service.openwop.runs import HOST_WORKFLOW, TERMINAL, Run
+from memoranda.service.openwop.runs import HOST_WORKFLOW, Run
 from memoranda.service.service import Service
-from memoranda.standards.openwop.entry import MAX_ID_CHARS, Draft, ListOptions
-from memoranda.standards.openwop.events import MAX_EVENT_ID_CHARS
-from memoranda.standards.openwop.fields import an_object, check_text, check_texts, check_time, check_word, require
-from memoranda.standards.openwop.runs import (
-    MAX_TAG_CHARS,
-    MAX_TAGS,
-    MAX_WORKFLOW_ID_CHARS,
-    ForkRequest,
-    RunRequest,
-    check_agent,
-    check_snapshot,
+from memoranda.standards.openwop.entry import ListOptions
+from memoranda.standards.openwop.requests import (
+    Attributed,
+    Begin,
+    Emit,
+    Events,
+    Finish,
+    ListRuns,
+    Poll,
+    RefRequest,
+    Secret,
 )
-
-# A host has ids of its own; they stand in paths and in the ids of events.
-RUN_ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
-_RUN_ID: Final = re.compile(RUN_ID, re.ASCII)
-_ATTRIBUTION: Final = ("nodeId", "agentId")
-MAX_SECRET_CHARS: Final = 65_536
+from memoranda.standards.openwop.runs import ForkRequest, RunRequest, check_agent, check_snapshot
 
 Workflow = Callable[[Service, Access, RunRequest], Run]
 
 
-# --- on demand -------------------------------------------------------------------------------------------
+# --- on demand ---------------------------------------------------------------------------------------------
 
 
 def compact(service: Service, access: Access, request: RunRequest) -> Run:
-    return service.openwop.compact(access, memory_ref(request.inputs)).run
+    return service.openwop.compact(access, _ref(request)).run
 
 
 def distill(service: Service, access: Access, request: RunRequest) -> Run:
-    ref = memory_ref(request.inputs)
-    return service.openwop.distill(access, ref, token_budget=request.token_budget).run
+    return service.openwop.distill(access, _ref(request), token_budget=request.token_budget).run
 
 
 def consolidate(service: Service, access: Access, request: RunRequest) -> Run:
-    return service.openwop.consolidate(access, memory_ref(request.inputs)).run
+    return service.openwop.consolidate(access, _ref(request)).run
+
+
+def _ref(request: RunRequest) -> str:
+    return RefRequest.parse({"memoryRef": request.inputs.get("memoryRef")}).memory_ref
 
 
 WORKFLOWS: Final[Mapping[str, Workflow]] = {
@@ -65,17 +63,24 @@ WORKFLOWS: Final[Mapping[str, Workflow]] = {
 def starting(workflows: Mapping[str, Workflow]) -> Verb:
     """`POST /v1/runs` for these workflows."""
 
-    def start(service: Service, asked: Asked) -> Answer:
-        request = RunRequest.parse(asked.json())
-        if request.tenant_id not in (None, asked.access.default_tenant):
+    def start(service: Service, call: Call, asked: RunRequest) -> dict[str, Any]:
+        if asked.tenant_id not in (None, call.access.default_tenant):
             raise ForbiddenScope("this credential belongs to another tenant")
-        workflow = workflows.get(request.workflow_id)
+        workflow = workflows.get(asked.workflow_id)
         if workflow is None:
             raise InvalidInput("workflowId names no workflow of this host")
-        run = workflow(service, asked.access, request)
-        return Answer(result=_started(run), status=201)
+        return _started(workflow(service, call.access, asked))
 
     return start
+
+
+def discovering(fixtures: tuple[str, ...]) -> Verb:
+    """What this host claims."""
+
+    def discovery(service: Service, _call: Call, _asked: None) -> object:
+        return service.openwop.discovery(is_attended=service.upkeep.is_running, fixtures=fixtures)
+
+    return discovery
 
 
 def _started(run: Run) -> dict[str, Any]:
@@ -83,34 +88,29 @@ def _started(run: Run) -> dict[str, Any]:
     return {"runId": run.run_id, "status": run.status, **urls}
 
 
-# --- any run ---------------------------------------------------------------------------------------------
+# --- any run -----------------------------------------------------------------------------------------------
 
 
-def get_run(service: Service, asked: Asked) -> Answer:
-    return Answer(result=service.openwop.snapshot(asked.access, asked.name("run_id")))
+def get_run(service: Service, call: Call, _asked: None) -> Any:
+    return service.openwop.snapshot(call.access, call.name("run_id"))
 
 
-def fork(service: Service, asked: Asked) -> Answer:
-    request, source = ForkRequest.parse(asked.json()), asked.name("run_id")
-    run = service.openwop.fork(asked.access, source, mode=request.mode, from_seq=request.from_seq)
-    made = {**_started(run), "sourceRunId": source, "fromSeq": request.from_seq, "mode": request.mode}
-    return Answer(result=made, status=201)
+def fork(service: Service, call: Call, asked: ForkRequest) -> dict[str, Any]:
+    source = call.name("run_id")
+    run = service.openwop.fork(call.access, source, mode=asked.mode, from_seq=asked.from_seq)
+    return {**_started(run), "sourceRunId": source, "fromSeq": asked.from_seq, "mode": asked.mode}
 
 
-def undo(service: Service, asked: Asked) -> Answer:
-    asked.only()
-    return Answer(result={"restored": service.openwop.undo_consolidation(asked.access, asked.name("run_id"))})
+def undo(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+    return {"restored": service.openwop.undo_consolidation(call.access, call.name("run_id"))}
 
 
-# --- a host's own ----------------------------------------------------------------------------------------
+# --- a host's own ------------------------------------------------------------------------------------------
 
 
-def list_runs(service: Service, asked: Asked) -> Answer:
-    fields = asked.query("before", "limit")
-    before = check_time(fields["before"], "before") if "before" in fields else None
-    limit = whole_number(fields, "limit", least=1)
-    found = service.openwop.runs(asked.access, before=before, **({} if limit is None else {"limit": limit}))
-    return Answer(result={"runs": [_brief(run) for run in found]})
+def list_runs(service: Service, call: Call, asked: ListRuns) -> dict[str, Any]:
+    limit = {} if asked.limit is None else {"limit": asked.limit}
+    return {"runs": [_brief(run) for run in service.openwop.runs(call.access, before=asked.before, **limit)]}
 
 
 def _brief(run: Run) -> dict[str, Any]:
@@ -118,95 +118,203 @@ def _brief(run: Run) -> dict[str, Any]:
     return {name: value for name, value in run.snapshot().items() if name != "variables"}
 
 
-def begin(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("workflowId", "runId", "agent", "tags", "metadata")
-    workflow_id = check_text(fields.get("workflowId"), "workflowId", MAX_WORKFLOW_ID_CHARS)
-    if workflow_id.startswith(HOST_WORKFLOW):
+def begin(service: Service, call: Call, asked: Begin) -> dict[str, Any]:
+    if asked.workflow_id.startswith(HOST_WORKFLOW):
         raise InvalidInput(f"workflowId must not begin with {HOST_WORKFLOW}: those runs are our own")
-    run_id = fields.get("runId")
-    if run_id is not None and (not isinstance(run_id, str) or _RUN_ID.fullmatch(run_id) is None):
-        raise InvalidInput("runId must be up to 100 letters, digits, dots, hyphens and underscores")
-    agent = fields.get("agent")
     run = service.openwop.begin_run(
-        asked.access,
-        workflow_id,
-        run_id=run_id,
-        agent=None if agent is None else check_agent(agent, "agent"),
-        tags=tuple(check_texts(fields.get("tags", []), "tags", max_items=MAX_TAGS, max_chars=MAX_TAG_CHARS)),
-        metadata=an_object(fields.get("metadata", {}), "metadata"),
+        call.access,
+        asked.workflow_id,
+        run_id=asked.run_id,
+        agent=None if asked.agent is None else check_agent(asked.agent, "agent"),
+        tags=asked.tags,
+        metadata=asked.metadata,
     )
-    return Answer(result=_started(run), status=201)
+    return _started(run)
 
 
-def emit(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("type", "payload", "nodeId")
-    node_id = fields.get("nodeId")
-    made = service.openwop.emit(
-        asked.access,
-        asked.name("run_id"),
-        check_text(fields.get("type"), "type", MAX_EVENT_ID_CHARS),
-        an_object(fields.get("payload", {}), "payload"),
-        node_id=None if node_id is None else check_text(node_id, "nodeId", MAX_EVENT_ID_CHARS),
-    )
-    return Answer(result=made, status=201)
+def emit(service: Service, call: Call, asked: Emit) -> Any:
+    return service.openwop.emit(call.access, call.name("run_id"), asked.type, asked.payload, node_id=asked.node_id)
 
 
-def finish(service: Service, asked: Asked) -> Answer:
-    fields, run_id = asked.only("status", "variables", "error"), asked.name("run_id")
-    status = check_word(fields.get("status", "completed"), sorted(TERMINAL), "status")
-    check_snapshot({**fields, "runId": "r", "workflowId": "w", "status": status})
-    service.openwop.finish_run(
-        asked.access, run_id, status=status, variables=fields.get("variables"), error=fields.get("error")
-    )
-    return Answer(result=service.openwop.snapshot(asked.access, run_id))
+def finish(service: Service, call: Call, asked: Finish) -> Any:
+    run_id, given = call.name("run_id"), {"variables": asked.variables, "error": asked.error}
+    said = {name: value for name, value in given.items() if value is not None}
+    check_snapshot({**said, "runId": "r", "workflowId": "w", "status": asked.status})
+    service.openwop.finish_run(call.access, run_id, status=asked.status, variables=asked.variables, error=asked.error)
+    return service.openwop.snapshot(call.access, run_id)
 
 
-def add_secret(service: Service, asked: Asked) -> Answer:
-    fields = asked.only("secretId", "value")
-    require(fields, ("secretId", "value"), "the request")
-    secret_id = check_text(fields["secretId"], "secretId", MAX_EVENT_ID_CHARS)
-    value = check_text(fields["value"], "value", MAX_SECRET_CHARS)
-    is_known = service.openwop.register_secret(asked.access, asked.name("run_id"), secret_id, value)
-    return Answer(result={"registered": is_known})
+def add_secret(service: Service, call: Call, asked: Secret) -> dict[str, Any]:
+    is_known = service.openwop.register_secret(call.access, call.name("run_id"), asked.secret_id, asked.value)
+    return {"registered": is_known}
 
 
-def list_in_run(service: Service, asked: Asked) -> Answer:
-    options = ListOptions.parse_query(asked.query(*OPTIONS))
-    found = service.openwop.list_entries(asked.access, asked.ref(), options, run_id=asked.name("run_id"))
-    return Answer(result={"entries": found})
+def list_in_run(service: Service, call: Call, asked: ListOptions) -> dict[str, Any]:
+    return {"entries": service.openwop.list_entries(call.access, ref_of(call), asked, run_id=call.name("run_id"))}
 
 
-def get_in_run(service: Service, asked: Asked) -> Answer:
-    found = service.openwop.get_entry(asked.access, asked.ref(), asked.name("id"), run_id=asked.name("run_id"))
+def get_in_run(service: Service, call: Call, _asked: None) -> Any:
+    found = service.openwop.get_entry(call.access, ref_of(call), call.name("id"), run_id=call.name("run_id"))
     if found is None:
         raise NotFound("no such entry")
-    return Answer(result=found)
+    return found
 
 
-def put_in_run(service: Service, asked: Asked) -> Answer:
-    fields = asked.object()
-    draft = Draft.parse({name: value for name, value in fields.items() if name not in _ATTRIBUTION})
-    node_id, agent_id = (_attributed(fields, name) for name in _ATTRIBUTION)
-    made = service.openwop.put_entry(
-        asked.access, asked.ref(), draft, run_id=asked.name("run_id"), node_id=node_id, agent_id=agent_id
+def put_in_run(service: Service, call: Call, asked: Attributed) -> Any:
+    return service.openwop.put_entry(
+        call.access, ref_of(call), asked, run_id=call.name("run_id"), node_id=asked.node_id, agent_id=asked.agent_id
     )
-    return Answer(result=made, status=201)
 
 
-def _attributed(fields: Mapping[str, Any], name: str) -> str | None:
-    value = fields.get(name)
-    limit = MAX_EVENT_ID_CHARS if name == "nodeId" else MAX_ID_CHARS
-    return None if value is None else check_text(value, name, limit)
+# --- the table ---------------------------------------------------------------------------------------------
+
+_LAST_EVENT: Final = in_header("Last-Event-ID", COUNT, "As `lastSequence`; what browsers send by themselves.")
+_RUN, _HOST_RUNS, _HOST_RUN = "/v1/runs/{run_id}", "/v1/host/runs", "/v1/host/runs/{run_id}"
+_ENTRIES: Final = f"{_HOST_RUN}/memory/{{ref}}"
+_row: Final = OPENWOP.row
 
 
-PATHS: Final[Paths] = {
-    "/v1/runs/{run_id}": {"GET": get_run},
-    "/v1/runs/{run_id}:fork": {"POST": fork},
-    "/v1/host/runs": {"GET": list_runs, "POST": begin},
-    "/v1/host/runs/{run_id}/events": {"POST": emit},
-    "/v1/host/runs/{run_id}/finish": {"POST": finish},
-    "/v1/host/runs/{run_id}/secrets": {"POST": add_secret},
-    "/v1/host/runs/{run_id}/undo": {"POST": undo},
-    "/v1/host/runs/{run_id}/memory/{ref}": {"GET": list_in_run, "POST": put_in_run},
-    "/v1/host/runs/{run_id}/memory/{ref}/{id}": {"GET": get_in_run},
-}
+def operations(workflows: Mapping[str, Workflow] = WORKFLOWS, fixtures: tuple[str, ...] = ()) -> tuple[Operation, ...]:
+    """The rows that depend on which workflows this host knows."""
+    return (
+        _row(
+            "GET",
+            DISCOVERY,
+            "wop_discovery",
+            "What this host claims (openwop)",
+            discovering(fixtures),
+            "WopDiscovery",
+            is_public=True,
+            is_quick=True,
+        ),
+        _row(
+            "POST",
+            "/v1/runs",
+            "wop_start",
+            f"Start a workflow of this host, a pass over the memory of a ref: {', '.join(WORKFLOWS)}",
+            starting(workflows),
+            "WopStarted",
+            RunRequest,
+            {"workflowId": "memoranda.consolidation", "inputs": {"memoryRef": EXAMPLE_REF}},
+            success=(201,),
+        ),
+    )
+
+
+OPERATIONS: Final = (
+    _row("GET", _RUN, "wop_run", "A run, with the memories that its variables name", get_run, "WopRun"),
+    _row(
+        "GET",
+        f"{_RUN}/events",
+        "wop_events",
+        "The log of a run: JSON if `Accept` says so, else server-sent events until it is over",
+        None,
+        "",
+        Events,
+        parameters=(_LAST_EVENT,),
+        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("WopEvents")}},
+    ),
+    _row(
+        "GET",
+        f"{_RUN}/events/poll",
+        "wop_poll",
+        "Later events as soon as there are some",
+        None,
+        "WopEvents",
+        Poll,
+        {"timeout": 0},
+    ),
+    _row(
+        "POST",
+        f"{_RUN}:fork",
+        "wop_fork",
+        "Another run with the facts of this one: a replay repeats them, a branch goes on from there",
+        fork,
+        "WopForked",
+        ForkRequest,
+        {"mode": "replay", "fromSeq": 0},
+        success=(201,),
+    ),
+    _row(
+        "GET",
+        _HOST_RUNS,
+        "wop_runs",
+        "Runs, the last started first, those of the background too",
+        list_runs,
+        "WopRuns",
+        ListRuns,
+        {"limit": 10},
+    ),
+    _row(
+        "POST",
+        _HOST_RUNS,
+        "wop_begin",
+        "Begin a host's run: what it reads is the store as it is now, and its own writes",
+        begin,
+        "WopStarted",
+        Begin,
+        {"workflowId": "acme.support", "agent": {"agentId": "acme.support.helper", "memoryRef": EXAMPLE_REF}},
+        success=(201,),
+    ),
+    _row(
+        "POST",
+        f"{_HOST_RUN}/events",
+        "wop_emit",
+        "Append to the log of a run what is not recorded by itself",
+        emit,
+        "WopEvent",
+        Emit,
+        {"type": "agent.toolCalled", "payload": {"toolName": "search", "argumentNames": ["query"]}, "nodeId": "n1"},
+        success=(201,),
+    ),
+    _row(
+        "POST",
+        f"{_HOST_RUN}/secrets",
+        "wop_secret",
+        "Let a secret that the run resolved never be stored by it; kept in memory until the run is over",
+        add_secret,
+        "WopRegistered",
+        Secret,
+        {"secretId": "crm-token", "value": "an example of a secret"},
+    ),
+    _row(
+        "GET",
+        _ENTRIES,
+        "wop_list_in_run",
+        "The entries of a ref as the run sees them",
+        list_in_run,
+        "WopEntries",
+        ListOptions,
+        {"limit": 50},
+    ),
+    _row(
+        "POST",
+        _ENTRIES,
+        "wop_put_in_run",
+        "Write an entry in a run, without its secrets; the log says so",
+        put_in_run,
+        "WopEntry",
+        Attributed,
+        {**EXAMPLE_ENTRY, "nodeId": "n1"},
+        success=(201,),
+    ),
+    _row("GET", f"{_ENTRIES}/{{id}}", "wop_get_in_run", "One entry as the run sees it", get_in_run, "WopEntry"),
+    _row(
+        "POST",
+        f"{_HOST_RUN}/undo",
+        "wop_undo",
+        "Bring back what the consolidation of this run took out",
+        undo,
+        "WopRestored",
+    ),
+    _row(
+        "POST",
+        f"{_HOST_RUN}/finish",
+        "wop_finish",
+        "End a run; its secrets are forgotten",
+        finish,
+        "WopRun",
+        Finish,
+        {"status": "completed", "variables": {"outcome": "answered"}},
+    ),
+)

@@ -21,7 +21,7 @@ from memoranda.errors import InvalidInput, MemorandaError, RateLimited
 from memoranda.service.core.access import Access
 from memoranda.service.core.feed import ChangeEvent, FeedPage
 from memoranda.service.service import Service
-from memoranda.standards.ump.requests import ScopeFilter
+from memoranda.standards.ump.requests import SubscribeRequest
 
 # Every open stream costs a socket and a read per write; so many are one busy team.
 SUBSCRIBERS_LIMIT = 200
@@ -49,15 +49,15 @@ class Subscribe:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = scope["state"]["caller"]
-        access = await self._threads.run(caller.authenticate)
-        fields = wire.query(scope)
-        after = _place(wire.header(scope, b"last-event-id"), fields.pop("after", None))
+        access = scope["state"]["access"]
+        asked = SubscribeRequest.parse_texts(dict(wire.query(scope)))
+        after = _place(wire.header(scope, b"last-event-id"), asked.after)
         stream = _Stream(
             self._service,
             self._threads,
             access=access,
             bearer=caller.bearer,
-            where=ScopeFilter.parse_texts(fields).given(),
+            where=asked.given(),
             heartbeat_seconds=self._heartbeat_seconds,
         )
         self._admit(stream)
@@ -182,11 +182,10 @@ def _frame(event: ChangeEvent) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), data)
 
 
-def _place(header: str | None, parameter: str | None) -> int | None:
+def _place(header: str | None, parameter: int | None) -> int | None:
     """Where to go on. The header is what a browser sends by itself when it comes back, and so the newer one."""
-    text = parameter if header is None else header
-    if text is None:
-        return None
-    if _PLACE.fullmatch(text) is None:
+    if header is None:
+        return parameter
+    if _PLACE.fullmatch(header) is None:
         raise InvalidInput("Last-Event-ID must be the id of an event of this feed")
-    return int(text)
+    return int(header)

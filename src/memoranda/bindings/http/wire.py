@@ -9,21 +9,11 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
 
-from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited, TooLarge
 
 Header = tuple[bytes, bytes]
 
-# As in the reference: not_found 404, unauthorized 401, forbidden_scope 403, every other UMP code 400.
-STATUS_OF_CODE = {
-    "not_found": 404,
-    "unauthorized": 401,
-    "forbidden_scope": 403,
-    "unavailable": 503,
-    "corrupt": 503,
-    "internal": 500,
-}
-OTHER_ERROR_STATUS = 400
+JSON = "application/json"
 
 # A body of the largest size over a slow mobile line; a slower sender holds a connection for nothing.
 BODY_SECONDS_LIMIT = 30.0
@@ -38,23 +28,12 @@ class ClientGone(Exception):
 
 
 async def send_bytes(
-    send: Send, status: int, body: bytes, headers: Iterable[Header] = (), *, media_type: str = "application/json"
+    send: Send, status: int, body: bytes, headers: Iterable[Header] = (), *, media_type: str = JSON
 ) -> None:
     """Answer with a whole body: a JSON text, unless another type is named."""
     start = [(b"content-type", media_type.encode("ascii")), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})
-
-
-def error_document(code: str, message: str) -> bytes:
-    return dump({"error": {"code": code, "message": message}})
-
-
-async def send_error(send: Send, error: MemorandaError) -> None:
-    """Answer with an error in UMP's form."""
-    status = STATUS_OF_CODE.get(error.code, OTHER_ERROR_STATUS)
-    body = error_document(error.code, f"{error.code}: {error.message}")
-    await send_bytes(send, status, body, error_headers(error))
 
 
 def error_headers(error: MemorandaError) -> list[Header]:
@@ -103,8 +82,8 @@ def query_pairs(scope: Scope) -> list[tuple[str, str]]:
 
 def check_length(scope: Scope, max_bytes: int) -> None:
     """Refuse a body that says it is too large, before any of it is read."""
-    stated = header(scope, b"content-length")
-    if stated is not None and stated.isdecimal() and int(stated[:20]) > max_bytes:
+    stated = stated_length(scope)
+    if stated is not None and stated > max_bytes:
         raise TooLarge(f"the body is over the limit of {max_bytes} bytes")
 
 
@@ -124,10 +103,16 @@ def bounded(receive: Receive, max_bytes: int) -> Receive:
     return receive_within_limit
 
 
+def stated_length(scope: Scope) -> int | None:
+    """What the body says of its length."""
+    stated = header(scope, b"content-length")
+    return int(stated[:20]) if stated is not None and stated.isdecimal() else None
+
+
 def is_small(scope: Scope) -> bool:
     """Whether the body says that it is small."""
-    stated = header(scope, b"content-length")
-    return stated is not None and stated.isdecimal() and int(stated[:20]) <= SMALL_BODY_BYTES
+    stated = stated_length(scope)
+    return stated is not None and stated <= SMALL_BODY_BYTES
 
 
 def bare(media_type: str) -> str:
@@ -159,13 +144,6 @@ def preferred(accept: str, offered: Sequence[str]) -> str:
                 if name == matching:
                     best[media_type] = max(best[media_type], (quality(part), rank))
     return max(offered, key=best.__getitem__)
-
-
-def check_media_type(scope: Scope) -> None:
-    media_type = header(scope, b"content-type")
-    if media_type is not None and bare(media_type) != "application/json":
-        # A web page can send other types to us without asking first (CORS "simple" requests).
-        raise InvalidInput("content-type must be application/json")
 
 
 async def read_body(receive: Receive) -> bytes:

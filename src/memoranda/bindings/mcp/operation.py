@@ -1,20 +1,38 @@
-"""A tool as it is listed, and the verb behind it."""
+"""A tool as it is listed, and the verb behind it.
+
+Input schemas have no `anyOf` at their root, because model providers refuse it there. Output schemas describe the error
+envelope too: some clients check `structuredContent` against them even when `isError` is set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.bindings.mcp.shapes import Schema
+from memoranda.encoding.shapes import TEXT, Schema, Shape, closed, said, schema
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
+from memoranda.standards.oms.answers import BRIEF_GRAIN
+from memoranda.standards.ump.answers import BRIEF_RECORD
 
 Arguments = dict[str, Any]
 Answer = dict[str, Any]
-Call = Callable[[Service, Access, Arguments], Answer]
+# The service, who calls, and what is asked: the tool's shape, or what its own reader made of the arguments.
+Call = Callable[[Service, Access, Any], Answer]
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_BRIEF: Final[Mapping[str, Schema]] = {"Record": BRIEF_RECORD, "Grain": BRIEF_GRAIN}
+_ERROR: Final[dict[str, Schema]] = {
+    "code": said(
+        TEXT,
+        "invalid_record, not_found, unauthorized, forbidden_scope, consent_violation, signature_invalid, unsupported, "
+        "rate_limited, unavailable, corrupt or internal.",
+    ),
+    "message": said(TEXT, "What was wrong and where, after the code and a colon."),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,20 +40,53 @@ class Operation:
     """What is listed, and what is called."""
 
     tool: types.Tool
+    # How the arguments are read. Raises InvalidInput.
+    reads: Callable[[Arguments], object]
     call: Call
 
 
-def operation(name: str, description: str, schemas: tuple[Schema, Schema], call: Call, **hints: bool) -> Operation:
-    """A tool from its input and output schemas."""
-    inputs, outputs = schemas
+def operation(
+    name: str,
+    title: str,
+    description: str,
+    asks: type[Shape],
+    output: Schema,
+    call: Call,
+    *,
+    reads: Callable[[Arguments], object] | None = None,
+    **hints: bool,
+) -> Operation:
+    """A tool from the shape of its arguments and the schema of its answer."""
     return Operation(
         tool=types.Tool(
             name=name,
-            title=inputs["title"],
+            title=title,
             description=description,
-            input_schema=inputs,
-            output_schema=outputs,
-            annotations=types.ToolAnnotations(title=inputs["title"], open_world_hint=False, **hints),
+            input_schema={"$schema": DIALECT, "title": title, **schema(asks, nulls=False)},
+            output_schema=output,
+            annotations=types.ToolAnnotations(title=title, open_world_hint=False, **hints),
         ),
+        reads=reads or asks.parse,
         call=call,
     )
+
+
+def result(answer: Schema, **error: Schema) -> Schema:
+    """The schema of an answer, or an error that says this beside its code and its message."""
+    found: Schema = _inlined(answer)
+    refused = said(closed("code message", **_ERROR, **error), "Instead of a result, when isError is set.")
+    return {
+        "$schema": DIALECT,
+        "type": "object",
+        "properties": {**found["properties"], "error": refused},
+        "oneOf": [{"required": found["required"]}, {"required": ["error"]}],
+    }
+
+
+def _inlined(value: Any) -> Any:
+    """A schema whole in itself, brief where it names another."""
+    if isinstance(value, dict):
+        if "$ref" in value:
+            return _BRIEF[value["$ref"].rpartition("/")[2]]
+        return {name: _inlined(inner) for name, inner in value.items()}
+    return value

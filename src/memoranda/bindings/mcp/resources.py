@@ -86,8 +86,7 @@ def listing(service: Service, access: Access, cursor: str | None) -> types.ListR
         raise InvalidInput("cursor is not one that this server gave")
     records, following = service.list_records(access, after=int(cursor or 0), limit=PAGE_LIMIT)
     return types.ListResourcesResult(
-        resources=[_resource(record) for record in records],
-        next_cursor=None if following is None else str(following),
+        resources=[_resource(record) for record in records], next_cursor=None if following is None else str(following)
     )
 
 

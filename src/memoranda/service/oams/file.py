@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
@@ -53,7 +52,8 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
         raise NamespaceNotFound(f"the file has no namespace {missing[0]!a}")
     wanted = tuple(dict.fromkeys(words(request.query)))
     is_newest = not request.query.strip()
-    matches, weights, mean = _matches(store, replace(request, namespaces=tuple(asked)), wanted, everything=is_newest)
+    named = request.replaced(namespace=None, several=list(asked))
+    matches, weights, mean = _matches(store, named, wanted, everything=is_newest)
     relevance = [_relevance(match, weights, mean) for match in matches]
     best = max(relevance, default=0.0) or 1.0
     scored = ((score_of(found / best, match[2], now), match) for found, match in zip(relevance, matches, strict=True))

@@ -11,7 +11,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.openwop import commitments as promises
 from memoranda.service.openwop import distill as digests
-from memoranda.service.openwop import host, memory, probes, workspace
+from memoranda.service.openwop import host, memory, workspace
 from memoranda.service.openwop import proposals as suggestions
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop import schedule as timetable
@@ -178,24 +178,8 @@ def remove_file(context: Context, access: Access, path: str, *, if_match: str | 
 # --- the tables ----------------------------------------------------------------------------------------------
 
 
-class Probes(Verbs[Caller]):
-    """What a conformance suite asks for; for a server that is started for one."""
-
-    fixtures: Final = tuple(probes.FIXTURES)
-
-    run = Verb(probes.run_fixture, "read", "write")
-    seed = Verb(probes.seed, "write")
-    distill = Verb(probes.distill, "write")
-    consolidate = Verb(probes.consolidate, "read", "write")
-    fire = Verb(probes.fire, "write")
-
-
 class Openwop(Verbs[Caller]):
     """One tenant's side of openwop."""
-
-    def __init__(self, context: Context, access: Caller) -> None:
-        super().__init__(context, access)
-        self.probes = Probes(context, access)
 
     agents = Verb(agents, "read", whole=True)
 

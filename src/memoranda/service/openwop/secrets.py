@@ -12,7 +12,7 @@ import os
 import shlex
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -146,8 +146,7 @@ class Vault:
         from memoranda.standards.openwop.entry import MAX_TAG_CHARS
 
         tags = [(tag, self.redacted_text(tag, run, "tags")) for tag in draft.tags]
-        return replace(
-            draft,
+        return draft.replaced(
             content=self.redacted_text(draft.content, run, "content"),
             # One that grew too long by its marker is left out: cut, the marker would be none.
             tags=tuple(clean for tag, clean in tags if clean == tag or len(clean) <= MAX_TAG_CHARS),

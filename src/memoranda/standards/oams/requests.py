@@ -1,20 +1,31 @@
-"""The parameters of the five operations, read from untrusted JSON and from query strings (section 3).
+"""The parameters of the five operations, declared once; read from untrusted JSON and from query strings (section 3).
 
-Each `parse` takes any JSON value and returns a value that needs no further checks, or raises InvalidInput that names
-the field and what was expected there. The same names are used in REST and in JSON-RPC.
+Each is a shape: `parse` takes any JSON value and returns what needs no further checks, or raises InvalidInput that
+names the field and what was expected there. The same names are used in REST and in JSON-RPC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+
+from msgspec import UNSET, Meta, UnsetType, field
 
 from memoranda.encoding import json_text
+from memoranda.encoding.shapes import Custom, Schema, Shape, check_known, fields_of, read
 from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.model.instant import Instant
+from memoranda.model.instant import Moment
 from memoranda.standards.oams import memory as memories
-from memoranda.standards.oams.memory import MAX_TAG_CHARS, MAX_TAGS, Memory, Warnings, lowered
+from memoranda.standards.oams.memory import (
+    MAX_DIMENSIONS,
+    MAX_KEY_CHARS,
+    MAX_MODEL_CHARS,
+    MAX_REFERENCE_CHARS,
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    Memory,
+    lowered,
+)
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 
 # Section 3, RECALL.
@@ -33,58 +44,202 @@ MAX_QUERY_BYTES: Final = 8192
 # Ours are far shorter.
 MAX_CURSOR_CHARS: Final = 1024
 MAX_ETAG_CHARS: Final = 256
+# Of a number in a query string.
+MAX_DIGITS: Final = 9
+
+_CONTROL: Final = "\\u0000-\\u001f\\u007f-\\u009f"
+_MOMENT: Final[Schema] = {"format": "date-time"}
+_TAG: Final[Schema] = {"type": "string", "maxLength": MAX_TAG_CHARS}
+
+# --- types that read themselves ----------------------------------------------------------------------------
+
+if TYPE_CHECKING:
+    NamespaceName = Namespace
+    Key = str
+    Tags = tuple[str, ...]
+else:
+
+    class NamespaceName(Custom):
+        EXPECTED: ClassVar[str] = "a namespace such as user-x123ab:personal"
+        SCHEMA: ClassVar[Schema] = {
+            "type": "string",
+            "pattern": f"^[^:/\\s{_CONTROL}]+:[^:/{_CONTROL}]+$",
+            "description": "`<owner-hash>:<scope>`, without slash or further colon (OAMS §4).",
+        }
+        from_json = staticmethod(parse_namespace)
+
+    NamespaceName.register(Namespace)
+
+    class Key(str):
+        __slots__ = ()
+        EXPECTED: ClassVar[str] = "a key"
+        SCHEMA: ClassVar[Schema] = {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_KEY_CHARS,
+            "pattern": f"^[^{_CONTROL}]+$",
+        }
+
+        @classmethod
+        def from_json(cls, value: object) -> Key:
+            return cls(memories.check_key(value))
+
+    class Tags(Custom):
+        """Lower case, and all must match."""
+
+        EXPECTED: ClassVar[str] = f"an array of at most {MAX_TAGS} strings"
+        SCHEMA: ClassVar[Schema] = {"type": "array", "items": _TAG, "maxItems": MAX_TAGS}
+
+        @classmethod
+        def from_json(cls, value: object) -> tuple[str, ...]:
+            if not isinstance(value, list) or len(value) > MAX_TAGS:
+                raise ValueError(f"must be {cls.EXPECTED}")
+            for index, tag in enumerate(value):
+                if not isinstance(tag, str) or len(tag) > MAX_TAG_CHARS:
+                    raise InvalidInput(f"tags[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
+            return tuple(lowered(value))
+
+    Tags.register(tuple)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallRequest:
+ETag = Annotated[str, Meta(min_length=1, max_length=MAX_ETAG_CHARS)]
+Count = Annotated[int, Meta(ge=1)]
+
+
+# --- a memory ----------------------------------------------------------------------------------------------
+
+
+class Metadata(Shape, forbid_unknown_fields=False):
+    """Whatever its author likes; these names mean the same to everyone (section 2)."""
+
+    value_type: str | None = None
+    confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
+    last_used_at: Annotated[str, Meta(extra_json_schema=_MOMENT)] | None = None
+    decay_score: float | None = None
+    language: str | None = None
+    pii: bool | None = None
+
+
+class Sent(Shape, forbid_unknown_fields=False):
+    """A memory to be stored (section 2); key and namespace may be left to the path, the times to the server."""
+
+    value: Annotated[str, Meta(description="Text or Markdown; at most a mebibyte of UTF-8.")]
+    key: Key | UnsetType = UNSET
+    namespace: NamespaceName | UnsetType = UNSET
+    tags: Annotated[Tags, Meta(description="Given back in lower case.")] | None = None
+    metadata: Metadata | None = None
+    created_at: Annotated[str, Meta(extra_json_schema=_MOMENT)] | None = None
+    updated_at: Annotated[str, Meta(extra_json_schema=_MOMENT)] | None = None
+    embedding_model: Annotated[str, Meta(min_length=1, max_length=MAX_MODEL_CHARS)] | None = None
+    embedding: (
+        Annotated[
+            list[Annotated[float, Meta(ge=-3.4028234663852886e38, le=3.4028234663852886e38)]],
+            Meta(min_length=1, max_length=MAX_DIMENSIONS),
+        ]
+        | None
+    ) = None
+    parent_id: Annotated[str, Meta(max_length=MAX_REFERENCE_CHARS)] | None = None
+    source_id: Annotated[str, Meta(max_length=MAX_REFERENCE_CHARS)] | None = None
+
+
+class Whole(Sent):
+    """A memory to be stored, wherever it belongs."""
+
+    key: Key
+    namespace: NamespaceName
+
+
+class MemoryShape(Whole):
+    """One memory (OAMS §2). Fields that OAMS does not have are kept."""
+
+    created_at: Annotated[str, Meta(extra_json_schema=_MOMENT)]
+    updated_at: Annotated[str, Meta(extra_json_schema=_MOMENT)]
+
+
+# --- the operations ----------------------------------------------------------------------------------------
+
+
+class RecallRequest(Shape):
     """RECALL. Without any namespace the caller's own default is meant; an empty query asks for whatever is newest.
 
-    Tags are lower case, and all must match.
     `since` and `until` are about `updated_at`: since <= updated_at < until.
     """
 
-    query: str
-    namespaces: tuple[Namespace, ...] = ()
-    k: int = DEFAULT_K
-    tags: tuple[str, ...] = ()
-    since: Instant | None = None
-    until: Instant | None = None
+    query: Annotated[
+        str,
+        Meta(
+            max_length=MAX_QUERY_BYTES,
+            description=f"What to look for, in words. At most {MAX_QUERY_BYTES} bytes.",
+            extra={"expected": f"a string of at most {MAX_QUERY_BYTES} bytes"},
+        ),
+    ]
+    namespace: NamespaceName | None = None
+    several: Annotated[list[NamespaceName], Meta(min_length=1, max_length=MAX_NAMESPACES)] | None = field(
+        default=None, name="namespaces"
+    )
+    asked_k: Annotated[Count, Meta(description=f"More than {MAX_K} is {MAX_K}.")] | None = field(default=None, name="k")
+    asked_tags: Annotated[Tags, Meta(description="All of them.")] | None = field(default=None, name="tags")
+    since: Annotated[Moment, Meta(description="Updated then or later.")] | None = None
+    until: Annotated[Moment, Meta(description="Updated before.")] | None = None
 
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read the request."""
-        fields = _object(value, ("namespace", "namespaces", "query", "k", "tags", "since", "until"))
-        return cls(
-            query=_query(fields.get("query")),
-            namespaces=_namespaces(fields),
-            k=_count(fields.get("k"), "k", DEFAULT_K, MAX_K),
-            tags=_tags(fields.get("tags")),
-            since=_instant(fields.get("since"), "since"),
-            until=_instant(fields.get("until"), "until"),
-        )
+    def __post_init__(self) -> None:
+        if self.namespace is not None and self.several is not None:
+            raise InvalidInput("give namespace or namespaces, not both")
+        if len(self.query.encode("utf-8", "surrogatepass")) > MAX_QUERY_BYTES:
+            raise InvalidInput(f"query must be at most {MAX_QUERY_BYTES} bytes")
+
+    @property
+    def namespaces(self) -> tuple[Namespace, ...]:
+        if self.several is None:
+            return () if self.namespace is None else (self.namespace,)
+        return tuple(dict.fromkeys(self.several))
+
+    @property
+    def k(self) -> int:
+        return DEFAULT_K if self.asked_k is None else min(self.asked_k, MAX_K)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.asked_tags or ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListRequest:
-    """LIST. Tags are lower case, and all must match; `since` is about `updated_at`, inclusive."""
+class ConsentedRecall(RecallRequest):
+    """RECALL over namespaces of several owners (section 4)."""
 
-    namespace: Namespace
-    cursor: str | None = None
-    limit: int = DEFAULT_LIMIT
-    since: Instant | None = None
-    tags: tuple[str, ...] = ()
+    consents: (
+        Annotated[
+            list[Annotated[str, Meta(extra_json_schema={"pattern": "^umpcap\\."})]],
+            Meta(
+                max_length=MAX_NAMESPACES,
+                description="Capability tokens of every owner, for a query that spans owners.",
+                extra={"expected": "an array of capability tokens"},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read the request."""
-        fields = _object(value, ("namespace", "cursor", "limit", "since", "tags"))
-        return cls(
-            namespace=parse_namespace(_required(fields, "namespace")),
-            cursor=_name(fields.get("cursor"), "cursor", MAX_CURSOR_CHARS),
-            limit=_count(fields.get("limit"), "limit", DEFAULT_LIMIT, MAX_LIMIT),
-            since=_instant(fields.get("since"), "since"),
-            tags=_tags(fields.get("tags")),
-        )
+
+class ListRequest(Shape):
+    """LIST. `since` is about `updated_at`, inclusive."""
+
+    namespace: NamespaceName
+    cursor: (
+        Annotated[str, Meta(min_length=1, max_length=MAX_CURSOR_CHARS, description="`next_cursor` of the page before.")]
+        | None
+    ) = None
+    asked_limit: (
+        Annotated[Count, Meta(description=f"How many on a page; more than {MAX_LIMIT} is {MAX_LIMIT}.")] | None
+    ) = field(default=None, name="limit")
+    since: Annotated[Moment, Meta(description="Updated then or later.")] | None = None
+    asked_tags: Annotated[Tags, Meta(description="All of them.")] | None = field(default=None, name="tags")
+
+    @property
+    def limit(self) -> int:
+        return DEFAULT_LIMIT if self.asked_limit is None else min(self.asked_limit, MAX_LIMIT)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.asked_tags or ()
 
     @classmethod
     def parse_query(cls, namespace: str, pairs: Iterable[tuple[str, str]]) -> Self:
@@ -93,32 +248,33 @@ class ListRequest:
         for name, text in pairs:
             if name == "namespace" or (name in fields and name != "tags"):
                 raise InvalidInput(f"{name} is given twice")
-            if name == "tags":
+            check_known({name: text}, fields_of(cls), "the query")
+            if name == "tags" and text:
                 fields["tags"] = fields.get("tags", []) + _listed(text)
             elif text:
-                fields[name] = _whole(text, name) if name == "limit" else text
-            else:
-                _check_known((name,), ("cursor", "limit", "since"))
+                fields[name] = _whole(text) if name == "limit" else text
         return cls.parse(fields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreRequest:
+class StoreRequest(Shape):
     """STORE. `if_match` is the version that is to be replaced; `*` means that there must be one."""
 
-    memory: Memory
-    warnings: Warnings = ()
-    if_match: str | None = None
+    memory: Annotated[Any, Meta(extra={"shape": Whole})]
+    if_match: ETag | None = None
+    # Only if there is no such memory yet.
+    if_none_match: Literal["*"] | None = None
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read the parameters of `oams.store`."""
-        fields = _object(value, ("memory", "if_match"))
-        memory, warnings = memories.check(_required(fields, "memory"), complete=False)
-        return cls(memory=memory, warnings=warnings, if_match=_name(fields.get("if_match"), "if_match", MAX_ETAG_CHARS))
+        """Read the request, and the memory by its own rules."""
+        found = read(value, cls)
+        memory, _ = memories.check(found.memory, complete=False)
+        return found.replaced(memory=memory)
 
     @classmethod
-    def parse_body(cls, namespace: str, key: str, body: object, *, if_match: str | None = None) -> Self:
+    def parse_body(
+        cls, namespace: str, key: str, body: object, *, if_match: str | None = None, if_none_match: str | None = None
+    ) -> Self:
         """Read it from a path and a body, which may leave out what the path says but not contradict it."""
         if not isinstance(body, dict):
             raise InvalidInput("a memory must be an object")
@@ -126,125 +282,49 @@ class StoreRequest:
             if body.get(name, said) != said:
                 raise InvalidInput(f"{name} in the body is another than in the path")
         named = body if "key" in body and "namespace" in body else {"key": key, "namespace": namespace, **body}
-        return cls.parse({"memory": named, "if_match": if_match})
+        return cls.parse({"memory": named, "if_match": if_match, "if_none_match": if_none_match})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRequest:
-    """BATCH_STORE: memories with their warnings, each `(namespace, key)` once."""
+class BatchRequest(Shape):
+    """BATCH_STORE: memories, each `(namespace, key)` once."""
 
-    memories: tuple[tuple[Memory, Warnings], ...]
+    memories: Annotated[list[Annotated[Any, Meta(extra={"shape": Whole})]], Meta(min_length=1, max_length=MAX_BATCH)]
 
     @classmethod
     def parse(cls, value: object) -> Self:
         """Read the request; a complaint names the memory by its index."""
-        given = _required(_object(value, ("memories",)), "memories")
-        if not isinstance(given, list) or not 0 < len(given) <= MAX_BATCH:
-            raise InvalidInput(f"memories must be an array of 1 to {MAX_BATCH} memories")
-        checked: list[tuple[Memory, Warnings]] = []
+        found: list[Memory] = []
         seen: dict[tuple[str, str], int] = {}
-        for index, item in enumerate(given):
-            memory, warnings = _placed(item, index)
+        for index, item in enumerate(read(value, cls).memories):
+            try:
+                memory, _ = memories.check(item, complete=False)
+            except MemorandaError as error:
+                raise type(error)(f"memories[{index}]: {error.message}") from None
             # Section 2: the pair is unique; which of two would stay is not for us to guess.
             first = seen.setdefault((memory["namespace"], memory["key"]), index)
             if first != index:
                 raise InvalidInput(f"memories[{index}] has the namespace and key of memories[{first}]")
-            checked.append((memory, warnings))
-        return cls(memories=tuple(checked))
+            found.append(memory)
+        return cls(memories=found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetRequest:
-    """FORGET, and how one memory is asked for. `if_match` as in STORE."""
+class GetRequest(Shape):
+    """Which memory."""
 
-    namespace: Namespace
-    key: str
-    if_match: str | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read the request."""
-        fields = _object(value, ("namespace", "key", "if_match"))
-        return cls(
-            namespace=parse_namespace(_required(fields, "namespace")),
-            key=memories.check_key(_required(fields, "key")),
-            if_match=_name(fields.get("if_match"), "if_match", MAX_ETAG_CHARS),
-        )
+    namespace: NamespaceName
+    key: Key
 
 
-def _placed(item: object, index: int) -> tuple[Memory, Warnings]:
-    try:
-        return memories.check(item, complete=False)
-    except MemorandaError as error:
-        raise type(error)(f"memories[{index}]: {error.message}") from None
+class ForgetRequest(GetRequest):
+    """FORGET. `if_match` as in STORE."""
+
+    if_match: ETag | None = None
 
 
-def _object(value: object, known: Collection[str]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidInput("the request must be an object")
-    _check_known(value, known)
-    return value
-
-
-def _check_known(names: Iterable[str], known: Collection[str]) -> None:
-    for name in names:
-        if name not in known:
-            # A filter that is not understood would widen the answer; refusing is the only safe reading.
-            raise InvalidInput(f"unknown parameter {name[:40]!a}; there are {', '.join(known)}")
-
-
-def _required(fields: Mapping[str, Any], name: str) -> Any:
-    if fields.get(name) is None:
-        raise InvalidInput(f"{name} is required")
-    return fields[name]
-
-
-def _namespaces(fields: Mapping[str, Any]) -> tuple[Namespace, ...]:
-    one, several = fields.get("namespace"), fields.get("namespaces")
-    if one is not None and several is not None:
-        raise InvalidInput("give namespace or namespaces, not both")
-    if several is None:
-        return () if one is None else (parse_namespace(one),)
-    if not isinstance(several, list) or not 0 < len(several) <= MAX_NAMESPACES:
-        raise InvalidInput(f"namespaces must be an array of 1 to {MAX_NAMESPACES} namespaces")
-    return tuple(dict.fromkeys(map(parse_namespace, several)))
-
-
-def _query(value: object) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput("query must be a string")
-    if len(value.encode("utf-8", "surrogatepass")) > MAX_QUERY_BYTES:
-        raise InvalidInput(f"query must be at most {MAX_QUERY_BYTES} bytes")
-    return value
-
-
-def _count(value: object, where: str, default: int, most: int) -> int:
-    """How many are desired; whoever desires more than we give gets what we give."""
-    if value is None:
-        return default
-    if isinstance(value, float) and value.is_integer():
-        # JSON has one kind of number; some clients write 8 as 8.0.
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InvalidInput(f"{where} must be a whole number of at least 1")
-    return min(value, most)
-
-
-def _whole(text: str, where: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise InvalidInput(f"{where} must be a whole number of at least 1")
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
+        raise InvalidInput("limit must be a whole number of at least 1")
     return int(text)
-
-
-def _tags(value: object) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list) or len(value) > MAX_TAGS:
-        raise InvalidInput(f"tags must be an array of at most {MAX_TAGS} strings")
-    for index, tag in enumerate(value):
-        if not isinstance(tag, str) or len(tag) > MAX_TAG_CHARS:
-            raise InvalidInput(f"tags[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
-    return tuple(lowered(value))
 
 
 def _listed(text: str) -> list[Any]:
@@ -253,15 +333,3 @@ def _listed(text: str) -> list[Any]:
         value = json_text.parse(text)
         return value if isinstance(value, list) else [value]
     return [tag for tag in text.split(",") if tag]
-
-
-def _instant(value: object, where: str) -> Instant | None:
-    return None if value is None else memories.instant(value, where)
-
-
-def _name(value: object, where: str, max_chars: int) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str) or not 0 < len(value) <= max_chars:
-        raise InvalidInput(f"{where} must be a string of 1 to {max_chars} characters")
-    return value

@@ -6,14 +6,24 @@ Times are compared as whole milliseconds; the strings are kept as they came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+
+from msgspec import Meta, field
 
 from memoranda.encoding.json_text import is_unicode
+from memoranda.encoding.shapes import Custom, Schema, read
 from memoranda.errors import InvalidInput, TooLarge
-from memoranda.model.instant import Instant, format_instant, parse_instant
-from memoranda.standards.openwop.fields import CONTROL, check_integer, check_text, check_time, closed_object
+from memoranda.model.instant import Instant, Moment, format_instant, parse_instant
+from memoranda.standards.openwop.fields import (
+    CONTROL,
+    OpenwopShape,
+    chars,
+    check_integer,
+    check_text,
+    check_time,
+    closed_object,
+)
 
 Entry = dict[str, Any]
 Rank = Literal["recency", "relevance"]
@@ -86,82 +96,86 @@ def kept_tags(tags: Iterable[str]) -> list[str]:
 
 # --- what a host sends to be put ---------------------------------------------------------------------
 
+if TYPE_CHECKING:
+    Tags = tuple[str, ...]
+    PageLimit = int
+else:
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+    class Tags(Custom):
+        """Labels; those that say nothing are dropped."""
+
+        EXPECTED: ClassVar[str] = f"an array of at most {MAX_TAGS} strings"
+        SCHEMA: ClassVar[Schema] = {"type": "array", "items": {"type": "string", "maxLength": MAX_TAG_CHARS}}
+
+        @classmethod
+        def from_json(cls, value: object) -> tuple[str, ...]:
+            return tuple(kept_tags(check_tags(value, "tags")))
+
+    Tags.register(tuple)
+
+    class PageLimit(int):
+        """How many are answered at most."""
+
+        EXPECTED: ClassVar[str] = "an integer of at least 0"
+        SCHEMA: ClassVar[Schema] = {"type": "integer", "minimum": 0}
+
+        @classmethod
+        def from_json(cls, value: object) -> PageLimit:
+            # 0 is the same as absent.
+            return cls(min(check_integer(value, "limit", least=0), MAX_LIMIT) or DEFAULT_LIMIT)
+
+
+class Draft(OpenwopShape):
     """An entry to be: the host gives it its id and its time (RFC 0004)."""
 
-    content: str
-    tags: tuple[str, ...] = ()
-    expires: Instant | None = None
+    content: Annotated[str, Meta(description="At most a mebibyte of UTF-8.")]
+    tags: Tags = ()
+    expires: Annotated[Moment, Meta(description="Never shown from this very millisecond on.")] | None = field(
+        default=None, name="expiresAt"
+    )
+
+    def __post_init__(self) -> None:
+        check_content(self.content, "content")
 
     @classmethod
     def parse(cls, value: object, *, now: Instant | None = None) -> Self:
         """Read it from untrusted JSON. With `now`, an expiry that is already past is refused (RFC 0004 §E)."""
-        fields = closed_object(value, ("content", "tags", "expiresAt"), "entry")
-        if "content" not in fields:
-            raise InvalidInput("entry.content is required")
-        expires = check_time(fields["expiresAt"], "entry.expiresAt") if "expiresAt" in fields else None
-        if expires is not None and now is not None and expires <= now:
-            raise InvalidInput("entry.expiresAt is already past")
-        return cls(
-            content=check_content(fields["content"], "entry.content"),
-            tags=tuple(kept_tags(check_tags(fields.get("tags", []), "entry.tags"))),
-            expires=expires,
-        )
+        draft = read(value, cls)
+        if draft.expires is not None and now is not None and draft.expires <= now:
+            raise InvalidInput("expiresAt is already past")
+        return draft
 
 
 # --- options of list ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOptions:
+class ListOptions(OpenwopShape):
     """MemoryListOptions, with those of RFC 0113. `limit` is what will be answered at most, after our own bound."""
 
-    limit: int = DEFAULT_LIMIT
-    tag: str | None = None
-    token_budget: int | None = None
-    rank: Rank = "recency"
-    query: str | None = None
+    limit: Annotated[
+        PageLimit, Meta(description=f"0 or none is {DEFAULT_LIMIT}, more than {MAX_LIMIT} is {MAX_LIMIT}.")
+    ] = DEFAULT_LIMIT
+    tag: Annotated[str, chars(MAX_TAG_CHARS, "Only entries with this tag.")] | None = None
+    token_budget: (
+        Annotated[int, Meta(ge=1, description="As many as fit; one that alone does not is left out.")] | None
+    ) = None
+    rank: Annotated[Rank, Meta(description="By time, or with `query` by relevance.")] = "recency"
+    query: Annotated[str, chars(MAX_QUERY_CHARS, "What is looked for.")] | None = None
+
+    def __post_init__(self) -> None:
+        if self.rank == "relevance" and self.query is None:
+            raise InvalidInput("query is required with rank relevance")
 
     @classmethod
     def parse(cls, value: object) -> Self:
         """Read options from untrusted JSON; no options at all are fine."""
-        fields = closed_object({} if value is None else value, _OPTIONS, "options")
-        rank = fields.get("rank", "recency")
-        if rank not in RANKS:
-            raise InvalidInput('options.rank must be "recency" or "relevance"')
-        if rank == "relevance" and "query" not in fields:
-            raise InvalidInput("options.query is required with rank relevance")
-        limit = check_integer(fields.get("limit", 0), "options.limit", least=0)
-        return cls(
-            # 0 is the same as absent.
-            limit=min(limit, MAX_LIMIT) or DEFAULT_LIMIT,
-            tag=check_text(fields["tag"], "options.tag", MAX_TAG_CHARS) if "tag" in fields else None,
-            token_budget=(
-                check_integer(fields["tokenBudget"], "options.tokenBudget", least=1)
-                if "tokenBudget" in fields
-                else None
-            ),
-            rank=rank,
-            query=check_text(fields["query"], "options.query", MAX_QUERY_CHARS) if "query" in fields else None,
-        )
-
-    @classmethod
-    def parse_query(cls, parameters: Mapping[str, str]) -> Self:
-        """The same from a query string, where numbers are text."""
-        fields: dict[str, object] = dict(parameters)
-        for name in ("limit", "tokenBudget"):
-            text = parameters.get(name)
-            if text is not None:
-                if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-                    raise InvalidInput(f"options.{name} must be a whole number")
-                fields[name] = int(text)
-        return cls.parse(fields)
-
-
-_OPTIONS: Final = ("limit", "tag", "tokenBudget", "rank", "query")
-_MAX_DIGITS: Final = 15
+        given = {} if value is None else value
+        try:
+            if isinstance(given, dict) and (absent := [name for name in given if given[name] is None]):
+                raise InvalidInput(f"{absent[0][:40]!a} must not be null")
+            return read(given, cls)
+        except InvalidInput as error:
+            raise InvalidInput(f"options: {error.message}") from None
 
 
 def within_budget(entries: Iterable[Entry], token_budget: int, count: Callable[[str], int]) -> list[Entry]:

@@ -9,7 +9,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec import Meta
+
 from memoranda.encoding.json_text import is_unicode
+from memoranda.encoding.shapes import Shape
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, parse_instant
 
@@ -20,6 +23,25 @@ CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 SEMVER: Final = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
 _SHOWN_CHARS: Final = 40
 _MAX_NAME_CHARS: Final = 256
+
+
+class OpenwopShape(Shape, rename="camel"):
+    """What a request may say, in openwop's spelling."""
+
+
+def chars(most: int, description: str | None = None) -> Meta:
+    """A non-empty string of at most so many characters."""
+    return Meta(min_length=1, max_length=most, description=description)
+
+
+def word(words: Sequence[str], description: str | None = None) -> Meta:
+    """One of a closed set of words."""
+    return Meta(
+        pattern=f"^(?:{'|'.join(words)})(?![\\s\\S])",
+        description=description,
+        extra={"expected": f"one of {', '.join(words)}"},
+        extra_json_schema={"enum": list(words), "pattern": None},
+    )
 
 
 def closed_object(value: object, fields: Sequence[str], where: str) -> dict[str, Any]:

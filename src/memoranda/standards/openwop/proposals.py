@@ -12,8 +12,7 @@ A draft may be applied, rejected or archived without having been revised. Reject
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, InvalidInput, TooLarge, WorkflowError
@@ -22,7 +21,9 @@ from memoranda.standards.openwop.artifacts import Artifact, check_artifact
 from memoranda.standards.openwop.entry import MAX_ID_CHARS, check_id
 from memoranda.standards.openwop.events import PROPOSAL_ACTIVATED, PROPOSAL_CREATED, PROPOSAL_KINDS
 from memoranda.standards.openwop.fields import (
+    OpenwopShape,
     an_object,
+    chars,
     check_text,
     check_texts,
     check_time,
@@ -158,30 +159,18 @@ def _check_activation(value: object, state: str) -> None:
 # --- moves -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
+class Revision(OpenwopShape):
     """What a PATCH may change; it never activates."""
 
-    title: str | None = None
-    rationale: str | None = None
+    title: Annotated[str, chars(MAX_TITLE_CHARS)] | None = None
+    rationale: Annotated[str, chars(MAX_RATIONALE_CHARS)] | None = None
     artifact: Artifact | None = None
 
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read it from untrusted JSON."""
-        found = closed_object(value, ("title", "rationale", "artifact"), "the request")
-        if not found:
+    def __post_init__(self) -> None:
+        if self.title is None and self.rationale is None and self.artifact is None:
             raise InvalidInput("the request must change title, rationale or artifact")
-        artifact = an_object(found["artifact"], "artifact") if "artifact" in found else None
-        if artifact is not None:
-            _check_size(artifact)
-        return cls(
-            title=check_text(found["title"], "title", MAX_TITLE_CHARS) if "title" in found else None,
-            rationale=(
-                check_text(found["rationale"], "rationale", MAX_RATIONALE_CHARS) if "rationale" in found else None
-            ),
-            artifact=artifact,
-        )
+        if self.artifact is not None:
+            _check_size(self.artifact)
 
 
 def revised(current: Proposal, revision: Revision, at: Instant) -> Proposal:

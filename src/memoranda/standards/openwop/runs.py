@@ -6,13 +6,15 @@ The order of the checks of a fork is normative: first its form (400), then wheth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta, field
 
 from memoranda.errors import InvalidInput, WorkflowError
 from memoranda.standards.openwop.fields import (
+    OpenwopShape,
     an_object,
+    chars,
     check_integer,
     check_text,
     check_texts,
@@ -65,6 +67,8 @@ MAX_AGENT_ID_CHARS: Final = 256
 # Names of workflows are dotted words; the longest published ones have some eighty characters.
 MAX_WORKFLOW_ID_CHARS: Final = 256
 MAX_MESSAGE_CHARS: Final = 2000
+
+RunTags = Annotated[tuple[Annotated[str, chars(MAX_TAG_CHARS)], ...], Meta(max_length=MAX_TAGS)]
 
 
 # --- snapshots ---------------------------------------------------------------------------------------
@@ -129,38 +133,26 @@ def _check_error(value: object) -> None:
 # --- starting ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(OpenwopShape, forbid_unknown_fields=False):
     """`POST /v1/runs`. The tenant comes from the credential; `tenant_id` may only repeat it.
 
     Options that we do not know are left alone: a host has many, and most are not about memory.
     """
 
-    workflow_id: str
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    tenant_id: str | None = None
-    configurable: Mapping[str, Any] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    workflow_id: Annotated[str, chars(MAX_WORKFLOW_ID_CHARS)]
+    inputs: Annotated[dict[str, Any], Meta(description="`memoryRef`: the ref to work on.")] = field(
+        default_factory=dict
+    )
+    tenant_id: Annotated[str, chars(MAX_WORKFLOW_ID_CHARS, "The credential's own, if it is said.")] | None = None
+    configurable: Annotated[
+        dict[str, Any], Meta(description=f"`{TOKEN_BUDGET_KEY}`: a budget of input and output tokens together.")
+    ] = field(default_factory=dict)
+    tags: RunTags = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read it from untrusted JSON."""
-        found = an_object(value, "the request")
-        require(found, ("workflowId",), "the request")
-        tenant = found.get("tenantId")
-        tags = check_texts(found.get("tags", []), "tags", max_items=MAX_TAGS, max_chars=MAX_TAG_CHARS)
-        request = cls(
-            workflow_id=check_text(found["workflowId"], "workflowId", MAX_WORKFLOW_ID_CHARS),
-            inputs=an_object(found.get("inputs", {}), "inputs"),
-            tenant_id=None if tenant is None else check_text(tenant, "tenantId", MAX_WORKFLOW_ID_CHARS),
-            configurable=an_object(found.get("configurable", {}), "configurable"),
-            tags=tuple(tags),
-            metadata=an_object(found.get("metadata", {}), "metadata"),
-        )
-        if TOKEN_BUDGET_KEY in request.configurable:
-            check_integer(request.configurable[TOKEN_BUDGET_KEY], f"configurable[{TOKEN_BUDGET_KEY!r}]", least=1)
-        return request
+    def __post_init__(self) -> None:
+        if TOKEN_BUDGET_KEY in self.configurable:
+            check_integer(self.configurable[TOKEN_BUDGET_KEY], f"configurable[{TOKEN_BUDGET_KEY!r}]", least=1)
 
     @property
     def token_budget(self) -> int | None:
@@ -177,29 +169,27 @@ def effective_budget(requested: int | None, max_token_budget: int) -> int:
 # --- forking -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkRequest:
+class ForkRequest(OpenwopShape, forbid_unknown_fields=False):
     """`POST /v1/runs/{id}:fork`: repeat a run from a place in its log, or leave it there and go on differently."""
 
     mode: Mode
-    from_seq: int
-    overlay: Mapping[str, Any] = field(default_factory=dict)
+    asked_from: Annotated[int, Meta(ge=0, description="0 for a replay unless said; a branch has to say.")] | None = (
+        field(default=None, name="fromSeq")
+    )
+    overlay: Annotated[dict[str, Any], Meta(description="Of a branch; for the host that goes on with it.")] | None = (
+        field(default=None, name="runOptionsOverlay")
+    )
 
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read it from untrusted JSON. A mode or a place that cannot be is a validation error (400)."""
-        found = an_object(value, "the request")
-        mode: Mode = "branch" if check_word(found.get("mode"), MODES, "mode") == "branch" else "replay"
-        if "fromSeq" not in found and mode == "branch":
+    def __post_init__(self) -> None:
+        if self.asked_from is None and self.mode == "branch":
             raise InvalidInput("fromSeq is required for a branch")
-        if "runOptionsOverlay" in found and mode == "replay":
+        if self.overlay is not None and self.mode == "replay":
             # A replay repeats what is on record; there is nothing to overlay.
             raise InvalidInput("runOptionsOverlay is only for a branch")
-        return cls(
-            mode=mode,
-            from_seq=check_integer(found.get("fromSeq", 0), "fromSeq", least=0),
-            overlay=an_object(found.get("runOptionsOverlay", {}), "runOptionsOverlay"),
-        )
+
+    @property
+    def from_seq(self) -> int:
+        return self.asked_from or 0
 
     def check_bounds(self, event_count: int) -> None:
         """The log must reach so far: its very end is the last place to fork from. Raises WorkflowError (422)."""

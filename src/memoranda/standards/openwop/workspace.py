@@ -7,12 +7,20 @@ contents ever share a version; that is why the version alone can be the ETag.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final
+
+from msgspec import Meta
 
 from memoranda.errors import InvalidInput, WorkflowError
 from memoranda.model.instant import Instant, format_instant
-from memoranda.standards.openwop.fields import check_integer, check_text, check_time, closed_object, require
+from memoranda.standards.openwop.fields import (
+    OpenwopShape,
+    check_integer,
+    check_text,
+    check_time,
+    closed_object,
+    require,
+)
 from memoranda.standards.openwop.problem import WORKSPACE_CONFLICT, WORKSPACE_TOO_LARGE
 
 WorkspaceFile = dict[str, Any]
@@ -57,22 +65,21 @@ def is_prefix(text: str) -> bool:
     return text == "" or (len(text) <= MAX_PATH_CHARS and _PATH.fullmatch(text) is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceDraft:
-    """What a PUT says: the content, and what type it has."""
+class WorkspaceDraft(OpenwopShape):
+    """What a PUT says: the content, and what type it has. Too large is `workspace_too_large`."""
 
     content: str
-    content_type: str = DEFAULT_TYPE
+    content_type: Annotated[
+        str,
+        Meta(
+            pattern=f"^(?:{_TYPE.pattern})(?![\\s\\S])",
+            extra={"expected": "a media type such as text/markdown"},
+            extra_json_schema={"pattern": None},
+        ),
+    ] = DEFAULT_TYPE
 
-    @classmethod
-    def parse(cls, value: object, *, max_bytes: int = MAX_FILE_BYTES) -> Self:
-        """Read it from untrusted JSON. Too large is `workspace_too_large`."""
-        found = closed_object(value, ("content", "contentType"), "the request")
-        require(found, ("content",), "the request")
-        content_type = found.get("contentType", DEFAULT_TYPE)
-        if not isinstance(content_type, str) or not _TYPE.fullmatch(content_type):
-            raise InvalidInput("contentType must be a media type such as text/markdown")
-        return cls(content=check_content(found["content"], max_bytes=max_bytes), content_type=content_type)
+    def __post_init__(self) -> None:
+        check_content(self.content)
 
 
 def check_content(value: object, *, max_bytes: int = MAX_FILE_BYTES) -> str:

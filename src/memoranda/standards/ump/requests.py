@@ -6,7 +6,7 @@ names the field and what was expected there; its JSON Schema is what the binding
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType, field
 
@@ -37,6 +37,8 @@ MAX_PREFERENCES: Final = 16
 # The most of one memory, and of a whole block, that is put into a model's context.
 MAX_CHARS_PER_RECORD: Final = 20_000
 MAX_BUDGET_CHARS: Final = 1_000_000
+# In the change feed.
+MAX_PLACE: Final = 10**18 - 1
 # Of audit events in one answer.
 MAX_EVENTS: Final = 1000
 
@@ -64,6 +66,12 @@ class ScopeFilter(Shape):
         """What is filtered by."""
         values = ((name, getattr(self, name)) for name in fields_of(ScopeFilter))
         return {name: value for name, value in values if value is not None}
+
+
+class SubscribeRequest(ScopeFilter):
+    """Which changes (section 3.8)."""
+
+    after: Annotated[int, Meta(ge=0, le=MAX_PLACE, description="Go on after the event with this id.")] | None = None
 
 
 class RecallFilter(Shape):
@@ -213,6 +221,12 @@ class FeedbackRequest(GetRequest):
 
     outcome: Annotated[Outcome, Meta(description="What you did with it.")]
     session: Annotated[Name, Meta(description="The conversation it was used in.")] | None = None
+
+
+class CapabilitiesRequest(Shape):
+    """Nothing is needed."""
+
+    client: Annotated[dict[str, Any], Meta(description="Who asks; informative.")] | None = None
 
 
 class AuditRequest(Shape):

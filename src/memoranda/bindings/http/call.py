@@ -1,6 +1,7 @@
-"""A request that is read as it is asked for, and an answer with what HTTP says beside it: what OAMS and openwop share.
+"""A request as the verbs of all standards get it, and an answer with what HTTP says beside it.
 
-Names in a path come here as they were sent: their routes match before anything is decoded.
+Names in a path come here as they were sent: routes match before anything is decoded, so that an encoded slash belongs
+to its name.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _STRAY_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Call:
     """A request whose body was received and not yet read."""
 
     scope: Scope
@@ -32,6 +33,11 @@ class Request:
     def access(self) -> Access:
         access: Access = self.scope["state"]["access"]
         return access
+
+    @property
+    def media_type(self) -> str:
+        """Of the body; JSON if it is not said."""
+        return wire.bare(self.header(b"content-type") or wire.JSON)
 
     def header(self, name: bytes) -> str | None:
         return wire.header(self.scope, name)
@@ -46,7 +52,7 @@ class Request:
     def readable_name(self, name: str) -> str | None:
         """A name in the path; None if it cannot be read."""
         raw: bytes = self.scope["path_params"][name]
-        if _STRAY_PERCENT.search(raw) is not None:
+        if b"%" in raw and _STRAY_PERCENT.search(raw) is not None:
             return None
         try:
             return unquote_to_bytes(raw).decode("utf-8")
@@ -55,8 +61,17 @@ class Request:
 
     def json(self, *, max_depth: int = MAX_DEPTH) -> Any:
         """The body; an empty one is {}."""
-        wire.check_media_type(self.scope)
+        if self.media_type != wire.JSON:
+            # A web page can send other types to us without asking first (CORS "simple" requests).
+            raise InvalidInput("content-type must be application/json")
         return parse(self.raw, max_bytes=self.max_body_bytes, max_depth=max_depth) if self.raw else {}
+
+    def object(self) -> dict[str, Any]:
+        """The body as an object."""
+        body = self.json()
+        if not isinstance(body, dict):
+            raise InvalidInput("the request must be an object")
+        return body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,5 +79,9 @@ class Answer:
     """What a verb gives, and what HTTP says beside it."""
 
     result: object = None
-    status: int = 200
+    # None: the operation's usual one.
+    status: int | None = None
     headers: tuple[wire.Header, ...] = ()
+    # Instead of a result: bytes, and what they are.
+    body: bytes | None = None
+    media_type: str = wire.JSON

@@ -1,0 +1,1 @@
+"""What only conformance suites ask for. Served when the server is started with --seams; nothing else imports it."""

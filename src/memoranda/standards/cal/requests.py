@@ -1,0 +1,95 @@
+"""What is said around a query, declared once (sections 15, 18, 26); the query itself is read by its own grammar."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from msgspec import UNSET, Meta, UnsetType
+
+from memoranda.encoding.shapes import Shape
+from memoranda.standards.cal import limits
+from memoranda.standards.oms.requests import Name
+
+# A query, fixed and sealed, may be a whole request long.
+MAX_TOKEN_CHARS: Final = 2_097_152
+
+Params = Annotated[
+    dict[str, Any],
+    Meta(
+        description="A value for each $name: text, number, boolean, or a list of these.",
+        examples=[{"who": "ada"}],
+        extra={"expected": "an object of names and values"},
+    ),
+]
+Cursor = Annotated[
+    str,
+    Meta(
+        description="`next_cursor` of the page before, with the same query.",
+        extra={"expected": "the next_cursor of the page before"},
+    ),
+]
+Namespace = Annotated[Name, Meta(description="Where; by default the project of the credential, else `shared`.")]
+
+
+class TextQuery(Shape):
+    """A query and its values."""
+
+    query: Annotated[
+        str,
+        Meta(
+            description="One query. Write values as $name and give them in params, above all what a user said.",
+            examples=['RECALL beliefs ABOUT "ada" WHERE confidence >= 0.8 | LIMIT 5 AS markdown'],
+            extra={"expected": "the text of a query"},
+            # What is wrong with a query is said by its own reader, in CAL's words.
+            extra_json_schema={"minLength": 1, "maxLength": limits.QUERY_BYTES},
+        ),
+    ]
+    params: Params | None = None
+    namespace: Namespace | None = None
+
+
+class PagedTextQuery(TextQuery):
+    """A query and its values, and perhaps which page of the answer."""
+
+    cursor: Cursor | None = None
+
+
+class Query(Shape):
+    """A query, its values, and on whose behalf it is asked: never part of the query itself."""
+
+    query: Annotated[
+        str | dict[str, Any],
+        Meta(
+            description="The text of a query, or its JSON form.",
+            extra={"expected": "the text of a query, or its JSON form"},
+        ),
+    ]
+    params: Params | UnsetType = UNSET
+    namespace: Namespace | None = None
+    user: (
+        Annotated[Name, Meta(description="On whose behalf, for MY and $current_user_id; by default the owner.")] | None
+    ) = None
+    owner: (
+        Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
+        | None
+    ) = None
+    agent: Annotated[Name, Meta(description="Which agent asks; kept in the audit log.")] | None = None
+
+
+class PagedQuery(Query):
+    """The same, and perhaps which page of the answer."""
+
+    cursor: Cursor | None = None
+
+
+class ExecuteRequest(Shape):
+    """Which prepared query."""
+
+    token: Annotated[
+        str,
+        Meta(
+            description="What cal.prepare gave; good for five minutes, for one execution, by you alone.",
+            extra={"expected": "what prepare gave"},
+            extra_json_schema={"minLength": 1, "maxLength": MAX_TOKEN_CHARS},
+        ),
+    ]

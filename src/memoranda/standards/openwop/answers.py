@@ -1,0 +1,147 @@
+"""What a host answers, as JSON Schema, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from memoranda.encoding.shapes import COUNT, FLAG, MOMENT, OBJECT, TEXT, Schema, closed, one_of, opened, ref, some
+from memoranda.standards.openwop.capabilities import DIMENSIONS
+from memoranda.standards.openwop.entry import MAX_TAG_CHARS
+from memoranda.standards.openwop.events import CONDITIONS, PROPOSAL_KINDS
+from memoranda.standards.openwop.proposals import STATES
+from memoranda.standards.openwop.refs import MAX_REF_CHARS
+from memoranda.standards.openwop.runs import MODES, STATUSES
+
+_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 128}
+_REF: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": MAX_REF_CHARS}
+_TAGS: Final = some({"type": "string", "maxLength": MAX_TAG_CHARS})
+_ENTRY: Final = closed(
+    "id content tags createdAt", id=TEXT, content=TEXT, tags=_TAGS, createdAt=MOMENT, expiresAt=MOMENT
+)
+_AGENT: Final = opened("agentId", agentId={"type": "string", "minLength": 3}, memoryRef=_REF)
+_RUN: Final[dict[str, Schema]] = {
+    "runId": _NAME,
+    "workflowId": TEXT,
+    "status": one_of(STATUSES),
+    "owner": opened("tenant", tenant=TEXT),
+    "startedAt": MOMENT,
+    "agent": _AGENT,
+    "error": opened("code message", code=TEXT, message=TEXT),
+    "tags": some(TEXT),
+    "sourceRunId": _NAME,
+}
+_COMMITMENT: Final = closed(
+    "commitmentId memoryRef memoryId condition dueAt repeats state fired",
+    commitmentId=TEXT,
+    memoryRef=_REF,
+    memoryId=TEXT,
+    condition=one_of(CONDITIONS),
+    dueAt={"type": ["string", "null"], "format": "date-time"},
+    repeats=FLAG,
+    state=one_of(("open", "fired", "cancelled", "lapsed")),
+    fired=COUNT,
+)
+_FILE: Final[dict[str, Schema]] = {
+    "path": TEXT,
+    "content": TEXT,
+    "version": {"type": "integer", "minimum": 1},
+    "updatedAt": MOMENT,
+    "contentType": TEXT,
+    "etag": TEXT,
+}
+_PROPOSAL: Final = closed(
+    "id kind state artifact provenance owner createdAt",
+    id=TEXT,
+    kind=one_of(PROPOSAL_KINDS),
+    state=one_of(STATES),
+    artifact=OBJECT,
+    provenance=closed("sourceRunIds", sourceRunIds=some(TEXT), synthesizerModel=TEXT),
+    owner=opened("tenant", tenant=TEXT),
+    createdAt=MOMENT,
+    updatedAt=MOMENT,
+    title=TEXT,
+    rationale=TEXT,
+    duplicateOf={"type": ["string", "null"]},
+    activation={"type": ["object", "null"]},
+)
+_SHAPE: Final = closed("", scratchpad=FLAG, conversation=FLAG, longTerm=FLAG)
+_INVENTORY_ENTRY: Final = closed(
+    "agentId persona label modelClass packName packVersion toolAllowlist hasHandoffSchemas",
+    **dict.fromkeys(("agentId", "persona", "label", "modelClass", "packName", "packVersion", "description"), TEXT),
+    toolAllowlist=some(TEXT),
+    hasHandoffSchemas=FLAG,
+    memoryShape=_SHAPE,
+    memoryDegraded=FLAG,
+    degradedMemoryDimensions=some(one_of(DIMENSIONS)),
+)
+
+ANSWERS: Final[dict[str, Schema]] = {
+    "WopDiscovery": opened(
+        "protocolVersion supportedEnvelopes schemaVersions limits memory agents",
+        protocolVersion=TEXT,
+        supportedEnvelopes=some(TEXT),
+        schemaVersions=OBJECT,
+        limits=OBJECT,
+        memory=OBJECT,
+        agents=OBJECT,
+        workspace=OBJECT,
+        replay=OBJECT,
+        fixtures=some(TEXT),
+    ),
+    "WopEntry": _ENTRY,
+    "WopEntries": closed("entries", entries=some(ref("WopEntry"))),
+    "WopForgotten": closed("forgotten", forgotten=COUNT),
+    "WopStarted": closed(
+        "runId status eventsUrl statusUrl", runId=_NAME, status=one_of(STATUSES), eventsUrl=TEXT, statusUrl=TEXT
+    ),
+    "WopRun": opened("runId workflowId status variables", **_RUN, variables=OBJECT),
+    "WopRuns": closed("runs", runs=some(opened("runId workflowId status", **_RUN))),
+    "WopForked": closed(
+        "runId sourceRunId fromSeq mode status eventsUrl statusUrl",
+        runId=_NAME,
+        sourceRunId=_NAME,
+        fromSeq=COUNT,
+        mode=one_of(MODES),
+        status=one_of(STATUSES),
+        eventsUrl=TEXT,
+        statusUrl=TEXT,
+    ),
+    "WopEvent": opened(
+        "eventId runId type payload timestamp sequence",
+        eventId=_NAME,
+        runId=_NAME,
+        type=TEXT,
+        payload=OBJECT,
+        timestamp=MOMENT,
+        sequence=COUNT,
+        nodeId=_NAME,
+        causationId=_NAME,
+    ),
+    "WopEvents": closed("events isComplete", events=some(ref("WopEvent")), isComplete=FLAG),
+    "WopRegistered": closed(
+        "registered", registered={**FLAG, "description": "False: shorter than eight characters, never redacted."}
+    ),
+    "WopRestored": closed("restored", restored=COUNT),
+    "WopInventory": closed("agents total", agents=some(_INVENTORY_ENTRY), total=COUNT),
+    "WopFile": closed("path content version updatedAt", **_FILE),
+    "WopFiles": closed("files", files=some(opened("path version updatedAt", **_FILE))),
+    "WopWatch": closed("memoryRef", memoryRef=_REF, watched={**FLAG, "default": True}),
+    "WopCommitment": _COMMITMENT,
+    "WopCommitments": closed("commitments", commitments=some(_COMMITMENT)),
+    "WopSchedule": closed(
+        "memoryRef cron timezone nextAt", memoryRef=_REF, cron=TEXT, timezone=TEXT, tokenBudget=COUNT, nextAt=MOMENT
+    ),
+    "WopSchedules": closed("schedules", schedules=some(ref("WopSchedule"))),
+    "WopProposal": _PROPOSAL,
+    "WopProposals": closed("proposals", proposals=some(ref("WopProposal"))),
+    "WopApproved": closed("approvalId", approvalId=TEXT),
+    "WopInstalled": closed("installedArtifactRef", installedArtifactRef=TEXT),
+    "WopArtifacts": closed("artifacts", artifacts={"type": "object", "additionalProperties": OBJECT}),
+    "WopOpen": OBJECT,
+    "WopError": {
+        **closed(
+            "error message", error={"type": "string", "pattern": "^[a-z][a-z0-9_]*$"}, message=TEXT, details=OBJECT
+        ),
+        "description": "openwop's envelope: a code, a sentence, and what a program may need to know.",
+    },
+}
