@@ -77,6 +77,8 @@ class Projection:
     # The consent that it rests on, and the consent that it withdraws, by name; empty: none.
     basis: str = ""
     withdraws: str = ""
+    # The search words of the text, where somebody has read them already: a unit of work holds up every other writer.
+    stems: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

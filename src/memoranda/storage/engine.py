@@ -255,13 +255,11 @@ class Unit(Snapshot, Protocol):
         field_index: FieldIndex | None = None,
         follow_head: bool = False,
         is_named: bool = True,
-        stems: Sequence[str] | None = None,
     ) -> Version:
         """Write a version: of a new memory, or the next one of an existing memory.
 
         `follow_head` lets its name stand for whatever is the head of the memory. `is_named=False` says that its
-        views in other standards get their names later. `stems` are the search words of its text, where someone has
-        them already: a unit of work holds up every other writer.
+        views in other standards get their names later.
         """
         ...
 

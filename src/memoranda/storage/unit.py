@@ -57,7 +57,6 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         field_index: FieldIndex | None = None,
         follow_head: bool = False,
         is_named: bool = True,
-        stems: Sequence[str] | None = None,
     ) -> Version:
         ((version_id,),) = self._rows(
             "version_add",
@@ -70,7 +69,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         )
         memory = version_id if memory_id is None else memory_id
         updated = self._updated(projection, memory_id)
-        self._index(version_id, memory, projection, field_index, now, updated=updated, is_named=is_named, stems=stems)
+        self._index(version_id, memory, projection, field_index, now, updated=updated, is_named=is_named)
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
         state = State(
@@ -125,11 +124,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         *,
         updated: Instant,
         is_named: bool,
-        stems: Sequence[str] | None,
     ) -> None:
         scope = projection.scope
-        if stems is None:
-            stems = words(projection.text)
+        stems = words(projection.text) if projection.stems is None else projection.stems
         prints, tenant_id = self._prints, self._tenant_id
         self._run(
             "state_add",

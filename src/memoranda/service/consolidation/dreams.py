@@ -39,14 +39,14 @@ from memoranda.service.consolidation.runs import (
 )
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import holds, load, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams.memories import Given, Memory, Place
 from memoranda.service.retrieve import walk
-from memoranda.standards.oams import memory
+from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
@@ -62,12 +62,10 @@ WRITTEN_LIMIT: Final = 5_000
 BUDGET_TOKENS_LIMIT: Final = 100_000
 # Below that everything is like everything.
 LIKENESS_LEAST: Final = 0.05
-# A pass starts anew when what it rests on changed meanwhile; whoever writes all the time must not keep it for ever.
-_TRIES: Final = 3
-_CHANGES_LIMIT: Final = 10_000
 _RUN_SPACE: Final = uuid.UUID("5f0f7c1e-5d5a-5c39-9c55-6f2f1d7f3a11")
 _WRITTEN: Final = ("created", "updated")
 _TAKEN_BACK: Final = "taken back"
+_CHANGING: Final = (*_WRITTEN, _TAKEN_BACK)
 _ERASED_REASON: Final = "what it was consolidated from was erased"
 
 
@@ -172,6 +170,8 @@ class _Step:
     prior: Version | None = None
     # What is shown of it.
     memory: Memory
+    # What is there rests on something that was erased: then its own words have to go, too.
+    rests_on_erased: bool = False
 
 
 def consolidate(
@@ -192,12 +192,7 @@ def consolidate(
         require_whole(access, place)
     _check(strategy, options)
     asked = _Asked(access=access, place=place, strategy=strategy, options=options, writer=writer, is_dry=is_dry)
-    for _ in range(_TRIES - 1):
-        try:
-            return _consolidate(context, asked)
-        except Conflict:
-            continue
-    return _consolidate(context, asked)
+    return try_again(lambda: _consolidate(context, asked))
 
 
 def _check(strategy: str, options: Options) -> None:
@@ -216,8 +211,11 @@ def _consolidate(context: Context, asked: _Asked) -> DreamRun:
     made = _made(context, asked, _read(context, asked, now), now)
     with context.engine.read(asked.place.tenant) as snapshot:
         steps = _planned(context, snapshot, made, now)
-    if not asked.is_dry and any(step.result in (*_WRITTEN, _TAKEN_BACK) for step in steps):
-        return _applied(context, made, now)
+        is_written = not asked.is_dry and any(step.result in _CHANGING for step in steps)
+        if is_written:
+            steps = [_prepared(context, snapshot, asked.place, step, now) for step in steps]
+    if is_written:
+        return _applied(context, made, steps, now)
     run = _run(made, steps)
     context.audit_read(asked.place.tenant, _audited(asked, run, now))
     return run
@@ -399,75 +397,73 @@ def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: 
     return _Step(key=key, result="updated" if is_ours else "kept", given=given, prior=prior, memory=given.memory)
 
 
-def _applied(context: Context, made: _Pass, now: Instant) -> DreamRun:
+def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step, now: Instant) -> _Step:
+    """A step with everything that can be read and made before the writer's turn."""
+    if step.result not in _CHANGING:
+        return step
+    current = None if step.prior is None else memories.show(context, snapshot, step.prior, place).memory
+    is_erased_below = current is not None and any(
+        is_erased(context, snapshot, place, key) for key in cited_keys(current)
+    )
+    if step.given is None:
+        return replace(step, rests_on_erased=is_erased_below)
+    fresh = memory.with_times(step.given.memory, now, None if is_erased_below else current)
+    given = owned(context, step.given, fresh)
+    return replace(step, given=given, memory=memory.shown(fresh), rests_on_erased=is_erased_below)
+
+
+def _applied(context: Context, made: _Pass, steps: Sequence[_Step], now: Instant) -> DreamRun:
     place = made.asked.place
-    erased = False
+    run = _run(made, steps)
 
-    def work(unit: Unit) -> DreamRun:
-        nonlocal erased
-        _require_unmoved(unit, made)
-        steps = _planned(context, unit, made, now)
-        memories.spend(context, unit, sum(step.result in _WRITTEN for step in steps), now)
-        done, changes = [], []
-        for step in steps:
-            if step.result in (*_WRITTEN, _TAKEN_BACK) and _rests_on_erased(context, unit, place, step):
-                step = _erased(context, unit, step, now)
-                erased = True
-            shown, change = _take(context, unit, step, now)
-            done.append(shown)
-            changes += [change] if change is not None else []
-        run = _run(made, done)
-        if changes:  # another process may have been first
-            runs.keep(unit, run.run_id, place.namespace, made.asked.strategy, changes, now)
+    def work(unit: Unit) -> None:
+        _require_unmoved(context, unit, made, steps)
+        memories.spend(context, unit, run.written, now)
+        changes = [_take(context, unit, step, now) for step in steps if step.result in _CHANGING]
+        runs.keep(unit, run.run_id, place.namespace, made.asked.strategy, changes, now)
         unit.record(_audited(made.asked, run, now))
-        return run
 
-    run = context.engine.write(place.tenant, work)
-    if erased:
+    context.engine.write(place.tenant, work)
+    if any(step.rests_on_erased for step in steps):
         context.engine.scrub()
     return run
 
 
-def _require_unmoved(unit: Unit, made: _Pass) -> None:
-    """Raise Conflict if what the results rest on was changed or forgotten while they were made."""
-    since = unit.change_seq() - made.found.change_seq
-    changes = unit.changes(made.found.change_seq, _CHANGES_LIMIT) if 0 < since <= _CHANGES_LIMIT else []
-    if since > _CHANGES_LIMIT or any(change.version.memory_id in made.rests_on for change in changes):
-        raise Conflict(f"{made.asked.place.namespace} changes faster than it can be consolidated; try again")
+def _require_unmoved(context: Context, unit: Unit, made: _Pass, steps: Sequence[_Step]) -> None:
+    """Raise Conflict if what the results rest on or replace was changed, forgotten or held while they were made."""
+    place = made.asked.place
+    changing = [step for step in steps if step.result in _CHANGING]
+    priors = [step.prior for step in changing if step.prior is not None]
+    moved = unit.changed_memories(made.found.change_seq)
+    is_moved = not moved.isdisjoint(made.rests_on) or any(prior.memory_id in moved for prior in priors)
+    new = {memories.name_of(context, place, step.key): step.key for step in changing if step.prior is None}
+    known = unit.known_names([(mapping.STANDARD, name) for name in new])
+    is_taken = any(memories.find(context, unit, place, new[name]) is not None for _, name in known)
+    if is_moved or is_taken or unit.count_free([prior.version_id for prior in priors]) < len(priors):
+        raise Conflict(f"{place.namespace} changes faster than it can be consolidated; try again")
 
 
-def _take(context: Context, unit: Unit, step: _Step, now: Instant) -> tuple[_Step, Change | None]:
+def _take(context: Context, unit: Unit, step: _Step, now: Instant) -> Change:
     """Do a step; what is to be known to undo it."""
-    prior_id = None if step.prior is None else step.prior.version_id
-    if step.result == _TAKEN_BACK:
-        if step.prior is not None:
-            withdraw(unit, step.prior, now)
-        return step, Change(key=step.key, written=None, before=prior_id)
-    if step.given is None or step.result not in _WRITTEN:
-        return step, None
-    previous = None if step.prior is None else memories.show(context, unit, step.prior, step.given.place).memory
-    fresh = memory.with_times(step.given.memory, now, previous)
-    version = memories.append(context, unit, owned(context, step.given, fresh), fresh, step.prior, now)
-    change = Change(key=step.key, written=version.version_id, before=prior_id)
-    return replace(step, memory=memory.shown(fresh)), change
+    prior = step.prior
+    if prior is not None and step.rests_on_erased:
+        _erase(context, unit, prior, now)
+        prior = None
+    prior_id = None if prior is None else prior.version_id
+    if step.given is None:
+        if prior is not None:
+            withdraw(unit, prior, now)
+        return Change(key=step.key, written=None, before=prior_id)
+    version = memories.append(context, unit, step.given, step.given.memory, prior, now)
+    return Change(key=step.key, written=version.version_id, before=prior_id)
 
 
-def _rests_on_erased(context: Context, unit: Unit, place: Place, step: _Step) -> bool:
-    """Whether what is there cites something that was erased: then its own words have to go, too."""
-    if step.prior is None:
-        return False
-    current = memories.show(context, unit, step.prior, place).memory
-    return any(is_erased(context, unit, place, key) for key in cited_keys(current))
-
-
-def _erased(context: Context, unit: Unit, step: _Step, now: Instant) -> _Step:
+def _erase(context: Context, unit: Unit, prior: Version, now: Instant) -> None:
     """Erase what is there, with its history; what is written instead begins anew."""
-    if step.prior is not None:
-        for each in unit.history(step.prior.memory_id):
-            if not each.state.erased:
-                erase_version(context, unit, each, _ERASED_REASON, now)
-        unit.announce("tombstoned", step.prior, now=now)
-    return replace(step, prior=None)
+    for each in unit.history(prior.memory_id):
+        if not each.state.erased:
+            erase_version(context, unit, each, _ERASED_REASON, now)
+    unit.announce("tombstoned", prior, now=now)
 
 
 def _run(made: _Pass, steps: Sequence[_Step]) -> DreamRun:

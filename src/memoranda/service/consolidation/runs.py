@@ -16,7 +16,7 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Version
 from memoranda.service.consolidation.results import cited_keys, strategy_of, user_of
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import load, project_memory
 from memoranda.service.oams import memories
@@ -27,8 +27,10 @@ from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.words import with_stems
 
 _RUNS: Final = "oams dream"
+_CHANGES: Final = "oams dream changes"
 # Of one strategy over one namespace: whoever runs a pass every day can go back three weeks.
 RUNS_LIMIT: Final = 20
 _NUMBER_DIGITS: Final = 12
@@ -50,22 +52,29 @@ def keep(unit: Unit, run_id: str, namespace: str, strategy: str, changes: Sequen
     """Put a pass on record; the oldest of the same kind can be undone no more."""
     kept = _kept(unit)
     number = 1 + max(kept, default=0)
-    document = {
-        "run_id": run_id,
-        "namespace": namespace,
-        "strategy": strategy,
-        "at": now,
-        "changes": [[change.key, change.written, change.before] for change in changes],
-    }
+    document = {"run_id": run_id, "namespace": namespace, "strategy": strategy, "at": now}
+    done = [[change.key, change.written, change.before] for change in changes]
     unit.put_item(_RUNS, _name(number), json_text.dump(document))
+    unit.put_item(_CHANGES, _name(number), json_text.dump(done))
     same = [each for each, run in kept.items() if _is_same_kind(run, document)]
     for each in same[: max(0, len(same) + 1 - RUNS_LIMIT)]:
-        unit.delete_item(_RUNS, _name(each))
+        _drop(unit, each)
+
+
+def _drop(unit: Unit, number: int) -> None:
+    for kind in (_RUNS, _CHANGES):
+        unit.delete_item(kind, _name(number))
 
 
 def _kept(snapshot: Snapshot) -> _Kept:
-    """What is on record."""
+    """What is on record, without what each pass did."""
     return {int(name): json_text.parse(value) for name, value in sorted(snapshot.items(_RUNS).items())}
+
+
+def _changes(snapshot: Snapshot, number: int) -> list[list[Any]]:
+    """What a pass did: key, version written, version there before."""
+    changes: list[list[Any]] = json_text.parse(snapshot.item(_CHANGES, _name(number)) or b"[]")
+    return changes
 
 
 def _name(number: int) -> str:
@@ -79,7 +88,7 @@ def _is_same_kind(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def runs(context: Context, access: Access) -> list[dict[str, Any]]:
     """The passes that changed something and were not undone, the last first."""
     with context.engine.read(access.default_tenant) as snapshot:
-        kept = list(_kept(snapshot).values())
+        kept = [{**run, "changes": _changes(snapshot, number)} for number, run in _kept(snapshot).items()]
     found = []
     seen: set[tuple[str, str]] = set()
     for run in reversed(kept):
@@ -139,15 +148,33 @@ def undo(context: Context, access: Access, run_id: str) -> Undone:
     """Take back what a pass made, and bring again what it took back or changed."""
     now, tenant = context.clock(), access.default_tenant
 
-    def work(unit: Unit) -> Undone:
-        kept = _kept(unit)
+    return try_again(lambda: _undo(context, access, run_id, tenant, now))
+
+
+def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Instant) -> Undone:
+    with context.engine.read(tenant) as snapshot:
+        kept, seq = _kept(snapshot), snapshot.change_seq()
         number = _last(access, kept, run_id)
         run = kept.pop(number)
         place = memories.place_of(access, parse_namespace(run["namespace"]))
         require_whole(access, place)
-        undone, restored = _undone(context, unit, place, run, now)
-        unit.delete_item(_RUNS, _name(number))
-        earlier = {each: other for each, other in kept.items() if _is_same_kind(other, run)}
+        plan = _planned(context, snapshot, place, _changes(snapshot, number), now)
+        earlier = {each: _changes(snapshot, each) for each, other in kept.items() if _is_same_kind(other, run)}
+    undone = Undone(
+        run_id=run_id,
+        taken_back=tuple(step.key for step in plan if step.withdrawn is not None),
+        brought_again=tuple(step.key for step in plan if step.brought is not None),
+        left=tuple(step.key for step in plan if step.is_left),
+    )
+
+    def work(unit: Unit) -> Undone:
+        moved, heads = unit.changed_memories(seq), [step.withdrawn for step in plan if step.withdrawn is not None]
+        is_held = unit.count_free([head.version_id for head in heads]) < len(heads)
+        is_gone = unit.item(_RUNS, _name(number)) is None
+        if is_held or is_gone or any(not moved.isdisjoint(step.rests_on) for step in plan):
+            raise Conflict("what the run made was changed meanwhile; try again")
+        restored = {step.before: _apply(context, unit, step, now) for step in plan}
+        _drop(unit, number)
         _correct(unit, earlier, restored, undone.left)
         result = f"{len(undone.taken_back)} taken back, {len(undone.brought_again)} brought again"
         meta = {"run_id": run_id, "strategy": run["strategy"]}
@@ -169,59 +196,103 @@ def _last(access: Access, kept: _Kept, run_id: str) -> int:
     return number
 
 
-def _undone(
-    context: Context, unit: Unit, place: Place, run: dict[str, Any], now: Instant
-) -> tuple[Undone, dict[int, int]]:
-    """What was done, and which version stands for which earlier one now."""
-    taken_back: list[str] = []
-    left: list[str] = []
-    restored: dict[str, tuple[int, int]] = {}
-    for key, written, before in run["changes"]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """What undoing does under one key: what is withdrawn, what is stored again, and what stays as it is."""
+
+    key: str
+    before: int | None
+    withdrawn: Version | None = None
+    brought: Given | None = None
+    is_left: bool = False
+    # The memories that this was decided by.
+    rests_on: frozenset[int] = frozenset()
+
+
+def _planned(
+    context: Context, snapshot: Snapshot, place: Place, changes: Sequence[Sequence[Any]], now: Instant
+) -> list[_Step]:
+    found = []
+    for key, written, before in changes:
+        head = None
         if written is not None:
-            head = memories.find(context, unit, place, key)
-            if head is None or head.version_id != written or not may_change(unit, head, now):
-                left.append(key)
+            head = memories.find(context, snapshot, place, key)
+            if head is None or head.version_id != written or not may_change(snapshot, head, now):
+                found.append(_Step(key=key, before=before, is_left=True))
                 continue
-            withdraw(unit, head, now)
-            taken_back.append(key)
+        brought, rests_on = None, set() if head is None else {head.memory_id}
         if before is not None:
-            again = _bring_again(context, unit, place, before, now)
-            if again is None:
-                left.append(key)
-            else:
-                restored[key] = (before, again.version_id)
-    undone = Undone(run_id=run["run_id"], taken_back=tuple(taken_back), brought_again=tuple(restored), left=tuple(left))
-    return undone, dict(restored.values())
+            brought = _brought_again(context, snapshot, place, before, rests_on, now, withdrawn=head)
+        is_left = before is not None and brought is None
+        found.append(
+            _Step(
+                key=key,
+                before=before,
+                withdrawn=head,
+                brought=brought,
+                is_left=is_left,
+                rests_on=frozenset(rests_on),
+            )
+        )
+    return found
 
 
-def _correct(unit: Unit, kept: _Kept, restored: Mapping[int, int], left: Collection[str]) -> None:
-    """Earlier passes can still be undone: what they wrote was written again, and what was left is not theirs."""
-    for number, run in kept.items():
+def _apply(context: Context, unit: Unit, step: _Step, now: Instant) -> int | None:
+    """Do it; the version that stands for the one before, if that was brought again."""
+    if step.withdrawn is not None:
+        withdraw(unit, step.withdrawn, now)
+    if step.brought is None:
+        return None
+    return memories.append(context, unit, step.brought, step.brought.memory, None, now).version_id
+
+
+def _correct(
+    unit: Unit,
+    earlier: Mapping[int, Sequence[Sequence[Any]]],
+    restored: Mapping[int | None, int | None],
+    left: Collection[str],
+) -> None:
+    """Let the passes before this one know which version stands for which now, and what they can no longer undo."""
+    again = {before: version_id for before, version_id in restored.items() if version_id is not None}
+    for number, kept in earlier.items():
         changes = [
-            [key, restored.get(written, written), restored.get(before, before)]
-            for key, written, before in run["changes"]
+            [key, again.get(written, written), again.get(before, before)]
+            for key, written, before in kept
             if key not in left
         ]
-        if changes != run["changes"]:
-            unit.put_item(_RUNS, _name(number), json_text.dump({**run, "changes": changes}))
+        if changes != kept:
+            unit.put_item(_CHANGES, _name(number), json_text.dump(changes))
 
 
-def _bring_again(context: Context, unit: Unit, place: Place, version_id: int, now: Instant) -> Version | None:
-    """Store again what a result said, as it said it, unless something that it rests on is gone."""
-    found = unit.versions([version_id])
+def _brought_again(
+    context: Context,
+    snapshot: Snapshot,
+    place: Place,
+    version_id: int,
+    rests_on: set[int],
+    now: Instant,
+    *,
+    withdrawn: Version | None,
+) -> Given | None:
+    """What a result said, to be stored again as it said it, unless something that it rests on is gone."""
+    found = snapshot.versions([version_id])
     if not found or found[0].state.erased:
         return None
     content, expires = load(found[0].document.native), found[0].state.expires
     if strategy_of(content) is None or (expires is not None and expires <= now):
         return None
-    last = unit.named(mapping.STANDARD, memories.name_of(context, place, content["key"]))
-    if last is None or last.state.erased or last.state.tombstoned is None or not _is_result(last):
+    last = snapshot.named(mapping.STANDARD, memories.name_of(context, place, content["key"]))
+    is_withdrawn = last is not None and withdrawn is not None and last.version_id == withdrawn.version_id
+    is_there = last is not None and last.state.tombstoned is None and not is_withdrawn
+    if last is None or last.state.erased or is_there or not _is_result(last):
         # Somebody wrote something else under this key, even if they forgot it again.
         return None
-    if any(memories.find(context, unit, place, key) is None for key in cited_keys(content)):
+    cited = [memories.find(context, snapshot, place, key) for key in cited_keys(content)]
+    if any(each is None for each in cited):
         return None
-    given = Given(place=replace(place, user=user_of(content) or place.user), memory=content, warnings=())
-    return memories.append(context, unit, owned(context, given, content), content, None, now)
+    rests_on.update(each.memory_id for each in (*cited, last) if each is not None)
+    whose = replace(place, user=user_of(content) or place.user)
+    return owned(context, Given(place=whose, memory=content, warnings=()), content)
 
 
 def _is_result(version: Version) -> bool:
@@ -240,8 +311,8 @@ def require_whole(access: Access, place: Place) -> None:
 def owned(context: Context, given: Given, fresh: Memory) -> Given:
     """What rests on memories of a user is the user's: encrypted under the same key, and erased with them."""
     read = project_memory(context, fresh, given.place.tenant)
-    scope = replace(read.scope, user=given.place.user)
-    return replace(given, memory=fresh, projection=replace(read, scope=scope), raw=None, stems=None)
+    read = with_stems(replace(read, scope=replace(read.scope, user=given.place.user)))
+    return replace(given, memory=fresh, fresh=fresh, projection=read, raw=json_text.dump(fresh))
 
 
 def may_change(snapshot: Snapshot, prior: Version, now: Instant) -> bool:

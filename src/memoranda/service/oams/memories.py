@@ -8,6 +8,7 @@ of their space, under the name of their first version.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -46,7 +47,7 @@ from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
-from memoranda.storage.words import words
+from memoranda.storage.words import with_stems
 
 Memory = dict[str, Any]
 # How well the words match, when it was last updated, and the memory.
@@ -106,11 +107,11 @@ class Given:
     place: Place
     memory: Memory
     warnings: tuple[str, ...]
-    # The bytes in which it came, if they are to be kept as they are.
-    raw: bytes | None = None
-    # What needs no store, done before the writer's turn: only when both times are given.
+    # Made before the writer's turn: the memory as it is written when nothing is there before it, its bytes (those in
+    # which it came, if they are to be kept), and how it is read.
+    fresh: Memory | None = None
+    raw: bytes = b""
     projection: Projection | None = None
-    stems: tuple[str, ...] | None = None
     # The caller, if there is anything that it may not see; what it may not see it does not write over.
     bearer: Access | None = None
 
@@ -145,7 +146,7 @@ def store(
 ) -> Stored:
     """Write one memory: a new one, the next version of one, or nothing when it says what is there already."""
     now = context.clock()
-    given = accept(context, access, value)
+    given = accept(context, access, value, now=now)
 
     def work(unit: Unit) -> Stored:
         spend(context, unit, 1, now)
@@ -172,14 +173,22 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
     given: list[Given] = []
     for number, value in enumerate(values):
         try:
-            given.append(accept(context, access, value))
+            given.append(accept(context, access, value, now=now))
         except InvalidInput as error:
             raise type(error)(f"memories[{number}]: {error.message}") from None
 
+    with context.engine.read(given[0].place.tenant) as snapshot:
+        there, seq = _unchanged(context, snapshot, given), snapshot.change_seq()
+
     def work(unit: Unit) -> list[Stored]:
         spend(context, unit, len(given), now)
-        heads = Heads(context, unit, given)
-        stored = [follow(context, unit, each, heads.of(each), now) for each in given]
+        heads, moved = Heads(context, unit, given), unit.changed_memories(seq)
+        stored = [
+            there[number][1]
+            if number in there and there[number][0] not in moved
+            else follow(context, unit, each, heads.of(each), now)
+            for number, each in enumerate(given)
+        ]
         changed = sum(each.result != "unchanged" for each in stored)
         unit.record(_audited(access, "batch_store", now, given[0].place, (), f"{changed} of {len(stored)} written"))
         return stored
@@ -189,11 +198,31 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
     return stored
 
 
+def _unchanged(context: Context, snapshot: Snapshot, given: Sequence[Given]) -> dict[int, tuple[int, Stored]]:
+    """Which of many say what is there already, each with its memory_id: read before the writer's turn."""
+    found: dict[int, tuple[int, Stored]] = {}
+    heads, times = Heads(context, snapshot, given), Counter((each.place.space, each.memory["key"]) for each in given)
+    for number, each in enumerate(given):
+        if each.bearer is not None or times[each.place.space, each.memory["key"]] > 1:
+            continue
+        prior = heads.of(each)
+        if prior is None or _is_retracted(prior):
+            continue
+        current = show(context, snapshot, prior, each.place)
+        if any(
+            memory.same_content(current.memory, said) for said in (each.memory, mapping.without_original(each.memory))
+        ):
+            stored = Stored(memory=current.memory, etag=current.etag, result="unchanged", warnings=each.warnings)
+            found[number] = prior.memory_id, stored
+    return found
+
+
 def accept(
     context: Context,
     access: Access,
     value: Any,
     *,
+    now: Instant | None = None,
     raw: bytes | None = None,
     complete: bool = False,
     is_checked: bool = False,
@@ -212,20 +241,15 @@ def accept(
         said = compliance.said_by_memory(checked, user=place.user)
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(said["user_id"]))
         compliance.check_write(context.presets, said, is_encrypted=is_encrypted)
-    projection, stems = None, None
-    if complete:
-        projection = project_memory(context, checked, place.tenant)
-        stems = tuple(words(projection.text))
-    elif NATIVE_KEY not in memory.metadata_of(checked):
-        stems = tuple(words(checked["value"] or checked["key"]))
+    fresh = memory.with_times(checked, context.clock() if now is None else now, None)
     return Given(
         place=place,
         memory=checked,
         warnings=tuple(warnings),
+        fresh=fresh,
         # Bytes that say more than what is kept are not kept.
-        raw=raw if checked is value else None,
-        projection=projection,
-        stems=stems,
+        raw=raw if raw is not None and fresh is value else dump(fresh),
+        projection=with_stems(project_memory(context, fresh, place.tenant)),
         bearer=access if is_limited else None,
     )
 
@@ -256,7 +280,7 @@ def write(
 class Heads:
     """The heads of many memories, most of which are not there yet: that is asked for all at once."""
 
-    def __init__(self, context: Context, unit: Unit, given: Sequence[Given]) -> None:
+    def __init__(self, context: Context, unit: Snapshot, given: Sequence[Given]) -> None:
         self._context, self._unit = context, unit
         keys = {(each.place.space, each.memory["key"]): each for each in given}
         asked = [
@@ -304,7 +328,9 @@ def follow(
         check_supersession(unit, prior, {}, now=now)
     elif _is_taken(context, unit, given):
         wanted = mapping.without_original(wanted)
-    fresh = memory.with_times(wanted, now, None if current is None else current.memory)
+    fresh = given.fresh
+    if fresh is None or current is not None or wanted is not given.memory:
+        fresh = memory.with_times(wanted, now, None if current is None else current.memory)
     version = append(context, unit, given, fresh, prior, now)
     result = "created" if prior is None else "updated"
     return Stored(memory=memory.shown(fresh), etag=_etag(version), result=result, warnings=given.warnings)
@@ -322,10 +348,10 @@ def append(
 ) -> Version:
     """Write a version that is new or follows the prior one; `closes` says that this is what ends the prior one."""
     place = given.place
-    native = given.raw if given.raw is not None and fresh is given.memory else dump(fresh)
-    projection = given.projection if fresh is given.memory else None
-    if projection is None:
-        projection = project_memory(context, fresh, place.tenant)
+    native, projection = given.raw, given.projection
+    if projection is None or fresh is not given.fresh:
+        native, stems = dump(fresh), None if projection is None else projection.stems
+        projection = replace(project_memory(context, fresh, place.tenant), stems=stems)
     projection = _in_time(projection, prior, now)
     is_view = NATIVE_KEY in memory.metadata_of(fresh)
     is_named = prior is not None or is_view or projection.scope.visibility == "public"
@@ -341,7 +367,6 @@ def append(
         memory_id=None if prior is None else prior.memory_id,
         follow_head=True,
         is_named=is_named,
-        stems=given.stems,
     )
     if is_named:
         give_name(context, unit, version)
@@ -393,9 +418,8 @@ def spend(context: Context, unit: Unit, count: int, now: Instant) -> None:
     limit = context.oams.writes_per_minute
     if not limit:
         return
-    for _ in range(count):
-        if not unit.take_rate("oams writes", now=now, window_ms=WINDOW_MS, limit=limit):
-            raise QuotaExceeded(f"more than {limit} writes a minute; try again later")
+    if not unit.take_rate("oams writes", now=now, window_ms=WINDOW_MS, limit=limit, count=count):
+        raise QuotaExceeded(f"more than {limit} writes a minute; try again later")
 
 
 def _check_room(context: Context, unit: Unit, *, is_new: bool, size: int) -> None:

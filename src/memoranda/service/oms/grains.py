@@ -51,6 +51,7 @@ from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.words import with_stems
 
 LIST_LIMIT = 500
 PAGE_LIMIT = 500
@@ -406,7 +407,7 @@ def _refuse_index_fields(grain: Grain) -> None:
 
 def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Projection:
     """The grain's projection, if the caller's scope and the store's presets let it in."""
-    projection = replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
+    projection = with_stems(replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant)))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
     if projection.scope.space:
         scope["project"] = projection.scope.space

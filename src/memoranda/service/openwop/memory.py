@@ -45,7 +45,7 @@ from memoranda.standards.openwop.entry import (
 )
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
-from memoranda.storage.words import words
+from memoranda.storage.words import with_stems, words
 
 ID_PREFIX: Final = "mem_"
 _RANKED_FACTOR: Final = 2
@@ -154,7 +154,6 @@ class New:
     entry: Entry
     document: Document
     projection: Projection
-    stems: tuple[str, ...]
 
 
 def prepare(tenant: str, space: str, draft: Draft, now: Instant) -> New:
@@ -163,13 +162,12 @@ def prepare(tenant: str, space: str, draft: Draft, now: Instant) -> New:
     document = Document(
         standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=made["id"], native=mapping.encode(made)
     )
-    projection = mapping.project(made, tenant, space)
-    return New(entry=made, document=document, projection=projection, stems=tuple(words(projection.text)))
+    return New(entry=made, document=document, projection=with_stems(mapping.project(made, tenant, space)))
 
 
 def append(unit: Unit, new: New, now: Instant) -> Version:
     """Write an entry in a unit of work."""
-    version = unit.append(new.document, new.projection, now=now, is_named=False, stems=new.stems)
+    version = unit.append(new.document, new.projection, now=now, is_named=False)
     unit.announce("created", version, now=now)
     return version
 

@@ -21,6 +21,7 @@ from memoranda.standards.ump import record as records
 from memoranda.standards.ump.canonical import random_id
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
+from memoranda.storage.words import with_stems
 
 Result = Literal["created", "merged"]
 # Where a record may say anything at all.
@@ -87,7 +88,7 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
         compliance.check_write(context.presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
     is_own = "id" in checked or "integrity" in checked
-    projection = mapping.project(record)
+    projection = with_stems(mapping.project(record))
     if is_view(record):
         projection = cascade.with_links(projection, record)
     return Accepted(draft=checked, record=record, projection=projection, is_own=is_own)
@@ -189,7 +190,9 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
         if completed["time"] == record["time"]:  # the draft fixes every time itself
             completed["id"] = random_id(secrets.token_bytes(16))
         record = signature.seal(completed, context.operator)
-    return replace(accepted, record=record, projection=mapping.project(record))
+    return replace(
+        accepted, record=record, projection=replace(mapping.project(record), stems=accepted.projection.stems)
+    )
 
 
 def _append(unit: Unit, accepted: Accepted, now: Instant, memory_id: int | None) -> Version:
