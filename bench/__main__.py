@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -47,9 +48,10 @@ def fill(home: Path, corpus: Corpus) -> float:
 
 
 @contextmanager
-def server(home: Path) -> Iterator[tuple[str, int, str]]:
+def server(home: Path, workers: int = 1) -> Iterator[tuple[str, int, str]]:
     """A real server process on a free port: host, port, bearer."""
-    command = [sys.executable, "-m", "memoranda", "--data", str(home), "serve", "--port", "0"]
+    serve = ["serve", "--port", "0", "--workers", str(workers)]
+    command = [sys.executable, "-m", "memoranda", "--data", str(home), *serve]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     try:
@@ -94,6 +96,9 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
         figures[f"http.remember.{label}.one_client_per_s"] = round(rounds * 2 / (time.perf_counter() - start))
         figures[f"http.remember.{label}.one_client_p50_ms"] = percentile(writes, 0.50)
         figures[f"http.remember.{label}.eight_clients_per_s"] = eight_writers(host, port, bearer, owner, label, rounds)
+    with server(home, workers=2) as (host, port, bearer):
+        rate = eight_writers(host, port, bearer, owner, f"{label}-two", rounds)
+        figures[f"http.remember.{label}.two_workers.eight_clients_per_s"] = rate
     return figures
 
 
@@ -125,14 +130,34 @@ def machine() -> Figures:
     }
 
 
+STARTS = {
+    "version": ("--version",),
+    "help": ("--help",),
+    "remember": ("remember", "use pnpm, never npm"),
+    "recall": ("recall", "pnpm"),
+    "get": ("get", "urn:ump:aa"),
+    "cal": ("cal", "RECALL beliefs LIMIT 1"),
+    "export": ("export", "-"),
+    "oams": ("oams", "list"),
+    "mcp": ("mcp",),
+}
+
+
 def start_up() -> Figures:
-    command = [sys.executable, "-m", "memoranda", "--version"]
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        times.append((time.perf_counter() - start) * 1000)
-    return {"cli.start.ms": round(statistics.median(times), 1)}
+    """Processor time of whole commands on a small store: the least of five, which others disturbed least."""
+    figures: Figures = {}
+    with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder:
+        for name, tokens in STARTS.items():
+            command = [sys.executable, "-m", "memoranda", *tokens]
+            home = {**os.environ, "MEMORANDA_HOME": folder}
+            times = []
+            for _ in range(5):
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                subprocess.run(command, env=home, check=False, capture_output=True, stdin=subprocess.DEVNULL)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+            figures[f"cli.start.{name}.cpu_ms"] = round(min(times) * 1000, 1)
+    return figures
 
 
 def measure_ump(*, quick: bool) -> Figures:

@@ -118,7 +118,7 @@ def _vault(settings: Settings) -> Vault:
     if settings.secret_prefix:
         resolvers.append(EnvironmentResolver(settings.secret_prefix))
     policy: Policy = "redact" if settings.secrets == "redact" else "warn" if settings.secrets == "warn" else "off"
-    return Vault(resolvers, policy=policy)
+    return Vault(resolvers, policy=policy, is_alone=settings.workers == 1)
 
 
 def _cipher(settings: Settings, database: Path | None) -> Cipher:

@@ -34,6 +34,7 @@ class Settings:
     owner: str = _setting("", "whose memory local commands use; by default the operator's DID", "text")
     host: str = _setting("127.0.0.1", "the address to listen on; loopback unless told otherwise", "text")
     port: int = _setting(8420, "the port to listen on", "whole number")
+    workers: int = _setting(1, "server processes that share the port and the store", "whole number")
     allowed_hosts: tuple[str, ...] = _setting(
         (), "further Host names to answer to, besides the loopback names and the address listened on", "list"
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import shlex
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -16,6 +18,7 @@ from memoranda.cli.show import note
 
 if TYPE_CHECKING:
     from memoranda.bindings.http.app import Seams
+    from memoranda.settings import Settings
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -31,14 +34,10 @@ def serve(
         bool, Parameter(help="Also serve what conformance suites of openwop ask for.", negative="")
     ] = False,
     log_level: Annotated[LogLevel | None, Parameter(help="How much is logged to standard error.")] = None,
+    workers: Annotated[int | None, Parameter(help="Server processes that share the port; 1 unless said.")] = None,
     run: GivenRun,
 ) -> None:
     """Serve the memories over HTTP, with MCP at /mcp, until interrupted."""
-    from memoranda.app import open_service, owner_credential
-    from memoranda.bindings.http.app import create_app
-    from memoranda.bindings.http.server import create_server
-    from memoranda.bindings.mcp.http import McpEndpoint
-
     settings = run.settings(
         host=host,
         port=port,
@@ -46,12 +45,29 @@ def serve(
         allowed_hosts=allow_host or None,
         allowed_origins=allow_origin or None,
         log_level=log_level,
+        workers=workers,
     )
     set_up(settings.log_level)
+    if not _is_loopback(settings.host):
+        _warn(settings.host)
+    if settings.workers == 1:
+        _serve(settings, seams=seams, on_ready=lambda url: _announce(url, settings, as_json=run.json))
+    else:
+        _serve_together(settings, seams=seams, as_json=run.json)
+
+
+def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], lifeline: int | None = None) -> None:
+    """One server process."""
+    from memoranda.app import open_service, owner_credential
+    from memoranda.bindings.http.app import create_app
+    from memoranda.bindings.http.server import create_server
+    from memoranda.bindings.mcp.http import McpEndpoint
+
+    is_alone = settings.workers == 1
     service = open_service(settings)
     try:
-        credential = owner_credential(service, settings)
-        mcp = McpEndpoint(service, max_body_bytes=settings.max_body_bytes)
+        owner_credential(service, settings)
+        mcp = McpEndpoint(service, max_body_bytes=settings.max_body_bytes, has_sessions=is_alone)
         app = create_app(
             service,
             host=settings.host,
@@ -64,21 +80,48 @@ def serve(
             lifespans=[mcp.running],
             on_stop=[mcp.stop_streams],
         )
-
-        def on_ready(url: str) -> None:
-            _announce(url, credential, as_json=run.json)
-
-        server = create_server(app, settings.host, settings.port, on_ready=on_ready, log_level=settings.log_level)
-        if not _is_loopback(settings.host):
-            _warn(settings.host)
+        server = create_server(
+            app,
+            settings.host,
+            settings.port,
+            on_ready=on_ready,
+            log_level=settings.log_level,
+            is_shared=not is_alone,
+            lifeline=lifeline,
+        )
         service.upkeep.start()
         server.run()
     finally:
         service.close()
 
 
-def _announce(url: str, credential: Path, *, as_json: bool) -> None:
+def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
+    """Several server processes; this one binds the port, and starts and ends the others."""
+    from memoranda.app import open_service, owner_credential
+    from memoranda.bindings.http.server import base_url, listen
+    from memoranda.bindings.http.workers import Workers, check_workers
+    from memoranda.errors import InvalidInput
+
+    check_workers(settings.workers)
+    if settings.database_path is None:
+        raise InvalidInput("workers: a store in memory is one process's own")
+    # Made before there are several who would make them.
+    with closing(open_service(settings)) as service:
+        owner_credential(service, settings)
+    with listen(settings.host, settings.port, is_shared=True) as listener:
+        shared = replace(settings, port=listener.getsockname()[1])
+
+        def work(lifeline: int, tell: Callable[[], None]) -> None:
+            _serve(shared, seams=seams, on_ready=lambda _: tell(), lifeline=lifeline)
+
+        Workers(shared.workers, work, lambda: _announce(base_url(listener), shared, as_json=as_json)).run()
+
+
+def _announce(url: str, settings: Settings, *, as_json: bool) -> None:
     """Where it is and how to sign in; the credential itself is not printed, because logs are kept."""
+    from memoranda.app import OWNER_CREDENTIAL_FILE
+
+    credential = settings.home / OWNER_CREDENTIAL_FILE
     if as_json:
         print_json({"url": url, "mcp": f"{url}/mcp", "credential": str(credential)})
         return

@@ -1,4 +1,4 @@
-"""uvicorn, set up for one process on one machine, behind or without a proxy."""
+"""uvicorn, set up for one machine, behind or without a proxy. Several processes: see `workers`."""
 
 from __future__ import annotations
 
@@ -30,15 +30,21 @@ BACKLOG = 512
 class Server(uvicorn.Server):
     """A uvicorn server that says where it listens, ends its streams, and returns when it was told to stop."""
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listener: socket.socket,
+        on_ready: Callable[[str], None],
+        lifeline: int | None = None,
+    ) -> None:
         super().__init__(config)
         self._listener = listener
         self._on_ready = on_ready
+        self._lifeline = lifeline
 
     @property
     def base_url(self) -> str:
-        host, port = self._listener.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return base_url(self._listener)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         with self._listener:
@@ -46,7 +52,15 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._lifeline is not None:
+            asyncio.get_running_loop().add_reader(self._lifeline, self._be_alone)
         self._on_ready(self.base_url)
+
+    def _be_alone(self) -> None:
+        """The process that started this one is gone, and nobody else would end it."""
+        assert self._lifeline is not None
+        asyncio.get_running_loop().remove_reader(self._lifeline)
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # uvicorn waits for running requests before it tells the application; streams would never end by themselves.
@@ -81,8 +95,13 @@ def create_server(
     on_ready: Callable[[str], None],
     log_level: str = "info",
     access_log: bool = False,
+    is_shared: bool = False,
+    lifeline: int | None = None,
 ) -> Server:
-    """A server bound to its port, not yet running."""
+    """A server bound to its port, not yet running. `is_shared`: other processes listen there too.
+
+    It also stops when the other end of the `lifeline`, a pipe, is closed.
+    """
     config = uvicorn.Config(
         app,
         access_log=access_log,
@@ -101,7 +120,7 @@ def create_server(
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         h11_max_incomplete_event_size=H11_HEAD_BYTES_LIMIT,
     )
-    return Server(config, _listen(host, port), on_ready)
+    return Server(config, listen(host, port, is_shared=is_shared), on_ready, lifeline)
 
 
 def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
@@ -112,7 +131,14 @@ def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
     return BoundedHttpProtocol
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def base_url(listener: socket.socket) -> str:
+    """Where a socket can be reached."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def listen(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
+    """A socket bound to an address, on which others of this user can listen too if it is shared."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -120,6 +146,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if is_shared:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             listener.bind(address)
             listener.set_inheritable(False)
         except OSError:

@@ -2,7 +2,8 @@
 
 The application authenticates every request, checks Host and Origin, and puts the caller's `Access` into
 `scope["state"]["access"]`. Sessions (protocol versions up to 2025-11-25) are stateful, because notifications need
-a stream; a session answers only to the credential that opened it. Since 2026-07-28 there are no sessions.
+a stream; a session answers only to the credential that opened it. Since 2026-07-28 there are no sessions. Nor are
+there any where several processes serve, because the next request may come to another of them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MAX_BODY_BYTES: Final = 2_097_152
 class McpEndpoint:
     """The ASGI application at `/mcp`. Enter `running` in the lifespan of the application it is mounted in."""
 
-    def __init__(self, service: Service, *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+    def __init__(self, service: Service, *, max_body_bytes: int = MAX_BODY_BYTES, has_sessions: bool = True) -> None:
         self._service = service
         # The streams on which sessions wait for notifications.
         self._standing: set[CancelScope] = set()
@@ -46,6 +47,7 @@ class McpEndpoint:
             app=self._server,
             # None: Host and Origin are the outer application's business.
             security_settings=None,
+            stateless=not has_sessions,
             session_idle_timeout=IDLE_SECONDS,
             max_request_body_size=max_body_bytes,
             max_sessions=SESSIONS_LIMIT,

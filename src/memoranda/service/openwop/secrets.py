@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from memoranda.errors import InvalidInput, NotFound
+from memoranda.errors import InvalidInput, NotFound, Unsupported
 
 if TYPE_CHECKING:
     from memoranda.standards.openwop.entry import Draft
@@ -110,7 +110,9 @@ RunKey = tuple[str, str]
 class Vault:
     """The secrets of all runs of this process, by tenant and run, and the policy for what looks like one."""
 
-    def __init__(self, resolvers: Sequence[Resolver] = (), *, policy: Policy = "off") -> None:
+    def __init__(self, resolvers: Sequence[Resolver] = (), *, policy: Policy = "off", is_alone: bool = True) -> None:
+        # Where several processes serve, a run's next request may come to one that does not know its secrets.
+        self._is_alone = is_alone
         self._resolvers = tuple(resolvers)
         self._runs: dict[RunKey, Secrets] = {}
         self._lock = threading.Lock()
@@ -132,6 +134,8 @@ class Vault:
         """Let a value never be stored by this run. False: it is too short to be told from other text."""
         from memoranda.standards.openwop.redaction import Secrets
 
+        if not self._is_alone:
+            raise Unsupported("secrets of runs are known to one process only; serve with one worker")
         with self._lock:
             return self._runs.setdefault(run, Secrets()).register(secret_id, value)
 
