@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.standards.openwop import events
-from memoranda.standards.openwop.events import check_event, check_payload, encode, event, replayed
+from memoranda.standards.openwop.events import Event, check_event, check_payload, encode, event, replayed
 
 AT = parse_instant("2026-06-04T10:00:00.123Z")
 REF = "mem://conformance/consolidation"
@@ -78,7 +78,7 @@ CLOSED = {events.PROPOSAL_CREATED, events.PROPOSAL_ACTIVATED, events.WORKSPACE_U
 ANY_TYPE = pytest.mark.parametrize("kind", PAYLOADS)
 
 
-def made(kind: str, payload: dict[str, Any] | None = None, sequence: int = 0) -> dict[str, Any]:
+def made(kind: str, payload: dict[str, Any] | None = None, sequence: int = 0) -> Event:
     return event(kind, PAYLOADS[kind] if payload is None else payload, "run_1", sequence, AT)
 
 
@@ -250,7 +250,7 @@ def test_every_event_of_every_run_has_an_id_that_fits(run_id: str, sequence: int
 @ANY_TYPE
 def test_a_document_is_the_same_bytes_whatever_its_order(kind: str) -> None:
     document = made(kind)
-    turned = dict(reversed(document.items()))
+    turned = cast(Event, dict(reversed(document.items())))
     assert encode(document) == encode(turned)
     assert json_text.parse(encode(document)) == document
 

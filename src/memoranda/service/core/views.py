@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 
@@ -27,6 +27,7 @@ from memoranda.storage.engine import Snapshot
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain
+    from memoranda.standards.openwop.entry import Entry
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ def project_document(context: Context, document: Document, tenant: str, space: s
     if document.standard == OPENWOP:
         from memoranda.standards.openwop import mapping as openwop_mapping
 
-        return openwop_mapping.project(load(document.native), tenant, space)
+        return openwop_mapping.project(cast("Entry", load(document.native)), tenant, space)
     raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
 
 

@@ -26,13 +26,14 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
-from memoranda.service.core.views import holds, load
+from memoranda.service.core.views import holds
 from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.runs import Run
 from memoranda.service.openwop.secrets import RunKey
 from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping, refs
 from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Draft, Entry
+from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 from memoranda.standards.openwop.runs import effective_budget
 from memoranda.storage.engine import Snapshot, Unit
@@ -69,7 +70,7 @@ class Compacted:
     """What a compaction made."""
 
     run: Run
-    event: dict[str, Any]
+    event: Event
     entry: Entry
 
 
@@ -78,7 +79,7 @@ class Distilled:
     """What a distillation made."""
 
     run: Run
-    event: dict[str, Any]
+    event: Event
     entry: Entry
     checksum: str
     index: dict[str, Any] | None
@@ -89,7 +90,7 @@ class Consolidated:
     """What a consolidation did, and why."""
 
     run: Run
-    event: dict[str, Any]
+    event: Event
     # For each entry that was taken out: which one stands for it now, and why.
     taken: tuple[dict[str, str], ...] = ()
     contradictions: tuple[tuple[str, str], ...] = ()
@@ -108,7 +109,7 @@ def _space(access: Access, ref: str) -> str:
 def entries(snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version, Entry]]:
     """The entries that were written as such and are current, oldest first."""
     return [
-        (version, load(version.document.native))
+        (version, memory.load_entry(version))
         for version, _ in walk(snapshot, Selection(space=space, exportable=True), now=now)
         if version.document.standard == mapping.STANDARD and holds(version)
     ]
@@ -352,9 +353,15 @@ class Distillation:
             raise Conflict("the archives changed meanwhile; try again")
 
 
+def _with_body(entry: Entry) -> Entry:
+    bare = entry.copy()
+    bare["content"] = _body(entry["content"])
+    return bare
+
+
 def _is_archive_version(version: Version) -> bool:
     is_entry = version.document.standard == mapping.STANDARD and not version.state.erased
-    return is_entry and holds(version) and _is_archive(load(version.document.native))
+    return is_entry and holds(version) and _is_archive(memory.load_entry(version))
 
 
 def _sources(current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Instant) -> tuple[list[Note], Instant]:
@@ -366,7 +373,7 @@ def _sources(current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Insta
     if asked.of_archives:
         # What is made of archives ends with the first of them.
         ends = [version.state.expires for version, _ in found if version.state.expires is not None]
-        told = [(version, {**entry, "content": _body(entry["content"])}) for version, entry in found]
+        told = [(version, _with_body(entry)) for version, entry in found]
         return [replace(note, weight=1.0) for note in _notes(told)], min([expires, *ends])
     # What ends before the archive does would live on in it.
     lasting = [(version, entry) for version, entry in found if (version.state.expires or expires) >= expires]
@@ -426,8 +433,12 @@ def _index(unit: Unit, run: Run, ref: str, archives: Sequence[Entry], now: Insta
     """MEMORY-INDEX.json: where the archives are."""
     known = _known_index(workspace.read(unit, INDEX_PATH))
     known["refs"][ref] = [
-        {"id": entry["id"], "checksum": next(tag for tag in entry["tags"] if tag.startswith(ARCHIVE_TAG))[8:]}
-        | {"createdAt": entry["createdAt"], "expiresAt": entry.get("expiresAt")}
+        {
+            "id": entry["id"],
+            "checksum": next(tag for tag in entry["tags"] if tag.startswith(ARCHIVE_TAG))[8:],
+            "createdAt": entry["createdAt"],
+            "expiresAt": entry.get("expiresAt"),
+        }
         for entry in archives
     ]
     content = json_text.dump_pretty(known) + "\n"

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import InvalidInput
@@ -396,11 +396,16 @@ def _shown(context: Context, access: Access, snapshot: Snapshot, version: Versio
     return unless_damaged(version, lambda: show(context, snapshot, version))
 
 
+def load_entry(version: Version) -> Entry:
+    """A version that was written as an entry."""
+    return cast(Entry, load(version.document.native))
+
+
 def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     """A version as an entry: itself, or the projection of another standard's memory."""
     root = root_of(snapshot, version)
     if version.document.standard == mapping.STANDARD and root is version:
-        return dict(load(version.document.native))
+        return load_entry(version)
     read = project(context, version)
     if root is not version and holds(root):
         # MemoryEntry: createdAt never changes, and neither does the id, which is the first version's.

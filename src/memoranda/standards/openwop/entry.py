@@ -7,7 +7,7 @@ Times are compared as whole milliseconds; the strings are kept as they came.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NotRequired, Self, TypedDict, cast
 
 from msgspec import Meta, field
 
@@ -25,7 +25,17 @@ from memoranda.standards.openwop.fields import (
     closed_object,
 )
 
-Entry = dict[str, Any]
+
+class Entry(TypedDict):
+    """A MemoryEntry: closed, so nothing else can be in it (memory-entry.schema.json)."""
+
+    id: str
+    content: str
+    tags: list[str]
+    createdAt: str
+    expiresAt: NotRequired[str]
+
+
 Rank = Literal["recency", "relevance"]
 
 FIELDS: Final = ("id", "content", "tags", "createdAt", "expiresAt")
@@ -61,7 +71,7 @@ def check_entry(value: object) -> Entry:
     check_time(found["createdAt"], "entry.createdAt")
     if "expiresAt" in found:
         check_time(found["expiresAt"], "entry.expiresAt")
-    return found
+    return cast(Entry, found)
 
 
 def entry(

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict, cast
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
@@ -29,8 +29,24 @@ from memoranda.standards.openwop.fields import (
 )
 from memoranda.standards.openwop.refs import MAX_REF_CHARS
 
-Event = dict[str, Any]
+# What happened, in the words of its type; `PAYLOADS` says which.
 Payload = dict[str, Any]
+
+
+class Event(TypedDict):
+    """A RunEventDoc (run-event.schema.json)."""
+
+    eventId: str
+    runId: str
+    type: str
+    payload: Payload
+    timestamp: str
+    sequence: int
+    nodeId: NotRequired[str]
+    engineVersion: NotRequired[str]
+    causationId: NotRequired[str]
+    schemaVersion: NotRequired[int]
+
 
 MEMORY_WRITTEN: Final = "memory.written"
 MEMORY_COMPACTED: Final = "memory.compacted"
@@ -202,8 +218,12 @@ def event(
         "timestamp": format_instant(at),
         "sequence": sequence,
     }
-    optional = {"nodeId": node_id, "engineVersion": engine_version, "causationId": causation_id}
-    made.update((name, value) for name, value in optional.items() if value is not None)
+    if node_id is not None:
+        made["nodeId"] = node_id
+    if engine_version is not None:
+        made["engineVersion"] = engine_version
+    if causation_id is not None:
+        made["causationId"] = causation_id
     return check_event(made)
 
 
@@ -253,7 +273,7 @@ def check_event(value: object) -> Event:
     # Readers must not fall over types that they do not know: only the known ones have rules.
     if type_name in _RULES:
         check_payload(type_name, value["payload"])
-    return value
+    return cast(Event, value)
 
 
 def check_type(value: str) -> str:
