@@ -17,7 +17,7 @@ from memoranda.service.core.context import AuditReads, Context
 from memoranda.service.core.find import name_all
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.ranking import Ranked
-from memoranda.service.oms.grains import StoredGrain, shown
+from memoranda.service.oms.views import StoredGrain, shown
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest

@@ -33,6 +33,7 @@ from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.views import holds, load, outline, redacted, scope_of, view
 from memoranda.service.oams import memories
 from memoranda.service.oms import grains
+from memoranda.service.oms import views as grain_views
 from memoranda.service.originals import Form, Outcome, Ready
 from memoranda.service.retrieve import read_page
 from memoranda.service.ump.remember import with_defaults
@@ -285,7 +286,7 @@ def export_grains(
     asked = {"owner": leaving.tenant, **({"project": space} if space else {})}
     access.require_scope({**access.limits, **asked})
     for page in leaving.pages(space):
-        for found in grains.delivered(context, leaving.tenant, [each for each in page if leaving.is_whole(each)]):
+        for found in grain_views.delivered(context, leaving.tenant, [each for each in page if leaving.is_whole(each)]):
             leaving.report.exported += 1
             yield found
     leaving.finish("oms.export", "grains", asked)

@@ -29,7 +29,8 @@ from memoranda.service.core.screening import refuse_secrets
 from memoranda.service.core.views import load, project_document, record_of, ump_document
 from memoranda.service.oams import memories
 from memoranda.service.oms import grains
-from memoranda.service.oms.grains import admitted, open_given
+from memoranda.service.oms.grains import admitted
+from memoranda.service.oms.views import Opened, open_given
 from memoranda.service.ump import remember
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
@@ -185,7 +186,7 @@ def ready_grain(
     return replace(ready, known_as=opened.grain.address, index=index, successor=index.superseded_by)
 
 
-def _grain(context: Context, access: Access, opened: grains.Opened, tenant: str) -> Ready:
+def _grain(context: Context, access: Access, opened: Opened, tenant: str) -> Ready:
     grain, delivery = opened.grain, opened.delivery
     projection = admitted(context, access, grain, tenant)
 

@@ -63,19 +63,3 @@ class VersionRow(NamedTuple):
     seal: bytes | None
     space: str
     updated: Instant
-
-
-class DocumentRow(NamedTuple):
-    """A document with the little of its state that a query shows: query `documents_by_id`."""
-
-    version_id: int
-    standard: str
-    name: str
-    native: bytes
-    key_id: str | None
-    recorded: Instant
-    seal: bytes | None
-    address: str
-    verification: str
-    is_superseded: int
-    closed: Instant | None

@@ -36,6 +36,8 @@ _NOW_KNOWN_MS: Final = FOREVER_MS - 1
 
 # Rows are counted up to the first; only when every index has as many, up to the next.
 COUNT_CAPS: Final = (64, 256, 4_096)
+# Fewer of a form are sorted; of more a page is soon found among all that there is.
+RARE_FORM: Final = 1_000
 
 # Texts with a column of their own (fingerprints), and the index that begins with it.
 _TRIPLE: Final = {

@@ -18,9 +18,9 @@ from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.dialect import Dialect
 from memoranda.storage.fingerprints import Fingerprints
-from memoranda.storage.rows import NO_TENANT, DocumentRow, TenantRow, VersionRow
+from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.search import Population, WordSearch
-from memoranda.storage.selection import COUNT_CAPS, FOREVER_MS, Naming, SelectionSql
+from memoranda.storage.selection import COUNT_CAPS, FOREVER_MS, RARE_FORM, Naming, SelectionSql
 
 _SCOPE_USES = {name: name.encode() for name in ("space", "user", "agent", "session", "visibility")}
 
@@ -140,8 +140,8 @@ class SqlSnapshot(BackgroundReads):
         """Which driver has the fewest rows."""
         form = sql.count_form(order)
         if form is not None:
-            ((count,),) = self._connection.select(form, {**sql.params, "cap": COUNT_CAPS[-1]})
-            sql.is_rare_form = count < COUNT_CAPS[-1]
+            ((count,),) = self._connection.select(form, {**sql.params, "cap": RARE_FORM})
+            sql.is_rare_form = count < RARE_FORM
         counting = sql.count_drivers()
         if counting is None:
             return 0
@@ -173,32 +173,18 @@ class SqlSnapshot(BackgroundReads):
         rows = {row[0]: row for row in self._rows("documents_by_id", version_ids=as_json(list(version_ids)))}
         return [self._kept(rows[version_id], opener) for version_id in version_ids if version_id in rows]
 
-    def _kept(self, columns: Row, opener: Opener) -> Kept:
-        row = DocumentRow(*columns)
-        opened: bytes | None
-        if row.key_id is None:
-            opened = row.native
-            sealed = self._prints.document(self._tenant, row.standard, row.name, opened)
-            is_sealed = row.seal is not None and sealed == row.seal
-        else:
-            bound = bound_to(self._tenant, row.standard, row.name, row.recorded)
-            try:
-                opened = opener(row.key_id, row.native, bound + b"native")
-            except StoreCorrupt:
-                opened = None
-            # What opens with a key that is not in the database was sealed by whoever had it, in this place.
-            is_sealed = opened is not None
-        return Kept(
-            row.version_id,
-            row.standard,
-            row.name,
-            opened or b"",
-            is_sealed,
-            row.address,
-            row.verification,
-            bool(row.is_superseded),
-            row.closed,
-        )
+    def _kept(self, row: Row, opener: Opener) -> Kept:
+        version_id, standard, name, native, key_id, recorded, seal, address, verification, gone, closed = row
+        if key_id is None:
+            is_sealed = seal is not None and self._prints.document(self._tenant, standard, name, native) == seal
+            return Kept(version_id, standard, name, native, is_sealed, address, verification, gone, closed)
+        try:
+            opened = opener(key_id, native, bound_to(self._tenant, standard, name, recorded) + b"native")
+        except StoreCorrupt:
+            opened = None
+        # What opens with a key that is not in the database was sealed by whoever had it, in this place.
+        is_sealed = opened is not None
+        return Kept(version_id, standard, name, opened or b"", is_sealed, address, verification, gone, closed)
 
     def without_field_index(self, limit: int) -> list[Version]:
         unread = self._rows("field_index_missing", limit=limit)

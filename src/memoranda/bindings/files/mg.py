@@ -27,7 +27,7 @@ from memoranda.bindings.files.folder import STANDARD_STREAM, shown_name, writing
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.service.exchange import Item
-from memoranda.service.oms.grains import jsonable
+from memoranda.service.oms.views import jsonable
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import Order, Written
 from memoranda.standards.oms.container_reader import MAX_UNFOLDED_BYTES, Reader

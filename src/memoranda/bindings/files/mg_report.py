@@ -12,7 +12,7 @@ from memoranda.bindings.files.mg import Progress, fields_in, kind_of, opened, re
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.exchange import Report
-from memoranda.service.oms.grains import jsonable
+from memoranda.service.oms.views import jsonable
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import FileHeader
 from memoranda.standards.oms.container_reader import Reader

@@ -15,7 +15,7 @@ from memoranda.bindings.http.operation import Refusal, Standard, in_query
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import NAME, TEXT, check_known, closed, ref
 from memoranda.errors import GrainError, InvalidInput, MemorandaError
-from memoranda.service.oms.grains import Given, StoredGrain
+from memoranda.service.oms.views import Given, StoredGrain
 from memoranda.service.service import Service
 from memoranda.standards.oms.answers import ADDRESS, ANSWERS, DOCUMENTS
 from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE

@@ -15,7 +15,8 @@ from memoranda.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
-    from memoranda.service.oms.grains import Stored, StoredGrain
+    from memoranda.service.oms.grains import Stored
+    from memoranda.service.oms.views import StoredGrain
 
 Address = Annotated[str, Parameter(name="ADDRESS", help="The grain's address.")]
 Source = Annotated[str, Parameter(name="FILE", help="Fields as JSON, a grain, or an envelope; - for standard input.")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from memoranda.service.cal.recall import Found
-from memoranda.service.oms.grains import jsonable
+from memoranda.service.cal.window import Found
+from memoranda.service.oms.views import jsonable
 from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Rows
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.syntax import Limit, Option, Recall

@@ -25,7 +25,8 @@ from memoranda.service.cal.session import Session, check_op, narrowed, refuse, r
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, Verb, Verbs
-from memoranda.service.oms.grains import read_all, space_of, tenant_of
+from memoranda.service.oms.grains import space_of, tenant_of
+from memoranda.service.oms.views import read_all
 from memoranda.standards.cal import limits, plan
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.assembly import stream as events

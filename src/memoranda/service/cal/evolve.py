@@ -22,7 +22,8 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import load
-from memoranda.service.oms.grains import Opened, admitted, append, is_free, is_listed, jsonable, replace_version, whole
+from memoranda.service.oms.grains import admitted, append, replace_version
+from memoranda.service.oms.views import Opened, is_free, is_listed, jsonable, whole
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.item import bare_address, state_word
 from memoranda.standards.cal.language import times

@@ -15,28 +15,37 @@ from typing import Any, Final
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.facts import Kept
 from memoranda.model.memory import Version
-from memoranda.model.selection import IsAmong, IsOneOf, Matches, Order, Selected, Selection, Standing, Test, Words
+from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
 from memoranda.service.cal.session import Session
+from memoranda.service.cal.window import (
+    Found,
+    Window,
+    is_list,
+    limit_of,
+    order_of,
+    paged,
+    reordered,
+    said,
+    window_of,
+    with_limit,
+)
 from memoranda.service.core.compliance import minimum_necessary
 from memoranda.service.core.context import Context
-from memoranda.service.oms.grains import is_listed, whole
+from memoranda.service.oms.views import is_listed, whole
 from memoranda.service.retrieve import reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Outcome, Slice, Values
+from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Outcome, Values
 from memoranda.standards.cal.field_index import SEARCH, SEMANTIC, passes, questions
 from memoranda.standards.cal.item import Item, bare_address, field_of, value_of
 from memoranda.standards.cal.language.desugar import desugar_recall
 from memoranda.standards.cal.language.syntax import (
     Condition,
     Hash,
-    Limit,
-    Option,
     OrderBy,
     Param,
     Project,
     Recall,
-    Reduce,
     Select,
     Stage,
     Subquery,
@@ -56,31 +65,10 @@ _CHUNK: Final = 500
 _LEAST_SCORE: Final = 0.001
 # Never what a search by words matched: names of places and people, kinds, times.
 _UNTOLD: Final = frozenset(("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role"))
-# Diversity compares each with each.
-_DIVERSE_LIMIT: Final = 1_000
-_SQL_ORDERS: Final = {"time": "at", "confidence": "confidence", "importance": "importance"}
 _PREFIX_CANDIDATES: Final = 50
 _PEEK: Final = 128
 _TYPE_NAMES: Final = {byte: kind.name for byte, kind in BY_BYTE.items()}
 _NOTHING: Final[Mapping[str, float]] = {}
-
-
-@dataclass(slots=True)
-class Found:
-    """What a RECALL found."""
-
-    outcome: Outcome
-    # Matches before any LIMIT; None: a search that stopped early has not counted them.
-    total: int | None
-    # Where the next page starts, counted in what the last LIMIT lets through; None: nothing is left.
-    next_offset: int | None = None
-    contradictions: list[dict[str, Any]] | None = None
-    shape: Project | None = None
-
-    @property
-    def items(self) -> list[Item]:
-        """The grains, when it yields grains."""
-        return list(self.outcome.items) if isinstance(self.outcome, Grains) else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +81,6 @@ class _Question:
     within: tuple[tuple[str, frozenset[str]], ...] = ()
     left_over: tuple[Condition, ...] = ()
     asked: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
-    """The part of a pipeline that the store does: an order, a page, and the stages that remain."""
-
-    order: OrderBy | None = None
-    offset: int = 0
-    limit: int | None = None
-    rest: tuple[Stage | Slice, ...] = ()
-    counts: bool = False
 
 
 @dataclass(slots=True)
@@ -133,7 +110,7 @@ class Reader:
     def recall(self, written: Recall, *, offset: int = 0, uncapped: bool = False) -> Found:
         """Run a bound RECALL. `offset` is a cursor's; `uncapped` is for membership sets, which must not be cut."""
         recall = _desugared(written)
-        stages = _with_limit(written, recall.stages, limits.LIMIT_MAX if uncapped else self.default_limit)
+        stages = with_limit(written, recall.stages, limits.LIMIT_MAX if uncapped else self.default_limit)
         self.contradicting = self._ends_of_contradictions() if _tells("contradicted", recall) else frozenset()
         found = self._run(self.question(recall), recall, stages, offset)
         if found.total == 0 and (lost := self._lost(written, recall)):
@@ -168,7 +145,7 @@ class Reader:
     def _seen(self, selection: Selection, enough: int = SCAN_LIMIT) -> list[Selected]:
         """All that the selection finds and the caller may see, or at least so many of it."""
         limit = enough if self._sees_all() else SCAN_LIMIT
-        found = self.snapshot.page(selection, _order(None), limit=limit, now=self.session.now)
+        found = self.snapshot.page(selection, order_of(None), limit=limit, now=self.session.now)
         if self._sees_all():
             return list(found)
         versions = self.snapshot.versions([each.version_id for each in found])
@@ -351,22 +328,22 @@ class Reader:
         reorders = [option for option in recall.options if option.name in ("dedup", "diversity")]
         is_looked_at = bool(question.left_over or question.within or reorders or not self._sees_all())
         # WITH comes before every stage, also before an ORDER BY.
-        window = _Window(rest=tuple(pipeline.paired(stages))) if reorders else _window(stages, pushes=not is_looked_at)
+        window = Window(rest=tuple(pipeline.paired(stages))) if reorders else window_of(stages, pushes=not is_looked_at)
         if window.counts:
             counted = self._count(question)
             return Found(Counted(counted), counted)
         if window.limit is None:
-            items = _reordered(self._all(question, window), reorders)
-            return _paged(window.rest, items, offset)
-        if any(_limit_of(stage) is not None for stage in window.rest):
+            items = reordered(self._all(question, window), reorders)
+            return paged(window.rest, items, offset)
+        if any(limit_of(stage) is not None for stage in window.rest):
             # Another LIMIT follows: a cursor is about that one.
             page, total = self._page(question, window, 0)
-            return replace(_paged(window.rest, page, offset), total=total)
+            return replace(paged(window.rest, page, offset), total=total)
         page, total = self._page(question, window, offset)
         outcome = pipeline.run(window.rest, Grains(page))
         following = offset + window.limit
         is_more = len(page) == window.limit if total is None else total > window.offset + following
-        return Found(outcome, total, following if is_more and _is_list(window.rest) else None)
+        return Found(outcome, total, following if is_more and is_list(window.rest) else None)
 
     def _count(self, question: _Question) -> int:
         now = self.session.now
@@ -379,7 +356,7 @@ class Reader:
     def _match(self, text: str, selection: Selection, limit: int, *, whole: bool = False) -> Matches:
         return self.snapshot.match(selection, (Words(text=text),), limit=limit, whole=whole, now=self.session.now)
 
-    def _page(self, question: _Question, window: _Window, offset: int) -> tuple[list[Item], int | None]:
+    def _page(self, question: _Question, window: Window, offset: int) -> tuple[list[Item], int | None]:
         """A page as the store orders it, and how many there are in all."""
         assert window.limit is not None
         now, start, end = self.session.now, window.offset + offset, window.offset + offset + window.limit
@@ -394,12 +371,12 @@ class Reader:
             selection = replace(selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),))
         # A little more than a page: mostly that is all there is, and then it need not be counted again.
         peeked = max(window.limit + 1, _PEEK)
-        found = self.snapshot.page(selection, _order(window.order), limit=peeked, offset=start, now=now)
+        found = self.snapshot.page(selection, order_of(window.order), limit=peeked, offset=start, now=now)
         is_last = len(found) < peeked and (found or not start)
         total = start + len(found) if is_last else self.snapshot.count(selection, now=now)
         return self.items_of([each.version_id for each in found[: window.limit]]), total
 
-    def _all(self, question: _Question, window: _Window) -> list[Item]:
+    def _all(self, question: _Question, window: Window) -> list[Item]:
         """Everything that passes, in the order of the window."""
         now = self.session.now
         if question.text is not None:
@@ -407,7 +384,7 @@ class Reader:
             self._refuse_wide(matches.total)
             items = self._scored(matches.found, 0)
         else:
-            order = _order(window.order)
+            order = order_of(window.order)
             found = self.snapshot.page(question.selection, order, limit=SCAN_LIMIT + 1, now=now)
             self._refuse_wide(len(found))
             items = self.items_of([each.version_id for each in found])
@@ -571,119 +548,14 @@ def _redacted(items: Sequence[Item]) -> list[Item]:
     return [replace(item, fields=minimum_necessary(item.fields)) for item in items]
 
 
-def _with_limit(written: Recall, stages: tuple[Stage, ...], default: int) -> tuple[Stage, ...]:
-    """An implicit LIMIT at the end, where nothing else bounds what comes out."""
-    if any(isinstance(stage, Limit) for stage in stages) or written.recent is not None:
-        return stages
-    if any(isinstance(stage, Reduce) and stage.to in ("count", "first") for stage in stages):
-        return stages
-    return (*stages, Limit(count=default))
-
-
-def _window(stages: tuple[Stage, ...], *, pushes: bool) -> _Window:
-    """What of a pipeline the store can do: an order by a number, then a page, before anything that needs the whole."""
-    rest = pipeline.paired(stages)
-    order: OrderBy | None = None
-    while rest and isinstance(rest[0], OrderBy) and rest[0].field in _SQL_ORDERS:
-        order = rest.pop(0)  # type: ignore[assignment]
-    if not pushes:
-        return _Window(order=order, rest=tuple(rest))
-    if rest and isinstance(rest[0], Reduce) and rest[0].to == "count":
-        return _Window(counts=True)
-    kept: list[Stage | Slice] = []
-    for place, stage in enumerate(rest):
-        if isinstance(stage, Reduce) and stage.to == "first":
-            return _Window(order=order, limit=1, rest=(*kept, *rest[place:]))
-        if isinstance(stage, Slice) and stage.limit is not None:
-            return _Window(order=order, offset=stage.offset, limit=stage.limit, rest=(*kept, *rest[place + 1 :]))
-        if not (isinstance(stage, Select | Project) or (isinstance(stage, Reduce) and stage.to == "hashes")):
-            break
-        kept.append(stage)
-    return _Window(order=order, rest=tuple(rest))
-
-
-def _order(order: OrderBy | None) -> Order:
-    if order is None:
-        return Order(by="address")
-    return Order(by=_SQL_ORDERS[order.field], descending=order.descending)  # type: ignore[arg-type]
-
-
-def _page_at(stages: Sequence[Stage | Slice]) -> int | None:
-    """Where the LIMIT stands that a cursor moves on: the last, if what follows leaves one item for each."""
-    place = next((p for p in range(len(stages) - 1, -1, -1) if _limit_of(stages[p]) is not None), None)
-    return place if place is not None and _is_list(stages[place + 1 :]) else None
-
-
-def _limit_of(stage: Stage | Slice) -> int | None:
-    return stage.limit if isinstance(stage, Slice) else None
-
-
-def _paged(stages: Sequence[Stage | Slice], items: list[Item], offset: int) -> Found:
-    """Run a pipeline over all grains, the last LIMIT moved on by a cursor's offset, and see whether more is left."""
-    place = _page_at(stages)
-    if place is None:
-        return Found(pipeline.run(stages, Grains(items)), len(items))
-    cut = stages[place]
-    assert isinstance(cut, Slice)
-    assert cut.limit is not None
-    # One more than asked for tells whether there is one.
-    seen = pipeline.run((*stages[:place], Slice(cut.offset + offset, cut.limit + 1)), Grains(items))
-    assert not isinstance(seen, Counted)
-    is_more = len(seen.items) > cut.limit
-    outcome = pipeline.run((Slice(limit=cut.limit), *stages[place + 1 :]), seen)
-    return Found(outcome, len(items), offset + cut.limit if is_more else None)
-
-
-def _is_list(stages: Sequence[Stage | Slice]) -> bool:
-    """Whether what comes after a LIMIT leaves one item for each."""
-    return all(isinstance(each, Select | Project) or each == Reduce(to="hashes") for each in stages)
-
-
-def _reordered(items: list[Item], options: Sequence[Option]) -> list[Item]:
-    for option in options:
-        if option.name == "dedup":
-            items = pipeline.deduplicated(items, str(option.word))
-        else:
-            items = _diversified(items, option)
-    return items
-
-
-def _diversified(items: list[Item], option: Option) -> list[Item]:
-    compared, rest = items[:_DIVERSE_LIMIT], items[_DIVERSE_LIMIT:]
-    bags = {item.address: frozenset(words(_all_text(item))) for item in compared}
-
-    def similarity(one: Item, other: Item) -> float:
-        ours, theirs = bags[one.address], bags[other.address]
-        return len(ours & theirs) / len(ours | theirs) if ours or theirs else 1.0
-
-    if option.word == "mmr":
-        weight = pipeline.DEFAULT_LAMBDA if option.value is None else float(option.value)  # type: ignore[arg-type]
-        return [*pipeline.diverse(compared, similarity, weight=weight), *rest]
-    return [*pipeline.unlike(compared, similarity, float(option.value or 0.0)), *rest]  # type: ignore[arg-type]
-
-
 def _telling(fields: Mapping[str, Any], sought: frozenset[str], but: Sequence[str]) -> list[str]:
     """The fields in which a word that was looked for stands."""
     return [
         name
         for name, value in fields.items()
-        if name not in but and name not in _UNTOLD and not sought.isdisjoint(words(_said(value)))
+        if name not in but and name not in _UNTOLD and not sought.isdisjoint(words(said(value)))
     ]
 
 
 def _words_of(item: Item, name: str) -> list[str]:
-    return words(_said(value_of(item, name)))
-
-
-def _all_text(item: Item) -> str:
-    return " ".join(
-        _said(item.fields.get(name)) for name in ("subject", "relation", "object", "content", "description")
-    )
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        return " ".join(_said(each) for each in value.values())
-    return " ".join(_said(each) for each in value) if isinstance(value, list) else ""
+    return words(said(value_of(item, name)))

@@ -12,8 +12,9 @@ from memoranda.errors import QueryError
 from memoranda.model.memory import Version
 from memoranda.model.selection import IsOneOf
 from memoranda.service.cal.answer import recalled, result_of, text_of
-from memoranda.service.cal.recall import SCAN_LIMIT, Found, Reader
-from memoranda.service.oms.grains import is_listed, jsonable, whole
+from memoranda.service.cal.recall import SCAN_LIMIT, Reader
+from memoranda.service.cal.window import Found
+from memoranda.service.oms.views import is_listed, jsonable, whole
 from memoranda.standards.cal import describe, plan
 from memoranda.standards.cal.assembly import pipeline, stream
 from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble

@@ -12,7 +12,7 @@ from typing import Any
 
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.service.oams.memories import score_of
+from memoranda.service.oams.recall import score_of
 from memoranda.standards.oams.jsonl_store import JsonlStore
 from memoranda.standards.oams.memory import shown
 from memoranda.standards.oams.namespace import Namespace, parse_namespace

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.encoding.json_text import dump
 from memoranda.errors import (
     CrossNamespace,
@@ -25,10 +24,9 @@ from memoranda.errors import (
     StoreCorrupt,
     VersionMismatch,
 )
-from memoranda.model.instant import DAY_MS, Instant, format_instant
+from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.native import NATIVE_KEY
-from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -36,12 +34,10 @@ from memoranda.service.core.find import give_name
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.views import holds, load, original_of, project, project_memory, root_of, unless_damaged
-from memoranda.service.oms.grains import is_listed
-from memoranda.service.retrieve import best, reach, walk
+from memoranda.service.oms.views import is_listed
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.namespace import Namespace, namespace_of, owner_hash, parse_namespace, space_of
-from memoranda.standards.oams.requests import ListRequest, RecallRequest
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import mapping as openwop
@@ -50,19 +46,11 @@ from memoranda.storage.engine import Snapshot, Unit
 from memoranda.storage.words import with_stems
 
 Memory = dict[str, Any]
-# How well the words match, when it was last updated, and the memory.
-_Hit = tuple[float, Instant, Memory]
 
 # Where a memory may say anything at all.
 _SAID: Final[tuple[str, ...]] = ("value", "tags", "metadata", "source_id")
 WINDOW_MS: Final = 60_000
 BATCH_LIMIT: Final = 10_000
-# Ranking sees more than is asked for, because recency may reorder.
-_CANDIDATES_FACTOR, _CANDIDATES_LEAST = 3, 32
-_LEXICAL_WEIGHT, _RECENCY_WEIGHT = 0.85, 0.15
-_HALF_LIFE_MS: Final = 90 * DAY_MS
-_SCORE_DIGITS: Final = 6
-_CURSOR_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +78,6 @@ class Stored(Shown):
 
     result: str
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """A page of a list, and where the next begins."""
-
-    memories: list[Memory]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +131,7 @@ def store(
     def work(unit: Unit) -> Stored:
         spend(context, unit, 1, now)
         stored = write(context, unit, given, now, if_match=if_match, if_absent=if_absent)
-        unit.record(_audited(access, "store", now, given.place, (stored.etag,), stored.result))
+        unit.record(audited(access, "store", now, given.place, (stored.etag,), stored.result))
         return stored
 
     stored = context.engine.write(given.place.tenant, work)
@@ -190,7 +170,7 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
             for number, each in enumerate(given)
         ]
         changed = sum(each.result != "unchanged" for each in stored)
-        unit.record(_audited(access, "batch_store", now, given[0].place, (), f"{changed} of {len(stored)} written"))
+        unit.record(audited(access, "batch_store", now, given[0].place, (), f"{changed} of {len(stored)} written"))
         return stored
 
     stored = context.engine.write(given[0].place.tenant, work)
@@ -440,116 +420,15 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Sho
     """One memory by its key."""
     now, place = context.clock(), place_of(access, namespace)
     with context.engine.read(place.tenant) as snapshot:
-        _require_namespace(snapshot, place)
+        require_namespace(snapshot, place)
         version = find(context, snapshot, place, key)
         if version is None or not may_see(context, access, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
         if not holds(version):
             raise StoreCorrupt("the stored memory is not what was accepted any more; run 'memoranda verify'")
         found = show(context, snapshot, version, place)
-    context.audit_read(place.tenant, _audited(access, "get", now, place, (found.etag,), "ok"))
+    context.audit_read(place.tenant, audited(access, "get", now, place, (found.etag,), "ok"))
     return found
-
-
-def list_memories(context: Context, access: Access, request: ListRequest) -> Page:
-    """What there is in a namespace, last updated first, a page at a time (LIST)."""
-    now, place = context.clock(), place_of(access, request.namespace)
-    found: list[Memory] = []
-    before = None if request.cursor is None else _opened(context, place, request.cursor)
-    is_more = False
-    asked = Selection(space=place.space, tags=request.tags, since=request.since)
-    selection = reach(context, access, place.tenant, asked)
-    with context.engine.read(place.tenant) as snapshot:
-        _require_namespace(snapshot, place)
-        for version, at in walk(snapshot, selection, UPDATED, now=now, after=before, size=request.limit + 1):
-            if (shown := _shown(context, access, snapshot, version, place)) is None:
-                continue
-            if is_more := len(found) == request.limit:
-                break
-            found.append(shown.memory)
-            before = Instant(at[0]), at[1]
-    entry = _audited(access, "list", now, place, (), f"{len(found)} memories")
-    context.audit_read(place.tenant, entry)
-    return Page(memories=found, next_cursor=_sealed(context, place, before) if is_more and before else None)
-
-
-def recall(
-    context: Context, access: Access, request: RecallRequest, *, consents: Sequence[Access] = ()
-) -> list[Memory]:
-    """The best memories for a query, each with its score, from one namespace or several (RECALL, section 4)."""
-    now = context.clock()
-    reached = _reached(context, access, request.namespaces or (namespace_named(context, access),), consents)
-    hits: list[_Hit] = []
-    for allowed, place in reached:
-        found = _recall_one(context, allowed, place, request, now)
-        hits += found
-        for chain in dict.fromkeys((place.tenant, access.default_tenant)):
-            # A query that spans owners goes on record with everyone concerned.
-            if chain == place.tenant or len(reached) > 1:
-                meta = {"namespaces": len(reached), "query": context.engine.fingerprint(chain, request.query)}
-                if allowed is not access:
-                    meta["consent"] = allowed.credential
-                entry = _audited(access, "recall", now, place, (), f"{len(found)} hits", meta)
-                context.audit_read(chain, entry)
-    most = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0
-    ranked = [(score_of(lexical / most, updated, now), shown) for lexical, updated, shown in hits]
-    ranked.sort(key=lambda each: (-each[0], each[1]["key"], each[1]["namespace"]))
-    return [memory.shown(shown, score=score) for score, shown in ranked[: request.k]]
-
-
-def _reached(
-    context: Context, access: Access, asked: Sequence[Namespace], consents: Sequence[Access]
-) -> list[tuple[Access, Place]]:
-    """Who lets the caller into each namespace. Spanning owners needs the consent of each of them (section 4)."""
-    if len({each.owner for each in asked}) == 1:
-        return [(access, place_of(access, each)) for each in asked]
-    reached = []
-    for namespace in asked:
-        # The owner itself before anyone who only claims the name.
-        found = min(_consenting(context, namespace, consents), key=lambda each: each[1].user != "", default=None)
-        if found is None:
-            raise CrossNamespace(f"a query that spans owners needs the consent of each; none was shown for {namespace}")
-        reached.append(found)
-    return reached
-
-
-def _consenting(context: Context, namespace: Namespace, consents: Sequence[Access]) -> Iterator[tuple[Access, Place]]:
-    """The consents that open a namespace: to read, given by its owner, and not for something else."""
-    for consent in consents:
-        tenant = consent.limits.get("owner")
-        if tenant is None or "read" not in consent.verbs:
-            continue
-        try:
-            place = place_of(consent, namespace, tenant=tenant)
-        except CrossNamespace:
-            continue
-        if namespace.owner == owner_hash(tenant) or _is_known(context, place):
-            yield consent, place
-
-
-def _is_known(context: Context, place: Place) -> bool:
-    with context.engine.read(place.tenant) as snapshot:
-        return snapshot.has_space(place.space)
-
-
-def _recall_one(context: Context, access: Access, place: Place, request: RecallRequest, now: Instant) -> list[_Hit]:
-    wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.k)
-    asked = Selection(space=place.space, tags=request.tags, since=request.since, until=request.until)
-    selection = reach(context, access, place.tenant, asked)
-    with context.engine.read(place.tenant) as snapshot:
-        _require_namespace(snapshot, place)
-
-        def shows(version: Version) -> Shown | None:
-            return _shown(context, access, snapshot, version, place)
-
-        found = best(snapshot, selection, request.query, shows, limit=wanted, now=now)
-    return [(hit.lexical * found.most, hit.version.state.updated, hit.shown.memory) for hit in found.hits]
-
-
-def score_of(lexical: float, updated: Instant, now: Instant) -> float:
-    """From 0 to 1: mostly how well the words match, as a share of the best match, and a little how recent it is."""
-    recency = 0.5 ** (max(0, now - updated) / _HALF_LIFE_MS)
-    return float(round(_LEXICAL_WEIGHT * lexical + _RECENCY_WEIGHT * recency, _SCORE_DIGITS))
 
 
 # --- forget --------------------------------------------------------------------------------------------------
@@ -560,7 +439,7 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
     now, place = context.clock(), place_of(access, namespace)
 
     def work(unit: Unit) -> None:
-        _require_namespace(unit, place)
+        require_namespace(unit, place)
         version = find(context, unit, place, key)
         if version is None or not may_see(context, access, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
@@ -570,7 +449,7 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
             refuse_held(each)
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
-        unit.record(_audited(access, "forget", now, place, (_etag(version),), "tombstoned"))
+        unit.record(audited(access, "forget", now, place, (_etag(version),), "tombstoned"))
 
     context.engine.write(place.tenant, work)
 
@@ -641,7 +520,7 @@ def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Pla
     return _rooted(context, snapshot, version, made)
 
 
-def _shown(context: Context, access: Access, snapshot: Snapshot, version: Version, place: Place) -> Shown | None:
+def seen(context: Context, access: Access, snapshot: Snapshot, version: Version, place: Place) -> Shown | None:
     """The same for lists: without what is damaged or not for this caller."""
     if version.state.erased or not holds(version) or not may_see(context, access, version):
         return None
@@ -675,7 +554,7 @@ def _sees_all(access: Access, tenant: str) -> bool:
     return access.sees_unredacted(tenant) and not access.is_narrowed
 
 
-def _require_namespace(snapshot: Snapshot, place: Place) -> None:
+def require_namespace(snapshot: Snapshot, place: Place) -> None:
     if not snapshot.has_space(place.space):
         raise NamespaceNotFound(f"nothing was ever stored in {place.namespace}")
 
@@ -690,36 +569,7 @@ def _etag(version: Version) -> str:
     return hashlib.sha256(f"{document.standard}\x00{document.name}\x00".encode() + document.native).hexdigest()[:32]
 
 
-def _sealed(context: Context, place: Place, at: tuple[Instant, int]) -> str:
-    """A cursor tells nothing: version numbers count the writes of all owners together."""
-    plain = at[0].to_bytes(8, "big", signed=True) + at[1].to_bytes(8, "big")
-    tag = _print(context, place, f"tag {plain.hex()}")
-    return base64url_encode(tag + _masked(context, place, tag, plain))
-
-
-def _opened(context: Context, place: Place, cursor: str) -> tuple[Instant, int]:
-    try:
-        sealed = base64url_decode(cursor)
-    except ValueError:
-        sealed = b""
-    tag, rest = sealed[:_CURSOR_BYTES], sealed[_CURSOR_BYTES:]
-    if len(rest) == _CURSOR_BYTES:
-        plain = _masked(context, place, tag, rest)
-        if tag == _print(context, place, f"tag {plain.hex()}"):
-            return Instant(int.from_bytes(plain[:8], "big", signed=True)), int.from_bytes(plain[8:], "big")
-    raise InvalidInput("cursor: not one that this namespace gave")
-
-
-def _masked(context: Context, place: Place, tag: bytes, data: bytes) -> bytes:
-    mask = _print(context, place, f"mask {tag.hex()}")
-    return bytes(one ^ other for one, other in zip(data, mask, strict=True))
-
-
-def _print(context: Context, place: Place, text: str) -> bytes:
-    return bytes.fromhex(context.engine.fingerprint(place.tenant, f"cursor of oams {place.space}: {text}"))
-
-
-def _audited(
+def audited(
     access: Access,
     op: str,
     now: Instant,

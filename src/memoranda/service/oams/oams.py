@@ -6,6 +6,7 @@ from memoranda.service import exchange
 from memoranda.service.consolidation import dreams, runs
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.oams import memories
+from memoranda.service.oams import recall as retrieval
 
 
 class Oams(Verbs[Caller]):
@@ -13,8 +14,8 @@ class Oams(Verbs[Caller]):
 
     store = Verb(memories.store, "write")
     batch_store = Verb(memories.batch_store, "write")
-    recall = Verb(memories.recall, "read")
-    list_memories = Verb(memories.list_memories, "read")
+    recall = Verb(retrieval.recall, "read")
+    list_memories = Verb(retrieval.list_memories, "read")
     get = Verb(memories.get, "read")
     forget = Verb(memories.forget, "write")
     namespace = Verb(memories.namespace_named)

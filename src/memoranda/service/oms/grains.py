@@ -7,11 +7,10 @@ never enters the blob. `put` adds, `supersede` replaces in one atomic step under
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from memoranda.encoding.bases import base64_encode
 from memoranda.errors import (
     Conflict,
     ConsentViolation,
@@ -21,36 +20,30 @@ from memoranda.errors import (
     MemorandaError,
     NotFound,
 )
-from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.selection import Selection
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
-from memoranda.service.core.find import find_own, find_visible, is_left
+from memoranda.service.core.find import find_own, find_visible
 from memoranda.service.core.protection import check_supersession, policy_fields
-from memoranda.service.core.screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import grain_of, holds, load, original_of, outline, project, scope_of, unless_damaged
+from memoranda.service.core.views import load, outline, scope_of
+from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut
 from memoranda.service.retrieve import read_page
 from memoranda.service.ump.revise import handover
 from memoranda.standards.cal.field_index import field_index_of
-from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy, signature
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.fields import INDEX_FIELDS
 from memoranda.standards.oms.grains import Grain
-from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
-from memoranda.standards.oms.signature import SignedGrain
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
-from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine import Unit
 from memoranda.storage.words import with_stems
 
 LIST_LIMIT = 500
@@ -61,9 +54,6 @@ SUPERSESSION_FIELDS = ("supersession_justification", "supersession_auth", "inval
 CONSENT_BYTE = 0x0A
 VERIFICATIONS = ("unverified", "verified", "contested", "retracted")
 
-# A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
-Given = Mapping[str, Any] | bytes
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
@@ -73,45 +63,6 @@ class Stored:
     result: Literal["created", "exists", "superseded"]
     warnings: tuple[str, ...] = ()
     needs_review: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredGrain:
-    """A grain as it lies in the store: the bytes it travels in, its fields, and what the index knows."""
-
-    address: str
-    delivery: bytes
-    grain: Grain
-    index: IndexState
-    is_held: bool = False
-    needs_review: bool = False
-    # False when the memory was written through another standard and this is its view.
-    is_native: bool = True
-
-    def document(self) -> dict[str, Any]:
-        """As JSON: full field names, and the index beside them."""
-        known = {
-            "superseded_by": self.index.superseded_by,
-            "system_valid_to": self.index.system_valid_to,
-            "verification_status": self.index.verification_status,
-        }
-        return {
-            "address": self.address,
-            "grain": jsonable(self.grain.fields),
-            "index": {name: value for name, value in known.items() if value is not None},
-            "held": self.is_held,
-            "needs_review": self.needs_review,
-            "native": self.is_native,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """A given grain that can be read and whose signature, if it has one, holds."""
-
-    grain: Grain
-    delivery: bytes
-    signer: str | None
 
 
 def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +123,7 @@ def get(context: Context, access: Access, address: str) -> StoredGrain:
     version, record = find_visible(context, access, codec.check_address(address), now, standard=oms.STANDARD)
     if version.state.erased:
         raise NotFound(f"no grain {address}")
-    if _would_be_cut(access, record):
+    if would_be_cut(access, record):
         raise NotFound(f"no grain {address}")
     found = shown(context, version)
     entry = audited(access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok")
@@ -384,21 +335,6 @@ def tenant_of(access: Access, owner: str | None) -> str:
     return tenant
 
 
-def open_given(context: Context, given: Given, *, is_new: bool = True) -> Opened:
-    if isinstance(given, bytes):
-        opened = signature.open_delivery(given, context.did_documents)
-        said = opened.grain if isinstance(opened, SignedGrain) else opened
-        if is_new:
-            refuse_secrets(context, said.fields)
-        if isinstance(opened, SignedGrain):
-            return Opened(grain=opened.grain, delivery=opened.envelope, signer=opened.signer)
-        return Opened(grain=opened, delivery=opened.blob, signer=None)
-    if not isinstance(given, Mapping):
-        raise InvalidInput("a grain must be an object of its fields, or its bytes")
-    grain = codec.encode(screened_fields(context, given))
-    return Opened(grain=grain, delivery=grain.blob, signer=None)
-
-
 def _refuse_index_fields(grain: Grain) -> None:
     # OMS §5.6: what the index knows never enters a blob. Readers tolerate it; a writer is told.
     if found := sorted(INDEX_FIELDS & grain.fields.keys()):
@@ -483,161 +419,6 @@ def _with_inherited_policy(opened: Opened, prior: Version, decision: policy.Deci
     return replace(opened, grain=grain, delivery=grain.blob)
 
 
-def is_listed(context: Context, access: Access, version: Version, type_byte: int | None = None) -> bool:
-    """Whether a list may name the version: the caller may see it, and see it whole."""
-    if version.state.erased or not holds(version):
-        return False
-    if type_byte is not None and shown(context, version).grain.type_byte != type_byte:
-        return False
-    record = outline(context, version)
-    scope = scope_of(record)
-    if scope["visibility"] not in access.visibilities(version.tenant) or not access.within(scope):
-        return False
-    if _would_be_cut(access, record):
-        return False
-    return may_read_personal(context, access, version)
-
-
-def _would_be_cut(access: Access, record: Record) -> bool:
-    """Whether the caller may see only a part of it: a grain is whole or it is not that grain (UMP §2.7)."""
-    return not access.sees_unredacted(record["scope"]["owner"]) and rules.redact(record)[1]
-
-
-def shown(context: Context, version: Version) -> StoredGrain:
-    """A version as a grain: itself, the grain it was made from, or its view; known by that address from now on."""
-    grain, delivery = whole(context, version)
-    is_native = version.document.standard == oms.STANDARD
-    if not is_native:
-        _name(context, version.tenant, [(version, grain.address)])
-    state = version.state
-    return StoredGrain(
-        address=grain.address,
-        delivery=delivery,
-        grain=grain,
-        index=_index_state(context, version),
-        is_held=state.held,
-        needs_review=state.needs_review,
-        is_native=is_native,
-    )
-
-
-def _index_state(context: Context, version: Version) -> IndexState:
-    state = version.state
-    if not state.superseded_by:
-        return DEFAULT if state.verification == UNVERIFIED else IndexState(verification_status=state.verification)
-    return IndexState(
-        superseded_by=_successor_address(context, version),
-        system_valid_to=state.closed,
-        verification_status=state.verification,
-    )
-
-
-def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
-    """A version as a grain, and the bytes it travels in."""
-    if version.document.standard == oms.STANDARD:
-        return grain_of(version.document), version.document.native
-    inner, projection = _inner(context, version)
-    if inner is not None and inner.standard == oms.STANDARD:
-        try:
-            opened = open_given(context, inner.native, is_new=False)
-        except MemorandaError:
-            pass
-        else:
-            return opened.grain, opened.delivery
-    if inner is not None and projection is not None:
-        grain = oms.from_projection(projection, inner)
-    else:
-        grain = oms.from_projection(project(context, version), _outside(version.document))
-    return grain, grain.blob
-
-
-def _outside(document: Document) -> Document:
-    return oams.outside(document, load(document.native)) if document.standard == oams.STANDARD else document
-
-
-def _inner(context: Context, version: Version) -> tuple[Document | None, Projection | None]:
-    """The document that a version is the view of, if it is one; with its reading, if it is that and nothing else."""
-    if version.document.standard == oams.STANDARD:
-        return original_of(context, load(version.document.native), version.tenant) or (None, None)
-    is_record = version.document.standard == ump.STANDARD
-    return ump.unwrap(load(version.document.native)) if is_record else None, None
-
-
-def read_all(context: Context, tenant: str) -> None:
-    """Let memories of other standards be asked for as grains: by address, and field by field.
-
-    Not done when they are written: whoever never asks for grains need not pay for it.
-    """
-    while True:
-        with context.engine.read(tenant) as snapshot:
-            unread = snapshot.without_field_index(PAGE_LIMIT)
-        if not unread:
-            return
-        field_indexes = [(version, _field_index(context, version)) for version in unread]
-        context.engine.write(tenant, lambda unit, field_indexes=field_indexes: _put_field_indexes(unit, field_indexes))  # type: ignore[misc]
-
-
-def _field_index(context: Context, version: Version) -> FieldIndex:
-    grain = unless_damaged(version, lambda: whole(context, version)[0]) if holds(version) else None
-    return FieldIndex(at=Instant(0)) if grain is None else field_index_of(grain)
-
-
-def _put_field_indexes(unit: Unit, field_indexes: Sequence[tuple[Version, FieldIndex]]) -> None:
-    for version, field_index in field_indexes:
-        unit.put_field_index(version, field_index)
-        # A grain of that address that is here itself keeps it, and its policy with it.
-        if field_index.address and is_left(unit.named(oms.STANDARD, field_index.address), version):
-            unit.add_name(version, oms.STANDARD, field_index.address)
-
-
-def delivered(context: Context, tenant: str, versions: Sequence[Version]) -> list[tuple[bytes, IndexState]]:
-    """Versions as the bytes they travel in and what the index knows; views are found by their addresses from now on."""
-    foreign = [version for version in versions if version.document.standard != oms.STANDARD]
-    views = {version.version_id: whole(context, version) for version in foreign}
-    _name(context, tenant, [(version, views[version.version_id][0].address) for version in foreign])
-    return [
-        (
-            views[version.version_id][1] if version.version_id in views else version.document.native,
-            _index_state(context, version),
-        )
-        for version in versions
-    ]
-
-
-def _name(context: Context, tenant: str, named: Sequence[tuple[Version, str]]) -> None:
-    with context.engine.read(tenant) as snapshot:
-        unknown = [each for each in named if is_left(snapshot.named(oms.STANDARD, each[1]), each[0])]
-
-    def work(unit: Unit) -> None:
-        for version, address in unknown:
-            # A grain of that address that is here itself keeps it, and its policy with it.
-            if is_left(unit.named(oms.STANDARD, address), version):
-                unit.add_name(version, oms.STANDARD, address)
-
-    if unknown:
-        context.engine.write(tenant, work)
-
-
-def is_free(snapshot: Snapshot, address: str) -> bool:
-    """Whether an address stands for nothing that is still there."""
-    known = snapshot.named(oms.STANDARD, address)
-    return known is None or known.state.erased
-
-
-def _successor_address(context: Context, version: Version) -> str | None:
-    names = version.state.successor_names
-    if not version.state.superseded_by or oms.STANDARD in names:
-        return names.get(oms.STANDARD)
-    with context.engine.read(version.tenant) as snapshot:
-        # Not every standard renames what is revised, so the name that UMP gives the successor comes first.
-        named = snapshot.named(ump.STANDARD, names[ump.STANDARD]) if ump.STANDARD in names else None
-        later = [
-            each for each in snapshot.history(version.memory_id) if each.document.name == version.state.superseded_by
-        ]
-    following = named or (later[-1] if later else None)
-    return None if following is None else shown(context, following).address
-
-
 def space_of(namespace: str) -> str:
     return "" if namespace == DEFAULT_NAMESPACE else namespace
 
@@ -654,18 +435,3 @@ def audited(
 ) -> Any:
     scope = {"owner": tenant, **({"project": namespace} if namespace else {})}
     return audit_entry(access, f"oms.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta)
-
-
-def jsonable(value: Any) -> Any:
-    """Fields as JSON: bytes as base64 text."""
-    kind = type(value)
-    if kind in _JSON_SCALARS:
-        return value
-    if kind is dict:
-        return {key: item if type(item) in _JSON_SCALARS else jsonable(item) for key, item in value.items()}
-    if kind is list:
-        return [item if type(item) in _JSON_SCALARS else jsonable(item) for item in value]
-    return base64_encode(value) if isinstance(value, bytes) else value
-
-
-_JSON_SCALARS: Final = frozenset((str, int, float, bool, type(None)))

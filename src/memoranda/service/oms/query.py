@@ -18,7 +18,8 @@ from memoranda.model.selection import IsOneOf, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
-from memoranda.service.oms.grains import StoredGrain
+from memoranda.service.oms import views as grain_views
+from memoranda.service.oms.views import StoredGrain
 from memoranda.service.retrieve import Found, Hit, best, reach, read_page
 from memoranda.standards.oms.registry import BY_BYTE
 from memoranda.standards.oms.requests import FindRequest
@@ -117,12 +118,12 @@ def listing(
         is_more = len(page) > limit
         for version in page:
             seen = version.version_id
-            if not grains.is_listed(context, access, version, type_byte):
+            if not grain_views.is_listed(context, access, version, type_byte):
                 continue
             if len(found) == limit:
                 _audit(context, access, "list", tenant, selection, limit, now)
                 return found, last
-            found.append(grains.shown(context, version))
+            found.append(grain_views.shown(context, version))
             last = seen
     _audit(context, access, "list", tenant, selection, len(found), now)
     return found, None
@@ -150,13 +151,13 @@ def _best(
     wanted = replace(wanted, at=now)
 
     def shows(version: Version) -> Version | None:
-        return version if grains.is_listed(context, access, version, type_byte) else None
+        return version if grain_views.is_listed(context, access, version, type_byte) else None
 
     with context.engine.read(tenant) as snapshot:
         found = best(snapshot, wanted, text, shows, limit=limit, now=now)
     _audit(context, access, "search", tenant, selection, min(limit, len(found.hits)), now)
     # Shown after the snapshot is closed: a grain that was never asked for gets its address now.
-    hits = [Hit(hit.version, grains.shown(context, hit.version), hit.lexical) for hit in found.hits[:limit]]
+    hits = [Hit(hit.version, grain_views.shown(context, hit.version), hit.lexical) for hit in found.hits[:limit]]
     return Found(hits, found.total if len(found.hits) <= limit else None)
 
 
@@ -169,7 +170,7 @@ def _asked(
     now, tenant = context.clock(), grains.tenant_of(access, owner)
     project = {"project": selection.space} if selection.space else {}
     access.require_scope({**access.limits, "owner": tenant, **project})
-    grains.read_all(context, tenant)
+    grain_views.read_all(context, tenant)
     if type_byte is not None:
         kind = BY_BYTE.get(type_byte)
         # Grains of a domain have no form; which of them are of this type is seen when they are read.

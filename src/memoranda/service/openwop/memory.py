@@ -24,7 +24,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
 from memoranda.service.oams.memories import Place, name_of
-from memoranda.service.oms.grains import is_listed
+from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
 from memoranda.service.retrieve import best, reach, walk

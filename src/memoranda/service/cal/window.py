@@ -1,0 +1,159 @@
+"""The part of a pipeline that the store does, and pages of what comes out at its end (CAL section 8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from memoranda.model.selection import Order
+from memoranda.standards.cal.assembly import pipeline
+from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Outcome, Slice
+from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.language.syntax import (
+    Limit,
+    Option,
+    OrderBy,
+    Project,
+    Recall,
+    Reduce,
+    Select,
+    Stage,
+)
+from memoranda.storage.words import words
+
+# Diversity compares each with each.
+_DIVERSE_LIMIT: Final = 1_000
+_SQL_ORDERS: Final = {"time": "at", "confidence": "confidence", "importance": "importance"}
+
+
+@dataclass(slots=True)
+class Found:
+    """What a RECALL found."""
+
+    outcome: Outcome
+    # Matches before any LIMIT; None: a search that stopped early has not counted them.
+    total: int | None
+    # Where the next page starts, counted in what the last LIMIT lets through; None: nothing is left.
+    next_offset: int | None = None
+    contradictions: list[dict[str, Any]] | None = None
+    shape: Project | None = None
+
+    @property
+    def items(self) -> list[Item]:
+        """The grains, when it yields grains."""
+        return list(self.outcome.items) if isinstance(self.outcome, Grains) else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The part of a pipeline that the store does: an order, a page, and the stages that remain."""
+
+    order: OrderBy | None = None
+    offset: int = 0
+    limit: int | None = None
+    rest: tuple[Stage | Slice, ...] = ()
+    counts: bool = False
+
+
+def with_limit(written: Recall, stages: tuple[Stage, ...], default: int) -> tuple[Stage, ...]:
+    """An implicit LIMIT at the end, where nothing else bounds what comes out."""
+    if any(isinstance(stage, Limit) for stage in stages) or written.recent is not None:
+        return stages
+    if any(isinstance(stage, Reduce) and stage.to in ("count", "first") for stage in stages):
+        return stages
+    return (*stages, Limit(count=default))
+
+
+def window_of(stages: tuple[Stage, ...], *, pushes: bool) -> Window:
+    """What of a pipeline the store can do: an order by a number, then a page, before anything that needs the whole."""
+    rest = pipeline.paired(stages)
+    order: OrderBy | None = None
+    while rest and isinstance(rest[0], OrderBy) and rest[0].field in _SQL_ORDERS:
+        order = rest.pop(0)  # type: ignore[assignment]
+    if not pushes:
+        return Window(order=order, rest=tuple(rest))
+    if rest and isinstance(rest[0], Reduce) and rest[0].to == "count":
+        return Window(counts=True)
+    kept: list[Stage | Slice] = []
+    for place, stage in enumerate(rest):
+        if isinstance(stage, Reduce) and stage.to == "first":
+            return Window(order=order, limit=1, rest=(*kept, *rest[place:]))
+        if isinstance(stage, Slice) and stage.limit is not None:
+            return Window(order=order, offset=stage.offset, limit=stage.limit, rest=(*kept, *rest[place + 1 :]))
+        if not (isinstance(stage, Select | Project) or (isinstance(stage, Reduce) and stage.to == "hashes")):
+            break
+        kept.append(stage)
+    return Window(order=order, rest=tuple(rest))
+
+
+def order_of(order: OrderBy | None) -> Order:
+    if order is None:
+        return Order(by="address")
+    return Order(by=_SQL_ORDERS[order.field], descending=order.descending)  # type: ignore[arg-type]
+
+
+def _page_at(stages: Sequence[Stage | Slice]) -> int | None:
+    """Where the LIMIT stands that a cursor moves on: the last, if what follows leaves one item for each."""
+    place = next((p for p in range(len(stages) - 1, -1, -1) if limit_of(stages[p]) is not None), None)
+    return place if place is not None and is_list(stages[place + 1 :]) else None
+
+
+def limit_of(stage: Stage | Slice) -> int | None:
+    return stage.limit if isinstance(stage, Slice) else None
+
+
+def paged(stages: Sequence[Stage | Slice], items: list[Item], offset: int) -> Found:
+    """Run a pipeline over all grains, the last LIMIT moved on by a cursor's offset, and see whether more is left."""
+    place = _page_at(stages)
+    if place is None:
+        return Found(pipeline.run(stages, Grains(items)), len(items))
+    cut = stages[place]
+    assert isinstance(cut, Slice)
+    assert cut.limit is not None
+    # One more than asked for tells whether there is one.
+    seen = pipeline.run((*stages[:place], Slice(cut.offset + offset, cut.limit + 1)), Grains(items))
+    assert not isinstance(seen, Counted)
+    is_more = len(seen.items) > cut.limit
+    outcome = pipeline.run((Slice(limit=cut.limit), *stages[place + 1 :]), seen)
+    return Found(outcome, len(items), offset + cut.limit if is_more else None)
+
+
+def is_list(stages: Sequence[Stage | Slice]) -> bool:
+    """Whether what comes after a LIMIT leaves one item for each."""
+    return all(isinstance(each, Select | Project) or each == Reduce(to="hashes") for each in stages)
+
+
+def reordered(items: list[Item], options: Sequence[Option]) -> list[Item]:
+    for option in options:
+        if option.name == "dedup":
+            items = pipeline.deduplicated(items, str(option.word))
+        else:
+            items = _diversified(items, option)
+    return items
+
+
+def _diversified(items: list[Item], option: Option) -> list[Item]:
+    compared, rest = items[:_DIVERSE_LIMIT], items[_DIVERSE_LIMIT:]
+    bags = {item.address: frozenset(words(_all_text(item))) for item in compared}
+
+    def similarity(one: Item, other: Item) -> float:
+        ours, theirs = bags[one.address], bags[other.address]
+        return len(ours & theirs) / len(ours | theirs) if ours or theirs else 1.0
+
+    if option.word == "mmr":
+        weight = pipeline.DEFAULT_LAMBDA if option.value is None else float(option.value)  # type: ignore[arg-type]
+        return [*pipeline.diverse(compared, similarity, weight=weight), *rest]
+    return [*pipeline.unlike(compared, similarity, float(option.value or 0.0)), *rest]  # type: ignore[arg-type]
+
+
+def _all_text(item: Item) -> str:
+    return " ".join(said(item.fields.get(name)) for name in ("subject", "relation", "object", "content", "description"))
+
+
+def said(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return " ".join(said(each) for each in value.values())
+    return " ".join(said(each) for each in value) if isinstance(value, list) else ""
