@@ -35,6 +35,7 @@ from memoranda.standards.ump.requests import (
     ReviseRequest,
 )
 from memoranda.storage.cipher import Cipher, Coverage, NoCipher, RingCipher
+from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 
@@ -130,7 +131,7 @@ def _cipher(settings: Settings, database: Path | None) -> Cipher:
     coverage: Coverage | None = None
     if settings.encryption in ("users", "all"):
         coverage = "all" if settings.encryption == "all" else "users"
-    return RingCipher(ring, MasterKeyFile(settings.home / MASTER_KEY_FILE if ring else None), coverage)
+    return RingCipher(SqliteKeyRing(ring), MasterKeyFile(settings.home / MASTER_KEY_FILE if ring else None), coverage)
 
 
 def did_documents(folder: Path) -> dict[str, object]:

@@ -20,6 +20,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.service import Service
 from memoranda.storage.cipher import Cipher, RingCipher
 from memoranda.storage.engine import Engine
+from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 
@@ -51,7 +52,7 @@ def build(
 def opened(home: Path) -> Iterator[Store]:
     """The store in a data directory."""
     ring = home / KEY_RING_FILE
-    cipher = RingCipher(ring, MasterKeyFile(home / MASTER_KEY_FILE), "users") if ring.exists() else None
+    cipher = RingCipher(SqliteKeyRing(ring), MasterKeyFile(home / MASTER_KEY_FILE), "users") if ring.exists() else None
     store = build(SqliteDatabase(home / DATABASE_FILE), operator_key(home), system_clock, cipher)
     try:
         yield store

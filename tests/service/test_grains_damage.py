@@ -12,6 +12,7 @@ from memoranda.errors import MemorandaError, SignatureInvalid, StoreCorrupt
 from memoranda.keys import MasterKeyFile
 from memoranda.standards.oms import signature
 from memoranda.storage.cipher import RingCipher
+from memoranda.storage.key_ring import SqliteKeyRing
 from tests.service.world import PEER, World, grain
 
 HURT = {
@@ -26,7 +27,7 @@ HURT = {
 
 @pytest.fixture(params=["plain", "encrypted"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    cipher = RingCipher(tmp_path / "ring", MasterKeyFile(tmp_path / "master"), "all")
+    cipher = RingCipher(SqliteKeyRing(tmp_path / "ring"), MasterKeyFile(tmp_path / "master"), "all")
     world = World(path=tmp_path / "store.db", cipher=cipher if request.param == "encrypted" else None)
     yield world
     world.service.close()

@@ -14,6 +14,7 @@ from memoranda.model.instant import format_instant
 from memoranda.standards.oams.mapping import EXPIRES_KEY, VISIBILITY_KEY
 from memoranda.standards.ump.requests import ForgetRequest
 from memoranda.storage.cipher import RingCipher
+from memoranda.storage.key_ring import SqliteKeyRing
 from tests.proofs.store import opened as opened_store
 from tests.proofs.test_erasure import found_in_files
 from tests.service.oams_verbs import Oams, opened
@@ -291,7 +292,7 @@ def test_nothing_of_an_erased_memory_is_left_in_any_file(tmp_path: Path) -> None
 
 @pytest.mark.requirement("OAMS-OURS-erasure")
 def test_what_is_encrypted_is_nowhere_in_the_clear(tmp_path: Path) -> None:
-    cipher = RingCipher(tmp_path / "ring", MasterKeyFile(tmp_path / "master"), "users")
+    cipher = RingCipher(SqliteKeyRing(tmp_path / "ring"), MasterKeyFile(tmp_path / "master"), "users")
     with opened(path=tmp_path / "store.db", cipher=cipher) as world:
         _tell(Oams(world, CLAIMED), "quizzicality")
         _tell(Oams(world), "bamboozlement")
@@ -307,7 +308,7 @@ def test_what_is_encrypted_is_nowhere_in_the_clear(tmp_path: Path) -> None:
 
 @pytest.fixture(params=["plain", "encrypted"])
 def breakable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    cipher = RingCipher(tmp_path / "ring", MasterKeyFile(tmp_path / "master"), "all")
+    cipher = RingCipher(SqliteKeyRing(tmp_path / "ring"), MasterKeyFile(tmp_path / "master"), "all")
     world = World(path=tmp_path / "store.db", cipher=cipher if request.param == "encrypted" else None)
     yield world
     world.service.close()

@@ -22,6 +22,7 @@ from memoranda.standards.openwop.detection import Policy
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
 from memoranda.storage.cipher import RingCipher
+from memoranda.storage.key_ring import SqliteKeyRing
 from tests.service.oams_verbs import Oams
 from tests.service.test_cal_evolve import bound, session
 from tests.service.wop import REF, Wop
@@ -238,7 +239,7 @@ def test_the_plaintext_is_nowhere(tmp_path: Path, coverage: str | None, caplog: 
     home.mkdir()
     cipher = None
     if coverage:
-        cipher = RingCipher(home / "keyring.db", MasterKeyFile(home / "master.key"), "all")
+        cipher = RingCipher(SqliteKeyRing(home / "keyring.db"), MasterKeyFile(home / "master.key"), "all")
     wop = world(Given(db=SECRET, plain="Xylophonist77"), policy="warn", path=home / "m.db", cipher=cipher)
     run = wop.begin()
     for secret_id in ("db", "plain"):

@@ -22,6 +22,7 @@ from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
 from memoranda.storage.cipher import Cipher, Coverage, RingCipher
+from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 
@@ -55,7 +56,7 @@ class World:
     ) -> None:
         """`coverage` makes a key ring in memory; `cipher` brings one."""
         if coverage is not None:
-            cipher = RingCipher(None, MasterKeyFile(None), coverage)
+            cipher = RingCipher(SqliteKeyRing(None), MasterKeyFile(None), coverage)
         self.now = parse_instant(START)
         self.engine = SqlEngine(SqliteDatabase(path), sealer(version), cipher, document_key=document_key)
         self.context = Context(

@@ -18,6 +18,7 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.selection import Selection
 from memoranda.storage.cipher import Coverage, NoCipher, RingCipher
 from memoranda.storage.engine import Engine
+from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 from tests.proofs.store import processes
@@ -30,7 +31,7 @@ DATABASE, RING, MASTER = "memoranda.db", "memoranda.keys", "master.key"
 
 
 def ring_in(home: Path, coverage: Coverage | None = "users") -> RingCipher:
-    return RingCipher(home / RING, MasterKeyFile(home / MASTER), coverage)
+    return RingCipher(SqliteKeyRing(home / RING), MasterKeyFile(home / MASTER), coverage)
 
 
 @contextmanager
@@ -280,7 +281,7 @@ def test_an_interrupted_rotation_loses_nothing(tmp_path: Path, moment: str) -> N
     with engine_in(tmp_path) as engine:
         for number in range(3):
             add(engine, f"n{number}", user=f"u{number}")
-    ring = RingCipher(tmp_path / RING, _Interrupted(tmp_path / MASTER, moment), "users")
+    ring = RingCipher(SqliteKeyRing(tmp_path / RING), _Interrupted(tmp_path / MASTER, moment), "users")
     with pytest.raises(KeyboardInterrupt):
         ring.rotate()
     ring.close()

@@ -22,6 +22,7 @@ from memoranda.storage.cipher import RingCipher
 from memoranda.storage.database import Connection
 from memoranda.storage.dialect import SQLITE
 from memoranda.storage.engine import Engine
+from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.queries import load_queries
 from memoranda.storage.selection import Naming, SelectionSql
 from memoranda.storage.sql_engine import SqlEngine
@@ -50,7 +51,7 @@ class TestSqliteInMemory(EngineContract, ListsContract, FactsContract):
 class TestSqliteEncrypted(EngineContract, ListsContract, FactsContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> Iterator[Engine]:
-        cipher = RingCipher(tmp_path / "ring.db", MasterKeyFile(tmp_path / "master.key"), "all")
+        cipher = RingCipher(SqliteKeyRing(tmp_path / "ring.db"), MasterKeyFile(tmp_path / "master.key"), "all")
         engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal, cipher)
         yield engine
         engine.close()

@@ -21,13 +21,11 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
-from memoranda.storage.sqlite import open_private, translated
+from memoranda.storage.key_ring import KeyRing, WrappedKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -42,18 +40,6 @@ SEAL_BYTES = len(_FORMAT) + NONCE_BYTES + TAG_BYTES
 _CACHE_LIMIT = 4_096
 # No tenant is called that: the holder of the fingerprint key.
 _INDEX_HOLDER = ("", "index")
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS data_key (
-  key_id         TEXT PRIMARY KEY,
-  holder         BLOB NOT NULL,
-  master_version INTEGER NOT NULL,
-  salt           BLOB NOT NULL,
-  wrapped        BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX IF NOT EXISTS data_key_holder ON data_key (holder);
-"""
-
 
 # (key id, data, what it is bound to) -> the data in the clear; None when the key was destroyed.
 Opener = Callable[[str, bytes, bytes], bytes | None]
@@ -161,19 +147,17 @@ class MasterKeys(Protocol):
 
 
 class RingCipher:
-    """A key ring in a small SQLite file."""
+    """Data keys from a key ring, each used for one holder."""
 
-    def __init__(self, path: Path | None, masters: MasterKeys, coverage: Coverage | None) -> None:
+    def __init__(self, ring: KeyRing, masters: MasterKeys, coverage: Coverage | None) -> None:
         """Without a coverage nothing new is encrypted, but what is can still be read."""
+        self._ring = ring
         self._masters = masters
         self._coverage = coverage
         self._lock = threading.RLock()
         self._keys: dict[str, bytes] = {}
         self._ids: dict[bytes, str] = {}
         self._seen = -1
-        self._raw = open_private(path)
-        with translated():
-            self._raw.execute(_SCHEMA)
 
     def key_for(self, tenant: str, user: str) -> str | None:
         if self._coverage is None or (not user and self._coverage == "users"):
@@ -230,88 +214,59 @@ class RingCipher:
         return key
 
     def destroy(self, tenant: str, user: str) -> bool:
-        with self._lock, translated():
+        with self._lock:
             self._keys.clear()
             self._ids.clear()
-            # The name of the key stays, without its holder: what it locked is erased, not lost.
-            self._raw.execute(
-                "UPDATE data_key SET holder = randomblob(16), salt = x'', wrapped = x'' WHERE holder = ?",
-                (_holder(tenant, user),),
-            )
-            if self._raw.changes() == 0:
-                return False
-            # Rows of this file move between pages and leave copies behind: write it anew, and cut the log.
-            self._raw.execute("VACUUM")
-            self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            return True
+            return self._ring.destroy(_holder(tenant, user))
 
     def rotate(self) -> int:
         """All wrapped anew in one transaction; the old master key goes only after that is durable."""
-        with self._lock, translated():
-            with self._changing():
+        with self._lock:
+            with self._ring.changing():
                 version, master = self._masters.add()
-                rows = [_row(*row) for row in self._raw.execute(f"{_SELECT} WHERE wrapped <> x''").fetchall()]
-                for row in rows:
-                    self._raw.execute(
-                        "UPDATE data_key SET master_version = ?, salt = ?, wrapped = ? WHERE key_id = ?",
-                        (version, *_wrapped(master, row.holder, row.key_id, self._unwrapped(row)), row.key_id),
-                    )
-            with self._changing():
-                oldest = self._raw.execute("SELECT min(master_version) FROM data_key WHERE wrapped <> x''").fetchone()
-                self._masters.retire_before(oldest[0] if oldest and oldest[0] is not None else version)
-            return len(rows)
+                keys = self._ring.usable()
+                for key in keys:
+                    self._ring.put(_wrapped(master, version, key.holder, key.key_id, self._unwrapped(key)))
+            with self._ring.changing():
+                used = self._ring.master_versions()
+                self._masters.retire_before(used[0] if used else version)
+            return len(keys)
 
     def close(self) -> None:
         with self._lock:
-            self._raw.close()
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        self._raw.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._raw.execute("COMMIT")
-        except BaseException:
-            if self._raw.in_transaction:
-                self._raw.execute("ROLLBACK")
-            raise
+            self._ring.close()
 
     def _refresh(self) -> None:
         """Forget cached keys when another process has changed the ring: it may have destroyed one."""
-        found = self._raw.execute("PRAGMA data_version").fetchone()
-        version = int(found[0]) if found else 0
+        version = self._ring.token()
         if version != self._seen or len(self._keys) > _CACHE_LIMIT:
             self._keys.clear()
             self._ids.clear()
             self._seen = version
 
     def _find(self, holder: bytes) -> str | None:
-        found = self._raw.execute("SELECT key_id FROM data_key WHERE holder = ?", (holder,)).fetchone()
+        found = self._ring.find(holder)
         if found is not None:
-            self._ids[holder] = str(found[0])
-        return self._ids.get(holder)
+            self._ids[holder] = found
+        return found
 
     def _make(self, holder: bytes) -> str:
-        with self._changing():
+        with self._ring.changing():
             # Another process may have been first.
             if (known := self._find(holder)) is not None:
                 return known
             self._refuse_lost_masters()
             version, master = self._masters.current()
             key_id = secrets.token_hex(16)
-            salt, wrapped = _wrapped(master, holder, key_id, os.urandom(KEY_BYTES))
-            self._raw.execute(
-                "INSERT INTO data_key (key_id, holder, master_version, salt, wrapped) VALUES (?, ?, ?, ?, ?)",
-                (key_id, holder, version, salt, wrapped),
-            )
+            self._ring.put(_wrapped(master, version, holder, key_id, os.urandom(KEY_BYTES)))
         self._ids[holder] = key_id
         return key_id
 
     def _refuse_lost_masters(self) -> None:
         """A new master key beside old data keys would hide that theirs is missing."""
-        newest = self._raw.execute("SELECT max(master_version) FROM data_key WHERE wrapped <> x''").fetchone()
-        if newest and newest[0] is not None:
-            self._masters.get(newest[0])
+        used = self._ring.master_versions()
+        if used:
+            self._masters.get(used[1])
 
     def _data_key(self, key_id: str) -> bytes | None:
         with self._lock:
@@ -320,19 +275,18 @@ class RingCipher:
 
     def _known(self, key_id: str) -> bytes | None:
         if key_id not in self._keys:
-            found = self._raw.execute(f"{_SELECT} WHERE key_id = ?", (key_id,)).fetchone()
+            found = self._ring.get(key_id)
             if found is None:
                 raise StoreUnavailable("the key ring lacks a key that this store needs; restore it from a backup")
-            row = _row(*found)
-            if not row.wrapped:
+            if not found.wrapped:
                 return None
-            self._keys[key_id] = self._unwrapped(row)
+            self._keys[key_id] = self._unwrapped(found)
         return self._keys[key_id]
 
-    def _unwrapped(self, row: _Row) -> bytes:
-        master = self._masters.get(row.master_version)
+    def _unwrapped(self, key: WrappedKey) -> bytes:
+        master = self._masters.get(key.master_version)
         try:
-            return _opened(_aes(_kek(master, row.salt, row.holder)), row.wrapped, row.key_id.encode())
+            return _opened(_aes(_kek(master, key.salt, key.holder)), key.wrapped, key.key_id.encode())
         except StoreCorrupt:
             raise StoreCorrupt("a key of the key ring was changed, or the master key is another one") from None
 
@@ -358,31 +312,15 @@ class _RingSealer:
         return _sealed(cipher, data, bound)
 
 
-class _Row(NamedTuple):
-    """One wrapped data key; without `wrapped`, one that was destroyed."""
-
-    key_id: str
-    holder: bytes
-    master_version: int
-    salt: bytes
-    wrapped: bytes
-
-
-_SELECT = "SELECT key_id, holder, master_version, salt, wrapped FROM data_key"
-
-
-def _row(key_id: Any, holder: Any, version: Any, salt: Any, wrapped: Any) -> _Row:
-    return _Row(str(key_id), bytes(holder), int(version), bytes(salt), bytes(wrapped))
-
-
 def _holder(tenant: str, user: str) -> bytes:
     # Enough to find the key again, and not the name itself.
     return hashlib.blake2b(f"{tenant}\x00{user}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _wrapped(master: bytes, holder: bytes, key_id: str, key: bytes) -> tuple[bytes, bytes]:
+def _wrapped(master: bytes, version: int, holder: bytes, key_id: str, key: bytes) -> WrappedKey:
     salt, nonce = os.urandom(SALT_BYTES), os.urandom(NONCE_BYTES)
-    return salt, _FORMAT + nonce + _aes(_kek(master, salt, holder)).encrypt(nonce, key, key_id.encode())
+    wrapped = _FORMAT + nonce + _aes(_kek(master, salt, holder)).encrypt(nonce, key, key_id.encode())
+    return WrappedKey(key_id, holder, version, salt, wrapped)
 
 
 def _kek(master: bytes, salt: bytes, holder: bytes) -> bytes:
