@@ -67,7 +67,7 @@ def test_what_has_expired_is_never_recalled_even_without_upkeep() -> None:
     for after_ms in (0, 1, 50, 1_000, 10**9):
         world.now = Instant(due + after_ms)
         assert world.recall("gone seconds") == []
-    assert world.recall("gone seconds", known_at="2099-01-01T00:00:00Z") == []
+    assert world.recall("gone seconds", filter={"known_at": "2099-01-01T00:00:00Z"}) == []
     assert world.get(name)["lifecycle"]["status"] == "tombstoned"
     # Nobody swept, so nothing was announced; the next sweep does it, once.
     assert world.events() == [("created", name)]
