@@ -90,8 +90,7 @@ class Library:
             body={"structured": {self._word(kept): [self._word(kept), {"deep": self._word(kept)}]}},
             scope={name: self._word(kept) for name in ("user", "agent", "session")},
             relations=[{"type": self._word(kept), "target": self._word(kept)}],
-            lifecycle={"decay": self._word(kept), "mood": self._word(kept)},
-            time={"place": self._word(kept)},
+            lifecycle={"decay": self._word(kept)},
             consent={"redact": [f"body.structured.{self._word(kept)}"]},
             provenance={
                 "actor": tenant,
@@ -99,10 +98,8 @@ class Library:
                 "method": "proof",
                 "source": {"ref": self._word(kept), "provider": self._word(kept)},
                 "evidence": [{"ref": self._word(kept), "weight": 1}],
-                "mood": self._word(kept),
             },
         )
-        record[f"x-{self._word(kept)}"] = self._word(kept)
         access = self._store.access(tenant)
         kept.id = self._service.remember(access, record).id
         self._touch(kept, record)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import suppress
 from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.call import Call
+from memoranda.bindings.http.listener import Listener
 from memoranda.bindings.http.threads import Threads
+from memoranda.encoding.event_stream import comment, frame
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
 from memoranda.service.service import Service
@@ -25,7 +26,6 @@ from memoranda.standards.openwop.requests import Events, Poll
 # Every open stream costs a socket and a read per write.
 STREAMS_LIMIT: Final = 200
 STREAMS_PER_CREDENTIAL_LIMIT: Final = 50
-SEND_SECONDS_LIMIT: Final = 30.0
 # Below the 20 s after which clients of openwop give a request up.
 POLL_SECONDS, POLL_SECONDS_LIMIT = 10, 15
 # A log that is rendered at once; who needs more goes on from the last.
@@ -98,22 +98,15 @@ class RunEvents:
         return reader
 
 
-class _Reader:
+class _Reader(Listener):
     """One reader of one log."""
 
     def __init__(self, service: Service, threads: Threads, bearer: str, run_id: str, after: int) -> None:
+        super().__init__(service)
         self.bearer = bearer
-        self._service = service
         self._threads = threads
         self._run_id = run_id
         self._after = after
-        self._loop = asyncio.get_running_loop()
-        self._wake = asyncio.Event()
-        self._is_over = False
-
-    def stop(self) -> None:
-        self._is_over = True
-        self._wake.set()
 
     # --- in a thread -------------------------------------------------------------------------------------
 
@@ -136,14 +129,14 @@ class _Reader:
 
     async def wait(self, seconds: float, receive: Receive) -> tuple[list[Event], bool]:
         """What there is as soon as there is something, or nothing after a while."""
-        stop_listening = self._service.notifier.listen(self._ring)
-        watcher = asyncio.create_task(self._watch(receive))
+        stop_listening = self.listen()
+        watcher = asyncio.create_task(self.watch(receive))
         deadline = self._loop.time() + seconds
         try:
             while True:
-                self._wake.clear()
+                self.look()
                 found, is_complete = await self._threads.run(self.page)
-                if found or is_complete or self._is_over or not await self._is_woken(deadline):
+                if found or is_complete or self.is_over or not await self.is_woken(deadline):
                     return found, is_complete
         finally:
             stop_listening()
@@ -152,14 +145,14 @@ class _Reader:
     async def run(self, receive: Receive, send: Send, keepalive_seconds: float, *, is_head: bool) -> None:
         """Send what there is and what comes, until the run is over."""
         # Listen first, look second: nothing that is written in between is missed.
-        stop_listening = self._service.notifier.listen(self._ring)
+        stop_listening = self.listen()
         watcher: asyncio.Task[None] | None = None
         try:
             page, is_complete = await self._threads.run(self.page)
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             if not is_head:
-                watcher = asyncio.create_task(self._watch(receive))
-                await self._send(send, b"retry: %d\n\n" % RETRY_MS)
+                watcher = asyncio.create_task(self.watch(receive))
+                await self.send(send, b"retry: %d\n\n" % RETRY_MS)
                 await self._follow(send, page, is_complete=is_complete, keepalive_seconds=keepalive_seconds)
             await send({"type": "http.response.body", "body": b""})
         finally:
@@ -171,48 +164,25 @@ class _Reader:
         beat_at = self._loop.time() + keepalive_seconds
         while True:
             if page:
-                await self._send(send, b"".join(map(_frame, page)))
+                await self.send(send, b"".join(map(_frame, page)))
                 self._after = page[-1]["sequence"]
                 beat_at = self._loop.time() + keepalive_seconds
-            if is_complete or self._is_over:
+            if is_complete or self.is_over:
                 return
-            if not page and not await self._is_woken(beat_at):
-                await self._send(send, b": keepalive\n\n")
+            if not page and not await self.is_woken(beat_at):
+                await self.send(send, comment("keepalive"))
                 beat_at = self._loop.time() + keepalive_seconds
-            self._wake.clear()
+            self.look()
             try:
                 page, is_complete = await self._threads.run(self.page)
             except MemorandaError as error:
                 # The headers are out. The client comes back and is told properly.
-                await self._send(send, f": {error.code}\n\n".encode())
+                await self.send(send, comment(error.code))
                 return
-
-    async def _is_woken(self, deadline: float) -> bool:
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._wake.wait()
-        except TimeoutError:
-            return False
-        return self._loop.time() < deadline
-
-    def _ring(self) -> None:
-        # Called from the bell's thread; at the very end the loop may be closed already.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._wake.set)
-
-    async def _watch(self, receive: Receive) -> None:
-        with suppress(MemorandaError):
-            while (await receive())["type"] != "http.disconnect":
-                pass
-        self.stop()
-
-    async def _send(self, send: Send, data: bytes) -> None:
-        async with asyncio.timeout(SEND_SECONDS_LIMIT):
-            await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
 def _frame(event: Event) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event["sequence"], event["type"].encode(), dump(event))
+    return frame(event["type"], dump(event), place=event["sequence"])
 
 
 def _after(scope: Scope, asked: Events) -> int:

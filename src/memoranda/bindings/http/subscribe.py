@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
+from memoranda.bindings.http.listener import Listener
 from memoranda.bindings.http.threads import Threads
+from memoranda.encoding.event_stream import comment, frame
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
 from memoranda.service.core.access import Access
@@ -29,8 +30,6 @@ SUBSCRIBERS_LIMIT = 200
 SUBSCRIBERS_PER_CREDENTIAL_LIMIT = 50
 # Short of the 30 s after which proxies commonly cut a silent connection.
 HEARTBEAT_SECONDS = 15.0
-# A client that does not read for so long is not listening any more.
-SEND_SECONDS_LIMIT = 30.0
 RETRY_MS = 2000
 
 _PLACE = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -79,7 +78,7 @@ class Subscribe:
             raise RateLimited("too many open subscriptions; close one or try later", retry_after_seconds=10)
 
 
-class _Stream:
+class _Stream(Listener):
     """One subscriber."""
 
     def __init__(
@@ -92,26 +91,19 @@ class _Stream:
         where: Mapping[str, str],
         heartbeat_seconds: float,
     ) -> None:
+        super().__init__(service)
         self.bearer = bearer
         self._access = access
-        self._service = service
         self._threads = threads
         self._where = where
         self._heartbeat_seconds = heartbeat_seconds
-        self._loop = asyncio.get_running_loop()
-        self._wake = asyncio.Event()
-        self._is_over = False
         self._cursor = 0
         # On the loop's clock.
         self._beat_at = 0.0
 
-    def stop(self) -> None:
-        self._is_over = True
-        self._wake.set()
-
     async def run(self, after: int | None, receive: Receive, send: Send, *, is_head: bool) -> None:
         # Listen first, look second: nothing that is written in between is missed.
-        stop_listening = self._service.notifier.listen(self._ring)
+        stop_listening = self.listen()
         watcher: asyncio.Task[None] | None = None
         try:
             end = await self._threads.run(self._service.feed_end, self._access, self._where)
@@ -119,8 +111,9 @@ class _Stream:
             self._cursor = end if after is None else min(after, end)
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             if not is_head:
-                watcher = asyncio.create_task(self._watch(receive))
-                await self._send(send, b": ump subscribe open\n\nretry: %d\nid: %d\n\n" % (RETRY_MS, self._cursor))
+                watcher = asyncio.create_task(self.watch(receive))
+                opening = comment("ump subscribe open") + b"retry: %d\nid: %d\n\n" % (RETRY_MS, self._cursor)
+                await self.send(send, opening)
                 await self._follow(send)
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
@@ -130,56 +123,34 @@ class _Stream:
             if watcher is not None:
                 watcher.cancel()
 
-    def _ring(self) -> None:
-        # Called from the bell's thread; at the very end the loop may be closed already.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._wake.set)
-
-    async def _watch(self, receive: Receive) -> None:
-        # A subscriber that sends a body over the limit is not one we go on talking to.
-        with suppress(MemorandaError):
-            while (await receive())["type"] != "http.disconnect":
-                pass
-        self.stop()
-
     async def _follow(self, send: Send) -> None:
-        while not self._is_over:
-            self._wake.clear()
+        while not self.is_over:
+            self.look()
             try:
                 page = await self._threads.run(self._next_page)
             except MemorandaError as error:
                 # The headers are out. The client comes back and is told properly.
-                await self._send(send, f": {error.code}\n\n".encode())
+                await self.send(send, comment(error.code))
                 return
             for event in page.events:
-                await self._send(send, _frame(event))
+                await self.send(send, _frame(event))
             self._cursor = page.next
-            if page.is_last and not await self._is_woken():
-                await self._send(send, b": heartbeat\n\n")
+            if page.is_last and not await self.is_woken(self._beat_at):
+                await self.send(send, comment("heartbeat"))
 
     def _next_page(self) -> FeedPage:
         # Authenticated anew each time, so that a credential that was revoked or has expired ends the stream.
         access = self._service.gate.authenticate(self.bearer)
         return self._service.changes(access, self._where, self._cursor)
 
-    async def _is_woken(self) -> bool:
-        """Wait for news; False when a heartbeat is due, which others' changes must not put off."""
-        try:
-            async with asyncio.timeout_at(self._beat_at):
-                await self._wake.wait()
-        except TimeoutError:
-            return False
-        return self._loop.time() < self._beat_at
-
-    async def _send(self, send: Send, data: bytes) -> None:
-        async with asyncio.timeout(SEND_SECONDS_LIMIT):
-            await send({"type": "http.response.body", "body": data, "more_body": True})
+    async def send(self, send: Send, data: bytes) -> None:
+        await super().send(send, data)
         self._beat_at = self._loop.time() + self._heartbeat_seconds
 
 
 def _frame(event: ChangeEvent) -> bytes:
     data = dump({"type": event.type, "id": event.id, "record": event.record})
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), data)
+    return frame(event.type, data, place=event.seq)
 
 
 def _place(header: str | None, parameter: int | None) -> int | None:
