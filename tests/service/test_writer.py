@@ -1,0 +1,186 @@
+"""The writer is never held: what passes over much, and much that is due, cost it for what they write.
+
+Every test is measured (tests/conftest.py); these are those whose units were long when they read and thought inside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from memoranda.errors import NotFound
+from memoranda.model.instant import DAY_MS
+from memoranda.service.openwop import commitments
+from memoranda.service.openwop.commitments import OVER_MS
+from memoranda.standards.openwop.entry import Draft
+from tests.service.oams_verbs import Oams, namespace
+from tests.service.wop import REF, Wop
+from tests.writer_time import ALLOWED_MS, ALLOWED_MS_PER_1000_ROWS, Held, Probe
+
+MANY = 2_000
+
+
+@pytest.fixture
+def wop() -> Iterator[Wop]:
+    wop = Wop()
+    yield wop
+    wop.close()
+
+
+def fill(wop: Wop, count: int = MANY, ref: str = REF) -> None:
+    """Entries, every tenth of which says what one before it said."""
+    numbers = [number - 5 if number % 10 == 9 else number for number in range(count)]
+    drafts = [Draft(content=f"Server {number} of rack {number % 97} listens on port {number}.") for number in numbers]
+    wop.wop.put_entries(wop.owner, ref, drafts)
+    wop.advance(1)
+
+
+def test_a_unit_that_holds_the_writer_for_longer_than_it_writes_is_told_of() -> None:
+    assert Held(name="x", milliseconds=ALLOWED_MS + 1, rows=0).is_slow()
+    assert not Held(name="x", milliseconds=ALLOWED_MS, rows=0).is_slow()
+    assert Held(name="x", milliseconds=ALLOWED_MS + ALLOWED_MS_PER_1000_ROWS + 1, rows=1_000).is_slow()
+    assert not Held(name="x", milliseconds=ALLOWED_MS_PER_1000_ROWS, rows=1_000).is_slow()
+
+
+def test_whoever_thinks_in_the_writer_is_found_out(probe: Probe) -> None:
+    wop = Wop()
+    wop.engine.write(wop.owner.default_tenant, lambda unit: sum(len(unit.items(str(n))) for n in range(40_000)))
+    wop.close()
+    assert [held.rows for held in probe.slow] == [2]
+    probe.slow.clear()
+
+
+def test_many_entries_are_consolidated_brought_back_and_compacted(wop: Wop) -> None:
+    fill(wop)
+    done = wop.wop.consolidate(wop.owner, REF)
+    assert len(done.taken) >= MANY // 10
+    assert wop.wop.undo_consolidation(wop.owner, done.run.run_id) == len(done.taken)
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        assert snapshot.usage()[0] == MANY
+    wop.wop.distill(wop.owner, REF)
+    made = wop.wop.compact(wop.owner, REF)
+    assert made.event["payload"]["sourceCount"] == MANY
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        assert snapshot.usage()[0] == 2
+
+
+def test_a_thousand_commitments_are_armed_and_fire(wop: Wop) -> None:
+    said = [Draft(content=f"Remind me to call customer {number} tomorrow at 9:00.") for number in range(1_000)]
+    wop.wop.put_entries(wop.owner, REF, said)
+    assert len(wop.wop.infer_commitments(wop.owner, REF)) == 1_000
+    wop.advance(2 * DAY_MS)
+    assert (wop.wop.tick(), wop.wop.tick()) == (1_000, 0)
+    assert {each.state for each in wop.wop.commitments(wop.owner)} == {"fired"}
+
+
+def test_a_watched_ref_is_read_once_and_then_only_where_it_changed(wop: Wop) -> None:
+    fill(wop)
+    wop.wop.watch_commitments(wop.owner, REF)
+    wop.wop.tick()
+    wop.write("When the audit is finished, send the invoice.")
+    wop.wop.tick()
+    (waiting,) = wop.wop.commitments(wop.owner)
+    wop.advance(1_000)
+    wop.write("The audit is finished.", ref="other")
+    assert wop.wop.tick() == 0
+    wop.write("The audit is finished.")
+    assert (wop.wop.tick(), wop.wop.tick()) == (1, 0)
+    assert wop.facts("commitment.fired")[0]["commitmentId"] == waiting.commitment_id
+
+
+def test_what_is_over_is_deleted_after_a_while_and_never_armed_again(wop: Wop) -> None:
+    wop.write("Remind me to call Ann tomorrow at 9:00.")
+    wop.write("When the build is green, deploy the orchids.")
+    timed, waiting = wop.wop.infer_commitments(wop.owner, REF)
+    wop.wop.cancel_commitment(wop.owner, waiting.commitment_id)
+    wop.advance(2 * DAY_MS)
+    assert wop.wop.tick() == 1
+    wop.advance(OVER_MS)
+    commitments.prune(wop.context, wop.owner.default_tenant)
+    assert [each.commitment_id for each in wop.wop.commitments(wop.owner)] == [timed.commitment_id]
+    wop.advance(3 * DAY_MS)
+    commitments.prune(wop.context, wop.owner.default_tenant)
+    assert wop.wop.infer_commitments(wop.owner, REF) == []
+    wop.write("The build is green.")
+    assert wop.wop.tick() == 0
+    with pytest.raises(NotFound):
+        wop.wop.cancel_commitment(wop.owner, timed.commitment_id)
+
+
+def test_what_changed_between_reading_and_writing_is_read_again(wop: Wop) -> None:
+    """Somebody else forgets an entry at the very moment before the pass writes."""
+    fill(wop, 40)
+    engine, victim = wop.engine, wop.entries(limit=1)[0]["id"]
+    real = engine.write
+    others: list[threading.Thread] = []
+
+    def write(tenant, work):  # type: ignore[no-untyped-def]
+        if not others and "compact" in work.__qualname__:
+            others.append(threading.current_thread())
+            wop.wop.delete_entry(wop.owner, REF, victim)
+        return real(tenant, work)
+
+    engine.write = write  # type: ignore[method-assign]
+    done = wop.wop.compact(wop.owner, REF)
+    assert others
+    assert done.event["payload"]["sourceCount"] == 39
+    assert victim not in done.event["payload"]["sourceIds"]
+
+
+def test_what_is_put_on_hold_meanwhile_is_never_replaced(wop: Wop) -> None:
+    fill(wop, 20)
+    version = wop.named("openwop", wop.entries(limit=1)[0]["id"])
+    real = wop.engine.write
+
+    def write(tenant, work):  # type: ignore[no-untyped-def]
+        if "compact" in work.__qualname__:
+            real(tenant, lambda unit: unit.hold(version, held=True))
+        return real(tenant, work)
+
+    wop.engine.write = write  # type: ignore[method-assign]
+    done = wop.wop.compact(wop.owner, REF)
+    assert done.event["payload"]["sourceCount"] == 19
+    assert wop.read(version.document.name) is not None
+
+
+def test_a_run_sees_its_own_writes_and_none_of_many_by_others(wop: Wop) -> None:
+    before = wop.write("before")
+    wop.advance(1)
+    run = wop.begin()
+    wop.advance(1)
+    for number in range(200):
+        wop.write(f"own {number}", run=run)
+    fill(wop, 1_000)
+    wop.wop.delete_entry(wop.owner, REF, before["id"])
+    seen = wop.contents(run=run, limit=1000)
+    assert seen == [*(f"own {number}" for number in reversed(range(200))), "before"]
+    replay = wop.wop.fork(wop.owner, run.run_id, mode="replay", from_seq=0)
+    assert wop.contents(run=replay, limit=1000) == seen
+
+
+def test_a_file_is_read_without_the_others(wop: Wop) -> None:
+    for number in range(20):
+        wop.wop.write_file(wop.owner, f"large-{number}.md", "x" * 500_000)
+    wop.wop.write_file(wop.owner, "small.md", "four")
+    assert wop.wop.file(wop.owner, "small.md")["content"] == "four"
+    assert len(wop.wop.files(wop.owner)) == 21
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        assert max(len(head) for head in snapshot.items("workspace").values()) < 1_000
+    assert wop.wop.remove_file(wop.owner, "large-0.md")
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        assert snapshot.items("workspace versions of large-0.md") == {}
+
+
+def test_large_memories_and_large_batches_are_read_before_they_are_written(wop: Wop) -> None:
+    text = " ".join(f"word{number}" for number in range(5_000))
+    oams = Oams(wop, namespace(wop.owner.default_tenant, "large"))
+    oams.store("k", text)
+    wop.remember(text)
+    wop.write(text[:50_000])
+    wop.put(object=text)
+    batch = [oams.memory(f"key {number}") for number in range(2_000)]
+    assert {stored.result for stored in oams.batch(batch)} == {"created"}
+    assert {stored.result for stored in oams.batch(batch)} == {"unchanged"}
+    wop.forget(wop.recall("word4999 word7")[0].record["id"], hard=True)
