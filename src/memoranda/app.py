@@ -40,6 +40,7 @@ from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
 
 if TYPE_CHECKING:
+    from memoranda.service.cal.cal import Cal
     from memoranda.service.consolidation.dreams import DreamRun
     from memoranda.service.consolidation.runs import Undone
     from memoranda.service.core.ranking import Ranked
@@ -232,8 +233,11 @@ class Memoranda:
         """The same memory through OAMS."""
         return Memories(self.service, self.access)
 
-    def cal(self, query: str, params: Mapping[str, object] | None = None, **options: Any) -> dict[str, Any]:
-        """The answer to a CAL query. `options`: cursor, namespace, user; approve=True for ADD, SUPERSEDE and REVERT.
+    @cached_property
+    def cal(self) -> Cal[Access]:
+        """The same memory through CAL: `m.cal(query, params)`, and its other verbs.
+
+        `options`: cursor, namespace, user; approve=True for ADD, SUPERSEDE and REVERT.
 
         >>> with Memoranda.open(":memory:") as m:
         ...     tea = {"type": "belief", "subject": "alice", "relation": "prefers", "object": "tea", "confidence": 0.9}
@@ -241,7 +245,9 @@ class Memoranda:
         ...     m.cal("RECALL beliefs ABOUT $who AS text", {"who": "alice"})["formatted"]
         '[belief] alice prefers tea (0.9)'
         """
-        return self.service.cal.run(self.access, query, params=params, **options)
+        from memoranda.service.cal.cal import Cal
+
+        return Cal(self.service.context, self.access)
 
     @property
     def owner(self) -> str:

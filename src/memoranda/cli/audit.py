@@ -36,7 +36,7 @@ def audit(
         limit=limit,
     )
     with run.open() as memoranda:
-        events = memoranda.service.audit(memoranda.access, asked)
+        events = memoranda.ump.audit(asked)
     columns = ("seq", "when", "operation", "result", "actor", "memories")
     run.answer({"events": events}, lambda: table(columns, map(_cells, events), when_empty="nothing matches"))
     return 0
@@ -52,7 +52,7 @@ def _cells(event: dict[str, Any]) -> list[object]:
 
 def _verify(run: GivenRun) -> int:
     with run.open() as memoranda:
-        report = memoranda.service.audit_verify(memoranda.access)
+        report = memoranda.ump.audit_verify()
     document = {"ok": report.ok, "count": report.count, **given(broken_at=report.broken_at, reason=report.reason)}
 
     def say() -> None:

@@ -147,12 +147,11 @@ class _Passes:
         self._writer = writer
 
     def made(self, *, is_dry: bool) -> list[DreamRun]:
-        service, access = self._memoranda.service.oams, self._memoranda.access
         runs: list[DreamRun] = []
         with progress("consolidating", total=len(self._strategies)) as done:
             for strategy in self._strategies:
-                made = service.consolidate(
-                    access, self._place, strategy, is_dry=is_dry, options=self._options, writer=self._writer
+                made = self._memoranda.oams.verbs.consolidate(
+                    self._place, strategy, is_dry=is_dry, options=self._options, writer=self._writer
                 )
                 runs.append(made)
                 done(len(runs))
@@ -229,7 +228,7 @@ def _tell(runs: Sequence[DreamRun]) -> None:
 def runs(*, run: GivenRun) -> None:
     """List what was consolidated and can be undone, the last first."""
     with run.open() as memoranda:
-        found = memoranda.service.oams.dream_runs(memoranda.access)
+        found = memoranda.oams.verbs.dream_runs()
     columns = ("run", "when", "strategy", "namespace", "new", "changed", "taken back", "")
     rows = [
         (
@@ -254,7 +253,7 @@ def undo(
 ) -> None:
     """Take back what a run wrote, and bring again what it took back. What somebody changed since is left."""
     with run.open() as memoranda:
-        undone = memoranda.service.oams.undo(memoranda.access, run_id)
+        undone = memoranda.oams.verbs.undo(run_id)
     said = f"{len(undone.taken_back)} taken back, {len(undone.brought_again)} brought again"
     run.answer(undone.document(), lambda: line(said))
     if undone.left and not run.json:

@@ -21,7 +21,7 @@ Signal = Literal["similarity", "recency", "salience", "scope_match", "provenance
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MemoryScope:
     """Where a memory belongs."""
 
     project: Annotated[str | None, Parameter(help="The project it belongs to.")] = None
@@ -59,7 +59,7 @@ class Weight:
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ConsentTerms:
     """What may be done with a memory, and where it comes from."""
 
     retention: Annotated[str | None, Parameter(help="Forget it after this long: 30d, or P365D.")] = None
@@ -77,7 +77,7 @@ class Terms:
 
 
 # What a command gets when nothing of the kind was said.
-ANYWHERE, UNWEIGHTED, NO_TERMS = Place(), Weight(), Terms()
+ANYWHERE, UNWEIGHTED, NO_TERMS = MemoryScope(), Weight(), ConsentTerms()
 
 
 def remember(
@@ -86,9 +86,9 @@ def remember(
     *,
     kind: Annotated[Kind, Parameter(help="What kind of memory it is; semantic unless said.")] = "semantic",
     structured: Annotated[str | None, Parameter(help="Further data, as a JSON object.")] = None,
-    place: Place = ANYWHERE,
+    place: MemoryScope = ANYWHERE,
     weight: Weight = UNWEIGHTED,
-    terms: Terms = NO_TERMS,
+    terms: ConsentTerms = NO_TERMS,
     run: GivenRun,
 ) -> None:
     """Remember a text. If the same is known already, the two are merged and trusted a little more."""
@@ -102,8 +102,8 @@ def remember(
         if terms.source is not None:
             source = {"ref": terms.source}
             draft["provenance"] = {"actor": memoranda.owner, "actor_kind": "user", "method": "cli", "source": source}
-        filled = memoranda.service.with_defaults(memoranda.access, draft, method="cli")
-        remembered = memoranda.service.remember(memoranda.access, filled)
+        filled = memoranda.ump.with_defaults(draft, method="cli")
+        remembered = memoranda.ump.remember(filled)
     run.answer(
         {"id": remembered.id, "result": remembered.result},
         lambda: line(f"{remembered.id} {remembered.result}"),
@@ -122,7 +122,7 @@ def recall(
     for_prompt: Annotated[bool, Parameter(help="One framed block, safe to put into a model's context.")] = False,
     budget: Annotated[int | None, Parameter(help="With --for-prompt: characters in all.")] = None,
     max_chars: Annotated[int | None, Parameter(help="With --for-prompt: characters of one memory.")] = None,
-    place: Place = ANYWHERE,
+    place: MemoryScope = ANYWHERE,
     run: GivenRun,
 ) -> None:
     """Find the best memories for a question."""

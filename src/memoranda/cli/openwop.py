@@ -55,7 +55,7 @@ def put(
     if expires is not None:
         asked["expiresAt"] = moment(expires)
     with run.open() as memoranda:
-        made = memoranda.service.openwop.put_entry(memoranda.access, ref, Draft.parse(asked))
+        made = memoranda.openwop.put_entry(ref, Draft.parse(asked))
     run.answer(made, lambda: line(made["id"]))
 
 
@@ -76,7 +76,7 @@ def list_entries(
     if query is not None:
         asked |= {"rank": "relevance", "query": query}
     with run.open() as memoranda:
-        found = memoranda.service.openwop.list_entries(memoranda.access, ref, ListOptions.parse(asked))
+        found = memoranda.openwop.list_entries(ref, ListOptions.parse(asked))
     rows = [
         (each["id"], each["createdAt"], " ".join(each["tags"]), one_line(each["content"])[:SHOWN_CHARS])
         for each in found
@@ -90,7 +90,7 @@ def list_entries(
 def get(ref: Ref, entry_id: Annotated[str, Parameter(name="ID", help="The entry's id.")], /, *, run: GivenRun) -> None:
     """Show one entry."""
     with run.open() as memoranda:
-        found = memoranda.service.openwop.get_entry(memoranda.access, ref, entry_id)
+        found = memoranda.openwop.get_entry(ref, entry_id)
     if found is None:
         raise NotFound("no such entry")
     run.answer(found, lambda: line(found["content"]))
@@ -102,7 +102,7 @@ def delete(
 ) -> None:
     """Take an entry out of every later answer."""
     with run.open() as memoranda:
-        is_gone = memoranda.service.openwop.delete_entry(memoranda.access, ref, entry_id)
+        is_gone = memoranda.openwop.delete_entry(ref, entry_id)
     if not is_gone:
         raise NotFound("no such entry")
     run.answer({"deleted": True}, lambda: line("deleted"))
@@ -112,7 +112,7 @@ def delete(
 def compact(ref: Ref, /, *, run: GivenRun) -> None:
     """Put one entry in the place of all entries of a ref."""
     with run.open() as memoranda:
-        made = memoranda.service.openwop.compact(memoranda.access, ref)
+        made = memoranda.openwop.compact(ref)
     run.answer({"event": made.event, "entry": made.entry}, lambda: line(made.entry["content"]))
 
 
@@ -128,15 +128,15 @@ def distill(
 ) -> None:
     """Make an archive of a ref within a budget of tokens, now or every night."""
     with run.open() as memoranda:
-        service, access = memoranda.service.openwop, memoranda.access
+        openwop = memoranda.openwop
         if every == "off":
-            is_gone = service.unschedule(access, ref)
+            is_gone = openwop.unschedule(ref)
             run.answer({"unscheduled": is_gone}, lambda: line("not scheduled any more" if is_gone else "no schedule"))
         elif every is not None:
-            made = service.schedule(access, ref, every, timezone=timezone, token_budget=budget)
+            made = openwop.schedule(ref, every, timezone=timezone, token_budget=budget)
             run.answer(made, lambda: line(f"next at {made['nextAt']}, while a server runs"))
         else:
-            done = service.distill(access, ref, token_budget=budget)
+            done = openwop.distill(ref, token_budget=budget)
             told = done.event["payload"]["distillation"]
             answer = {"event": done.event, "entry": done.entry, "archiveChecksum": done.checksum}
             summary = f"{told['tokensUsed']} of {told['tokenBudget']} tokens, archive {done.entry['id']}"
@@ -147,7 +147,7 @@ def distill(
 def schedules(*, run: GivenRun) -> None:
     """What is distilled by itself, and when next."""
     with run.open() as memoranda:
-        found = memoranda.service.openwop.schedules(memoranda.access)
+        found = memoranda.openwop.schedules()
     rows = [(each["memoryRef"], each["cron"], each["timezone"], each["nextAt"]) for each in found]
     run.answer(
         {"schedules": found}, lambda: table(("ref", "cron", "time zone", "next"), rows, when_empty="no schedules")
@@ -164,14 +164,14 @@ def consolidate(
 ) -> None:
     """Take out of a ref what is said twice and what was overtaken."""
     with run.open() as memoranda:
-        service, access = memoranda.service.openwop, memoranda.access
+        openwop = memoranda.openwop
         if undo is not None:
-            count = service.undo_consolidation(access, undo)
+            count = openwop.undo_consolidation(undo)
             run.answer({"broughtBack": count}, lambda: line(f"{count} brought back"))
             return
         if ref is None:
             raise InvalidInput("REF: which memoryRef?")
-        done = service.consolidate(access, ref)
+        done = openwop.consolidate(ref)
     payload = done.event["payload"]
     answer = {"event": done.event, "taken": list(done.taken), "contradictions": [list(p) for p in done.contradictions]}
 
@@ -196,12 +196,12 @@ def commitments(
 ) -> None:
     """Show the standing commitments found in memory."""
     with run.open() as memoranda:
-        service, access = memoranda.service.openwop, memoranda.access
+        openwop = memoranda.openwop
         if (look or watch) and ref is None:
             raise InvalidInput("REF: which memoryRef?")
         if watch and ref is not None:
-            service.watch_commitments(access, ref)
-        found = service.infer_commitments(access, ref) if look and ref else service.commitments(access, ref)
+            openwop.watch_commitments(ref)
+        found = openwop.infer_commitments(ref) if look and ref else openwop.commitments(ref)
     documents = [each.document() for each in found]
     rows = [(d["commitmentId"], d["state"], d["condition"], d["dueAt"] or "", d["memoryId"]) for d in documents]
     run.answer(
@@ -214,7 +214,7 @@ def commitments(
 def cancel(commitment_id: CommitmentId, /, *, run: GivenRun) -> None:
     """Let a commitment not fire any more."""
     with run.open() as memoranda:
-        done = memoranda.service.openwop.cancel_commitment(memoranda.access, commitment_id)
+        done = memoranda.openwop.cancel_commitment(commitment_id)
     run.answer(done.document(), lambda: line(done.state))
 
 
@@ -228,7 +228,7 @@ def snooze(
 ) -> None:
     """Let a commitment fire later."""
     with run.open() as memoranda:
-        done = memoranda.service.openwop.snooze_commitment(memoranda.access, commitment_id, _instant(until))
+        done = memoranda.openwop.snooze_commitment(commitment_id, _instant(until))
     run.answer(done.document(), lambda: line(f"due {done.document()['dueAt']}"))
 
 
@@ -253,7 +253,7 @@ def list_proposals(
 ) -> None:
     """List what was proposed."""
     with run.open() as memoranda:
-        found = memoranda.service.openwop.proposals(memoranda.access, state=state, kind=kind)
+        found = memoranda.openwop.proposals(state=state, kind=kind)
     rows = [(each["id"], each["state"], each["kind"], one_line(each.get("title", ""))[:SHOWN_CHARS]) for each in found]
     run.answer({"proposals": found}, lambda: table(("id", "state", "kind", "title"), rows, when_empty="no proposals"))
 
@@ -262,7 +262,7 @@ def list_proposals(
 def show(proposal_id: ProposalId, /, *, run: GivenRun) -> None:
     """Show one proposal, with what it would install."""
     with run.open() as memoranda:
-        found = memoranda.service.openwop.proposal(memoranda.access, proposal_id)
+        found = memoranda.openwop.proposal(proposal_id)
     run.answer(found, lambda: _say(found))
 
 
@@ -270,7 +270,7 @@ def show(proposal_id: ProposalId, /, *, run: GivenRun) -> None:
 def synthesise(*, run: GivenRun) -> None:
     """Look for habits in the recorded runs, and propose what they suggest."""
     with run.open() as memoranda:
-        made = memoranda.service.openwop.synthesise_proposals(memoranda.access)
+        made = memoranda.openwop.synthesise_proposals()
     run.answer({"proposals": made}, lambda: line(f"{len(made)} new proposals"))
 
 
@@ -298,7 +298,7 @@ def revise(
         except OSError as error:
             raise InvalidInput(f"--artifact: {error.strerror}") from None
     with run.open() as memoranda:
-        done = memoranda.service.openwop.revise_proposal(memoranda.access, proposal_id, Revision.parse(asked))
+        done = memoranda.openwop.revise_proposal(proposal_id, Revision.parse(asked))
     run.answer(done, lambda: _say(done))
 
 
@@ -312,7 +312,7 @@ def apply(
 ) -> None:
     """Install what a proposal holds, byte for byte."""
     with run.open() as memoranda:
-        done = memoranda.service.openwop.apply_proposal(memoranda.access, proposal_id, approval_id=approval)
+        done = memoranda.openwop.apply_proposal(proposal_id, approval_id=approval)
     run.answer(done, lambda: line(f"installed as {done['activation']['installedArtifactRef']}"))
 
 
@@ -320,7 +320,7 @@ def apply(
 def approve(proposal_id: ProposalId, /, *, run: GivenRun) -> None:
     """Approve a proposal as it is now, for someone else to apply."""
     with run.open() as memoranda:
-        approval = memoranda.service.openwop.approve_proposal(memoranda.access, proposal_id)
+        approval = memoranda.openwop.approve_proposal(proposal_id)
     run.answer({"approvalId": approval}, lambda: line(approval))
 
 
@@ -334,7 +334,7 @@ def reject(
 ) -> None:
     """Decline a proposal."""
     with run.open() as memoranda:
-        done = memoranda.service.openwop.reject_proposal(memoranda.access, proposal_id, reason=reason)
+        done = memoranda.openwop.reject_proposal(proposal_id, reason=reason)
     run.answer(done, lambda: line(done["state"]))
 
 
@@ -342,7 +342,7 @@ def reject(
 def archive(proposal_id: ProposalId, /, *, run: GivenRun) -> None:
     """Put a proposal away."""
     with run.open() as memoranda:
-        done = memoranda.service.openwop.archive_proposal(memoranda.access, proposal_id)
+        done = memoranda.openwop.archive_proposal(proposal_id)
     run.answer(done, lambda: line(done["state"]))
 
 

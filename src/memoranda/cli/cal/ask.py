@@ -24,7 +24,7 @@ Given = str | bytes
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QueryOptions:
     """What is said beside the query."""
 
     param: Annotated[
@@ -67,7 +67,7 @@ def parameter(text: str, option: str) -> tuple[str, object]:
 
 
 def ask(
-    memoranda: Memoranda, run: Run, query: Given, asked: Asked, params: Mapping[str, object]
+    memoranda: Memoranda, run: Run, query: Given, asked: QueryOptions, params: Mapping[str, object]
 ) -> dict[str, Any] | None:
     """Ask, and show the answer or what is wrong. None if there is no answer."""
     try:
@@ -80,19 +80,20 @@ def ask(
     return envelope
 
 
-def _envelope(memoranda: Memoranda, query: Given, asked: Asked, params: Mapping[str, object]) -> dict[str, Any] | None:
-    cal, access = memoranda.service.cal, memoranda.access
+def _envelope(
+    memoranda: Memoranda, query: Given, asked: QueryOptions, params: Mapping[str, object]
+) -> dict[str, Any] | None:
+    cal = memoranda.cal
     if not asked.yes and _can_ask() and _changes(query, strict=asked.strict):
-        prepared = cal.prepare(access, query, params=params, strict=asked.strict, **asked.whose())
+        prepared = cal.prepare(query, params=params, strict=asked.strict, **asked.whose())
         show_effects(prepared["side_effects"])
         print("Do this? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             note("nothing was changed")
             return None
-        return cal.execute(access, prepared["token"])
+        return cal.execute(prepared["token"])
     try:
         return cal.run(
-            access,
             query,
             params=params,
             cursor=asked.cursor,
@@ -139,13 +140,12 @@ def text_of(query: Given) -> str:
     return query.decode("utf-8", "replace") if isinstance(query, bytes) else query
 
 
-def stream(memoranda: Memoranda, run: Run, query: Given, asked: Asked, params: Mapping[str, object]) -> int:
+def stream(memoranda: Memoranda, run: Run, query: Given, asked: QueryOptions, params: Mapping[str, object]) -> int:
     """An ASSEMBLE as it happens: events as NDJSON, or the text in its chunks."""
     from memoranda.standards.cal.assembly.stream import ndjson
 
     code, last = 0, "\n"
-    cal = memoranda.service.cal
-    with closing(cal.stream(memoranda.access, query, params=params, strict=asked.strict, **asked.whose())) as events:
+    with closing(memoranda.cal.stream(query, params=params, strict=asked.strict, **asked.whose())) as events:
         for event in events:
             kind = event["type"]
             if kind == "error" and event["fatal"]:

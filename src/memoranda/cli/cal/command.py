@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from memoranda.cli.cal.ask import Asked, Given, ask, refuse, stream, text_of
+from memoranda.cli.cal.ask import Given, QueryOptions, ask, refuse, stream, text_of
 from memoranda.cli.cal.show import show_error, write_text
 from memoranda.cli.run import GivenRun, Run
 from memoranda.cli.show import line, note
@@ -17,7 +17,7 @@ from memoranda.errors import InvalidInput, QueryError, TooLarge
 # Far more than a query may have, so that its own limit is what refuses it; far less than would hurt.
 MAX_BYTES = 1_048_576
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-NOTHING_ASKED = Asked()
+NOTHING_ASKED = QueryOptions()
 NO_QUERY = "no query given: write it after the command, or pipe it in"
 
 
@@ -28,7 +28,7 @@ def cal(
     file: Annotated[
         str | None, Parameter(name=("--file", "-f"), help="Read the query from a file; - for standard input.")
     ] = None,
-    asked: Asked = NOTHING_ASKED,
+    asked: QueryOptions = NOTHING_ASKED,
     check: Annotated[bool, Parameter(help="Only say whether it is a query. Exit code 1 if not.")] = False,
     streamed: Annotated[
         bool, Parameter(name="--stream", help="Show an ASSEMBLE as it happens; with --json, one event a line.")
@@ -110,7 +110,7 @@ def _card(run: Run) -> int:
     return 0
 
 
-def _prompt(run: Run, asked: Asked, *, keeps_history: bool) -> int:
+def _prompt(run: Run, asked: QueryOptions, *, keeps_history: bool) -> int:
     if run.json or not sys.stdout.isatty():
         raise InvalidInput(NO_QUERY)
     from memoranda.cli.cal.prompt import prompt

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from memoranda.cli.cal.ask import Asked, ask, parameter
+from memoranda.cli.cal.ask import QueryOptions, ask, parameter
 from memoranda.cli.cal.show import write_text
 from memoranda.cli.cal.words import FORMATS, completions, is_unfinished
 from memoranda.cli.run import Run
@@ -33,24 +33,24 @@ Tab completes. Alt+Enter begins a new line. Ctrl+C drops what is typed, Ctrl+D l
 """
 
 
-def prompt(run: Run, asked: Asked, *, keeps_history: bool) -> None:
+def prompt(run: Run, asked: QueryOptions, *, keeps_history: bool) -> None:
     """Read queries and answer them until the person leaves."""
     from memoranda.cli.cal.reader import reader
 
     with run.open() as memoranda:
-        session = Session(memoranda=memoranda, run=run, asked=replace(asked, cursor=None), params=asked.params())
+        session = Prompt(memoranda=memoranda, run=run, asked=replace(asked, cursor=None), params=asked.params())
         history = run.settings().home / HISTORY_FILE if keeps_history else None
         line("CAL. \\h for help, \\q to leave.", "dim")
         session.loop(reader(history, session.complete, session.is_whole))
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class Prompt:
     """What is set at one prompt."""
 
     memoranda: Memoranda
     run: Run
-    asked: Asked
+    asked: QueryOptions
     params: dict[str, object]
     format: str | None = None
     # The last query, and the cursor of what follows its answer.

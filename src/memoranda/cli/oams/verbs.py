@@ -67,7 +67,7 @@ def recall(
             found = oams_file.recall(store, request(_namespace_in(store)), system_clock())
     else:
         with run.open() as memoranda:
-            found = memoranda.service.oams.recall(memoranda.access, request(memoranda.oams.namespace))
+            found = memoranda.oams.verbs.recall(request(memoranda.oams.namespace))
     run.answer({"memories": found}, lambda: _show_all(found))
 
 
@@ -93,7 +93,7 @@ def list_memories(
         with run.open() as memoranda:
             place = memoranda.oams.namespace(namespace)
             request = ListRequest.parse({**asked, "namespace": str(place)})
-            found, following = _page(memoranda.service.oams.list_memories(memoranda.access, request))
+            found, following = _page(memoranda.oams.verbs.list_memories(request))
     rows = [(each["key"], each["updated_at"], " ".join(each.get("tags") or ()), _said(each)) for each in found]
     run.answer(
         {"memories": found, "next_cursor": following},

@@ -274,7 +274,7 @@ def _grain_of(source: str, run: GivenRun) -> Grain:
 
     if _ADDRESS.fullmatch(source) and not Path(source).exists():
         with run.open() as memoranda:
-            return memoranda.service.grains.release(memoranda.access, source).grain
+            return memoranda.grains.release(source).grain
     given = mg.read_one(source)
     with mg.placed(source):
         if isinstance(given, dict):

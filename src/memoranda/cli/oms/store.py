@@ -32,7 +32,7 @@ def put(source: Source, /, *, run: GivenRun) -> None:
     with run.open() as memoranda:
         new = _given(memoranda, source)
         with placed(source):
-            stored = memoranda.service.grains.put(memoranda.access, new)
+            stored = memoranda.grains.put(new)
     _tell(stored, run)
 
 
@@ -45,7 +45,7 @@ def get(
 ) -> None:
     """Show one grain."""
     with run.open() as memoranda:
-        found = memoranda.service.grains.get(memoranda.access, address)
+        found = memoranda.grains.get(address)
     if raw:
         if sys.stdout.isatty():
             raise InvalidInput("--raw: these are bytes, not text for a terminal; send them to a file")
@@ -57,7 +57,7 @@ def get(
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class GrainFilter:
     """What must be equal."""
 
     subject: Annotated[str | None, Parameter(help="Only about this subject.")] = None
@@ -78,13 +78,13 @@ class Wanted:
         )
 
 
-ANYTHING = Wanted()
+ANYTHING = GrainFilter()
 
 
 def find(
     *,
     text: Annotated[str | None, Parameter(help="By words, best first.")] = None,
-    wanted: Wanted = ANYTHING,
+    wanted: GrainFilter = ANYTHING,
     limit: Annotated[int, Parameter(help="At most so many; 20 unless said.")] = 20,
     every: Annotated[bool, Parameter(name="--all", help="All of them, whatever the limit.")] = False,
     superseded: Annotated[bool, Parameter(help="What was superseded too.")] = False,
@@ -101,7 +101,7 @@ def find(
         cursor: str | None = None
         while True:
             request = FindRequest.parse({**asked, **given(cursor=cursor)})
-            page = memoranda.service.grains.find(memoranda.access, request)
+            page = memoranda.grains.find(request)
             results += page.results
             cursor = page.next_cursor
             if cursor is None or not every:
@@ -127,7 +127,7 @@ def supersede(
     """Replace a grain by another, under its policy; the old one stays in the history."""
     with run.open() as memoranda:
         new = _given(memoranda, source)
-        stored = memoranda.service.grains.supersede(memoranda.access, address, new, justification=justification)
+        stored = memoranda.grains.supersede(address, new, justification=justification)
     _tell(stored, run)
 
 
@@ -144,7 +144,7 @@ def verification(
 ) -> None:
     """Say what is known of a grain's truth; the grain itself does not change."""
     with run.open() as memoranda:
-        said = memoranda.service.grains.set_verification(memoranda.access, address, status, reason=reason, by=by)
+        said = memoranda.grains.set_verification(address, status, reason=reason, by=by)
     run.answer({"address": address, "verification_status": said}, lambda: line(f"{address} {said}"))
 
 
@@ -158,7 +158,7 @@ def hold(
 ) -> None:
     """Put a legal hold on a grain: nobody can supersede or erase it until it is lifted."""
     with run.open() as memoranda:
-        held = memoranda.service.grains.set_hold(memoranda.access, address, held=not release, reason=reason)
+        held = memoranda.grains.set_hold(address, held=not release, reason=reason)
     run.answer({"address": address, "held": held}, lambda: line(f"{address} {'held' if held else 'released'}"))
 
 
@@ -167,7 +167,7 @@ def erase(address: Address, /, *, reason: Reason, yes: Yes = False, run: GivenRu
     if not _confirmed(f"Erase {address} for good?", yes):
         return 1
     with run.open() as memoranda:
-        memoranda.service.grains.erase(memoranda.access, address, reason=reason)
+        memoranda.grains.erase(address, reason=reason)
     run.answer({"address": address, "result": "erased"}, lambda: line(f"{address} erased"))
     return 0
 
@@ -184,7 +184,7 @@ def erase_user(
     if not _confirmed(f"Erase everything of {one_line(user)} for good?", yes):
         return 1
     with run.open() as memoranda:
-        done = memoranda.service.grains.erase_user(memoranda.access, user, reason=reason)
+        done = memoranda.grains.erase_user(user, reason=reason)
     key = "the key is destroyed" if done.key_destroyed else "no key was destroyed"
     run.answer(
         {"erased": done.erased, "held": done.held, "key_destroyed": done.key_destroyed},
@@ -202,7 +202,7 @@ def consent(
 ) -> int:
     """Show the consent under which someone may use a person's memories, now. Exit code 1 if there is none."""
     with run.open() as memoranda:
-        address = memoranda.service.grains.consent(memoranda.access, subject=subject, grantee=grantee, scope=scope)
+        address = memoranda.grains.consent(subject=subject, grantee=grantee, scope=scope)
     run.answer({"consent": address}, lambda: line(address) if address else note("there is no such consent"))
     return 0 if address else 1
 
@@ -210,7 +210,7 @@ def consent(
 def rotate_key(*, run: GivenRun) -> None:
     """Make a new master key and wrap every user's key under it; nothing is encrypted anew."""
     with run.open() as memoranda:
-        count = memoranda.service.grains.rotate_master_key()
+        count = memoranda.grains.rotate_master_key()
     run.answer({"keys": count}, lambda: line(f"{counted(count, 'key')} wrapped under a new master key"))
 
 
@@ -218,7 +218,7 @@ def _given(memoranda: Memoranda, source: str) -> bytes | dict[str, Any]:
     from memoranda.bindings.files.mg import read_one
 
     found = read_one(source)
-    return found if isinstance(found, bytes) else memoranda.service.grains.with_defaults(memoranda.access, found)
+    return found if isinstance(found, bytes) else memoranda.grains.with_defaults(found)
 
 
 def _tell(stored: Stored, run: GivenRun) -> None:

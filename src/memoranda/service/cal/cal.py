@@ -499,3 +499,9 @@ class Cal(Verbs[Caller]):
     execute = Verb(execute, "read")
     stream = Verb(stream, "read")
     issue = Verb(issue, "read")
+
+    def __call__(
+        self: Cal[Access], query: Given, params: Mapping[str, object] | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """The answer to a query: `run`, for whoever asks for themselves."""
+        return self.run(query, params=params, **options)
