@@ -3,16 +3,15 @@
 Out: what may leave is read page by page in the order it was written, judged once (`_why_not`), and shown in the form
 that is asked for. What stays behind although it might have left is reported by name.
 
-In: items are read and checked here, outside the writer, while the batch before is written; a batch is one unit of work
-and either there or not. Whatever is here already is recognised by its own name, so a second run of a file, after an
-interrupt or out of caution, changes nothing and goes on where the first one stopped. A predecessor and its successor
-find each other by the names that their form gives them, whichever comes first.
+In: items are read and checked here, outside the writer; a batch is one unit of work and either there or not. Whatever
+is here already is recognised by its own name, so a second run of a file, after an interrupt or out of caution, changes
+nothing and goes on where the first one stopped. A predecessor and its successor find each other by the names that their
+form gives them, whichever comes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -48,7 +47,7 @@ from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
 
-PAGE_LIMIT: Final = 500
+PAGE_LIMIT: Final = 1_000
 # Written in one unit: large enough to be fast, small enough that others get their turn.
 BATCH_LIMIT: Final = 500
 # More are counted, and read by nobody.
@@ -143,7 +142,9 @@ class _Leaving:
     tenant: str
     now: Instant
     report: Report
-    history: bool = True
+    history: bool
+    # Its owner asks for everything, and no preset is in force.
+    is_owner: bool
 
     def pages(self, space: str | None = None) -> Iterator[list[Version]]:
         """What may leave, page by page; the store is not being read while someone takes a page, who may take time."""
@@ -184,10 +185,9 @@ class _Leaving:
 
     def _is_free(self, version: Version) -> bool:
         """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
-        if self.context.presets or self.access.is_narrowed or not self.access.sees_unredacted(self.tenant):
-            return False
         document = version.document
-        return document.standard != ump.STANDARD and not compliance.may_declare(document.native)
+        is_foreign = document.standard != ump.STANDARD
+        return self.is_owner and is_foreign and not compliance.may_declare(document.native)
 
     def is_whole(self, version: Version) -> bool:
         """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""
@@ -214,6 +214,7 @@ def _leaving(context: Context, access: Access, owner: str | None, report: Report
         now=context.clock(),
         report=report if report is not None else Report(),
         history=history,
+        is_owner=not context.presets and not access.is_narrowed and access.sees_unredacted(tenant),
     )
 
 
@@ -471,21 +472,16 @@ class _Import:
         self.adopts = False
 
     def run(self, items: Iterable[Item]) -> None:
-        """Read and check the next batch while the last one is written."""
+        """Read and check a batch, then write it; both at once would only hold the writer longer."""
         batch: _Batch = []
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="memoranda-import") as writer:
-            writing: Future[None] | None = None
-            for item in items:
-                ready = self._ready(item)
-                if ready is None:
-                    continue
-                if batch and (len(batch) == BATCH_LIMIT or not _go_together(batch[-1], (item, ready))):
-                    if writing is not None:
-                        writing.result()
-                    writing, batch = writer.submit(self._write, batch), []
-                batch.append((item, ready))
-            if writing is not None:
-                writing.result()
+        for item in items:
+            ready = self._ready(item)
+            if ready is None:
+                continue
+            if batch and (len(batch) == BATCH_LIMIT or not _go_together(batch[-1], (item, ready))):
+                self._write(batch)
+                batch = []
+            batch.append((item, ready))
         if batch:
             self._write(batch)
         self._finish()
@@ -555,13 +551,14 @@ class _Import:
         now = self._context.clock()
         written = _Written(dict(self._links))
         heads = memories.Heads(self._context, unit, [ready.given for _, ready in batch if ready.given is not None])
+        known = unit.known_names([(ready.standard, ready.name) for _, ready in batch if ready.given is None])
         created: list[str] = []
         for item, ready in batch:
             try:
                 if ready.given is not None:
-                    outcome = ready.write(unit, heads.of(ready.given), now)
+                    outcome = ready.write(unit, heads.of(ready.given), now, False)
                 else:
-                    outcome = self._place(unit, item, ready, written, now)
+                    outcome = self._place(unit, item, ready, written, now, known)
             except MemorandaError as error:  # raised before anything of this memory was written
                 written.outcomes.append(error)
                 continue
@@ -578,7 +575,9 @@ class _Import:
 
     # --- what follows what -------------------------------------------------------------------------------------------
 
-    def _place(self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant) -> Outcome:
+    def _place(
+        self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant, known: set[tuple[str, str]]
+    ) -> Outcome:
         """Write one memory, as the next version of what waits for it, if anything does."""
         waiting = written.links.pop((item.form, ready.known_as), None)
         prior = None if waiting is None else _still_head(unit, waiting)
@@ -589,7 +588,9 @@ class _Import:
             except MemorandaError as error:
                 written.unlinked.append((item, error))
                 prior = None
-        outcome = ready.write(unit, prior, now)
+        name = (ready.standard, ready.name)
+        outcome = ready.write(unit, prior, now, name not in known)
+        known.add(name)
         is_view = item.form == oms.STANDARD != ready.standard
         if prior is None and ready.successor is None and ready.index is DEFAULT and not is_view:
             return outcome

@@ -32,6 +32,7 @@ from memoranda.service.oms import grains
 from memoranda.service.oms.grains import admitted
 from memoranda.service.oms.views import Opened, open_given
 from memoranda.service.ump import remember
+from memoranda.standards.cal.field_index import field_index_of
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oms import mapping as oms
@@ -52,13 +53,16 @@ _MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A memory that passed every check and can be written. `write` is told what it follows, if that is known."""
+    """A memory that passed every check and can be written.
+
+    `write` is told what it follows, if that is known, and whether its name stands for nothing in the store.
+    """
 
     tenant: str
     # Under which it will be found in the store.
     standard: str
     name: str
-    write: Callable[[Unit, Version | None, Instant], Outcome]
+    write: Callable[[Unit, Version | None, Instant, bool], Outcome]
     # An OAMS memory that is looked up by its key together with the others of its batch.
     given: memories.Given | None = None
     warnings: tuple[str, ...] = ()
@@ -120,7 +124,7 @@ def _adopted_original(
 
 
 def _record(context: Context, accepted: remember.Accepted) -> Ready:
-    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
+    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:  # noqa: ARG001
         return remember.put(context, unit, accepted, now, memory_id=None if prior is None else prior.memory_id).result
 
     return Ready(
@@ -178,28 +182,39 @@ def ready_grain(
     """A grain, or the document that it is the view of."""
     opened = open_given(context, delivery)
     inner = oms.unwrap(opened.grain)
-    ready = None
     if inner is not None:
         ready = _or_none(lambda: _original_of_grain(context, access, opened.grain, delivery, inner, tenant, now))
-    if ready is None:
-        ready = _grain(context, access, opened, tenant)
-    return replace(ready, known_as=opened.grain.address, index=index, successor=index.superseded_by)
+        if ready is not None:
+            return replace(ready, known_as=opened.grain.address, index=index, successor=index.superseded_by)
+    return _grain(context, access, opened, tenant, index)
 
 
-def _grain(context: Context, access: Access, opened: Opened, tenant: str) -> Ready:
+def _grain(context: Context, access: Access, opened: Opened, tenant: str, index: IndexState = DEFAULT) -> Ready:
     grain, delivery = opened.grain, opened.delivery
     projection = admitted(context, access, grain, tenant)
+    index_of = field_index_of(grain)
 
-    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
-        known = unit.named(oms.STANDARD, grain.address)
+    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:
+        known = None if is_new else unit.named(oms.STANDARD, grain.address)
         if known is not None and not known.state.erased:
             return "known"
         memory_id = None if prior is None else prior.memory_id
-        version = grains.append(context, unit, grain, delivery, projection, now, memory_id=memory_id)
+        version = grains.append(
+            context, unit, grain, delivery, projection, now, memory_id=memory_id, field_index=index_of
+        )
         unit.announce("created", version, now=now)
         return "created"
 
-    return Ready(tenant=tenant, standard=oms.STANDARD, name=grain.address, write=write, fields=grain.fields)
+    return Ready(
+        tenant=tenant,
+        standard=oms.STANDARD,
+        name=grain.address,
+        known_as=grain.address,
+        write=write,
+        fields=grain.fields,
+        index=index,
+        successor=index.superseded_by,
+    )
 
 
 def _original_of_grain(
@@ -236,7 +251,7 @@ def ready_memory(
 
 
 def _memory(context: Context, given: memories.Given) -> Ready:
-    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
+    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:  # noqa: ARG001
         if prior is not None and is_stale(prior, given):
             return "known"
         result = memories.follow(context, unit, given, prior, now).result
@@ -309,7 +324,7 @@ def _memory_inside(context: Context, access: Access, inner: Document) -> Ready:
     place, key = given.place, given.memory["key"]
     name = memories.name_of(context, place, key)
 
-    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
+    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:  # noqa: ARG001
         known = unit.named(oams.STANDARD, name) or memories.find(context, unit, place, key, or_retracted=True)
         if known is not None and not known.state.erased:
             is_forgotten = known.state.tombstoned is not None
@@ -335,8 +350,8 @@ def _entry(context: Context, access: Access, inner: Document, tenant: str, space
     refuse_secrets(context, {"content": entry["content"], "tags": entry["tags"]})
     projection = openwop.project(entry, tenant, space)
 
-    def write(unit: Unit, prior: Version | None, now: Instant) -> Outcome:
-        known = unit.named(openwop.STANDARD, inner.name)
+    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:
+        known = None if is_new else unit.named(openwop.STANDARD, inner.name)
         if known is not None and not known.state.erased:
             return "known"
         memory_id = None if prior is None else prior.memory_id

@@ -54,9 +54,9 @@ class SqlSnapshot(BackgroundReads):
     def _versions(self, query: str, /, **params: Any) -> list[Version]:
         return [self._version(row) for row in self._rows(query, **params)]
 
-    def _version(self, columns: Row) -> Version:
+    def _version(self, columns: Row, opener: Opener | None = None) -> Version:
         row = VersionRow(*columns)
-        native, cause, is_readable = self._opened(row)
+        native, cause, is_readable = self._opened(row, opener or self._cipher.open)
         return Version(
             tenant=self._tenant,
             version_id=row.version_id,
@@ -68,16 +68,16 @@ class SqlSnapshot(BackgroundReads):
             state=_state(row, is_readable),
         )
 
-    def _opened(self, row: VersionRow) -> tuple[bytes, bytes | None, bool]:
+    def _opened(self, row: VersionRow, opener: Opener) -> tuple[bytes, bytes | None, bool]:
         """The document and its cause in the clear, and whether there still is a key to read them with."""
         if row.key_id is None:
             return row.native, row.cause, True
         bound = bound_to(self._tenant, row.standard, row.name, row.recorded)
         try:
-            native = self._cipher.open(row.key_id, row.native, bound + b"native")
+            native = opener(row.key_id, row.native, bound + b"native")
             if native is None:
                 return b"", None, False
-            cause = None if row.cause is None else self._cipher.open(row.key_id, row.cause, bound + b"cause")
+            cause = None if row.cause is None else opener(row.key_id, row.cause, bound + b"cause")
         except StoreCorrupt:
             # One damaged document must not keep anyone from the others: it is empty, which nothing accepts.
             return b"", None, True
@@ -88,7 +88,10 @@ class SqlSnapshot(BackgroundReads):
         return found[0] if found else None
 
     def versions(self, version_ids: Sequence[int]) -> list[Version]:
-        return self._versions("versions_by_id", version_ids=as_json(list(version_ids)))
+        rows = self._rows("versions_by_id", version_ids=as_json(list(version_ids)))
+        # The ring is looked at once for all of them.
+        opener = self._cipher.opener() if len(rows) > 1 else None
+        return [self._version(row, opener) for row in rows]
 
     def history(self, memory_id: int) -> list[Version]:
         return self._versions("versions_of_memory", memory_id=memory_id)

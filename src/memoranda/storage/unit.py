@@ -11,6 +11,7 @@ from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, Document, Link, Projection, State, Version
 from memoranda.storage.background import BackgroundWrites
+from memoranda.storage.buffered import Buffered
 from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.engine import Seal
@@ -42,7 +43,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def __init__(
         self, connection: Connection, tenant: str, prints: Fingerprints, cipher: Cipher, row: Row, seal: Seal
     ) -> None:
-        super().__init__(connection, tenant, prints, cipher, row)
+        self._buffer = Buffered(connection)
+        super().__init__(self._buffer, tenant, prints, cipher, row)
         self._seal = seal
         self._sealer: Sealer | None = None
 
@@ -58,14 +60,18 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         follow_head: bool = False,
         is_named: bool = True,
     ) -> Version:
-        ((version_id,),) = self._rows(
+        seal = self._prints.document(self._tenant, document.standard, document.name, document.native)
+        (version_id,) = self._buffer.add_now(
             "version_add",
-            standard=document.standard,
-            media_type=document.media_type,
-            name=document.name,
-            recorded_ms=now,
-            seal=self._prints.document(self._tenant, document.standard, document.name, document.native),
-            **self._sealed(document, projection, cause, now),
+            {
+                "tenant_id": self._tenant_id,
+                "standard": document.standard,
+                "media_type": document.media_type,
+                "name": document.name,
+                "recorded_ms": now,
+                "seal": seal,
+                **self._sealed(document, projection, cause, now),
+            },
         )
         memory = version_id if memory_id is None else memory_id
         updated = self._updated(projection, memory_id)
@@ -128,7 +134,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         scope = projection.scope
         stems = words(projection.text) if projection.stems is None else projection.stems
         prints, tenant_id = self._prints, self._tenant_id
-        self._run(
+        self._add(
             "state_add",
             version_id=version_id,
             memory_id=memory_id,
@@ -154,7 +160,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         )
         listed = [prints.word(tenant_id, stem) for stem in dict.fromkeys(stems)]
         listed += [prints.scope_word(use, tenant_id, name) for use, name in _scope_words(projection)]
-        self._connection.run("search_add", {"version_id": version_id, "words": " ".join(listed)})
+        self._buffer.add_later("search_add", {"version_id": version_id, "words": " ".join(listed)})
         if projection.tags:
             self._add_facets(version_id, [("label", tag) for tag in dict.fromkeys(t.lower() for t in projection.tags)])
         if links := list(_links(projection)):
@@ -181,14 +187,19 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         if field_index is None:
             return
         if field_index.numbers:
-            numbered = [(self._field_name(name), number) for name, number in field_index.numbers]
-            self._run_many("measure_add", [{"name": n, "number": m, "version_id": version_id} for n, m in numbered])
+            for name, number in field_index.numbers:
+                self._add("measure_add", name=self._field_name(name), number=number, version_id=version_id)
         self._add_facets(version_id, field_index.texts)
 
     def _add_facets(self, version_id: int, texts: Sequence[tuple[str, str]]) -> None:
-        keyed = [(self._field_name(name), key) for name, text in texts if (key := self._value_key(text)) is not None]
-        if keyed:
-            self._run_many("facet_add", [{"name": n, "value_key": k, "version_id": version_id} for n, k in keyed])
+        for name, text in texts:
+            if (key := self._value_key(text)) is not None:
+                self._add("facet_add", name=self._field_name(name), value_key=key, version_id=version_id)
+
+    def _add(self, query: str, /, **params: Any) -> None:
+        """Add a row together with others of its kind, before anything is read."""
+        params["tenant_id"] = self._tenant_id
+        self._buffer.add_later(query, params)
 
     def put_field_index(self, version: Version, field_index: FieldIndex) -> None:
         self._run("field_index_put", version_id=version.version_id, **self._field_index_columns(field_index))
@@ -210,7 +221,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:
         version_id = None if follow_head else version.version_id
-        self._run("alias_put", standard=standard, name=name, memory_id=version.memory_id, version_id=version_id)
+        self._add("alias_put", standard=standard, name=name, memory_id=version.memory_id, version_id=version_id)
 
     def set_named(self, version: Version) -> None:
         self._run("state_named", version_id=version.version_id)
@@ -295,7 +306,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002
         self._change_seq += 1
-        self._run("change_add", seq=self._change_seq, type=type, version_id=version.version_id, at_ms=now)
+        self._add("change_add", seq=self._change_seq, type=type, version_id=version.version_id, at_ms=now)
 
     def record(self, entry: AuditEntry) -> None:
         seq = self._audit_seq + 1

@@ -20,6 +20,7 @@ from memoranda.errors import (
     MemorandaError,
     NotFound,
 )
+from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.selection import Selection
@@ -377,13 +378,28 @@ def append(
     now: Instant,
     *,
     memory_id: int | None = None,
+    field_index: FieldIndex | None = None,
 ) -> Version:
-    """Append an admitted grain; the caller announces it and puts it on record."""
+    """Append an admitted grain; the caller announces it and puts it on record.
+
+    `field_index` was read before. Then its view gets its UMP name when somebody asks for one, unless it follows another
+    that says so, or everyone may ask for it.
+    """
     media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
     document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
     cascade.check_basis(context, unit, document, projection, now)
     cascade.note(unit, projection)
-    version = unit.append(document, projection, now=now, memory_id=memory_id, field_index=field_index_of(grain))
+    is_named = field_index is None or memory_id is not None or projection.scope.visibility == "public"
+    version = unit.append(
+        document,
+        projection,
+        now=now,
+        memory_id=memory_id,
+        field_index=field_index_of(grain) if field_index is None else field_index,
+        is_named=is_named,
+    )
+    if not is_named:
+        return version
     # Known to UMP at once under the name that its view will have; a name that stands for something stays with it.
     name = outline(context, version, (grain, projection))["id"]
     known = unit.named(ump.STANDARD, name)

@@ -22,6 +22,7 @@ from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature
+from memoranda.standards.oms.container import Checked
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.oms.signature import SignedGrain
@@ -200,14 +201,15 @@ def delivered(context: Context, tenant: str, versions: Sequence[Version]) -> lis
     """Versions as the bytes they travel in and what the index knows; views are found by their addresses from now on."""
     foreign = [version for version in versions if version.document.standard != oms.STANDARD]
     views = {version.version_id: whole(context, version) for version in foreign}
-    _name(context, tenant, [(version, views[version.version_id][0].address) for version in foreign])
-    return [
-        (
-            views[version.version_id][1] if version.version_id in views else version.document.native,
-            _index_state(context, version),
-        )
-        for version in versions
-    ]
+    if foreign:
+        _name(context, tenant, [(version, views[version.version_id][0].address) for version in foreign])
+    found: list[tuple[bytes, IndexState]] = []
+    for version in versions:
+        view = views.get(version.version_id)
+        # A native grain was checked when it came in, and that it still is what it was when it was read.
+        native = Checked.of(version.document.native, version.document.name) if view is None else view[1]
+        found.append((native, _index_state(context, version)))
+    return found
 
 
 def _name(context: Context, tenant: str, named: Sequence[tuple[Version, str]]) -> None:

@@ -45,6 +45,12 @@ def parse_namespace(text: object) -> Namespace:
     """Read a namespace. Raises InvalidInput that says what is wrong with it."""
     if not isinstance(text, str):
         raise InvalidInput("namespace must be a string such as user-x123ab:personal")
+    return _parsed(text)
+
+
+# Many memories of few namespaces are read together.
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Namespace:
     owner, colon, scope = text.partition(":")
     reason = _problem(owner, colon, scope)
     if reason:

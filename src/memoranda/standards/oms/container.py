@@ -34,6 +34,7 @@ from typing import Final, Literal, Protocol
 from memoranda.errors import GrainError, TooLarge, Unsupported
 from memoranda.standards.oms import grains, manifest, zstd
 from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.header import CBOR
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.oms.scan import MAX_ITEM_BYTES
 from memoranda.standards.oms.signature import SignedGrain, blob_of, delivery_of, is_envelope
@@ -157,6 +158,18 @@ _ADDRESS_PART = slice(0, 32)
 _CREATED_SHIFT = 2**63
 
 
+class Checked(bytes):
+    """The bytes of a grain that a store checked when they came in and vouches for now: its address is known."""
+
+    address: str
+
+    @classmethod
+    def of(cls, delivery: bytes, address: str) -> Checked:
+        made = cls(delivery)
+        made.address = address
+        return made
+
+
 class Writer:
     """Collects grains one by one; `finish` writes the file. Grains with the same address are written once."""
 
@@ -183,17 +196,25 @@ class Writer:
     def append(self, grain: Grain | SignedGrain | bytes, state: IndexState = DEFAULT) -> None:
         """Add a grain, or the bytes in which one was delivered, with what the index knows of it.
 
-        Of bytes, everything is verified but the signature. Raises GrainError or TooLarge.
+        Of bytes, everything is verified but the signature, unless they are checked. Raises GrainError or TooLarge.
         """
+        if isinstance(grain, Checked) and self._order != "created":
+            is_cbor = bool(blob_of(grain)[1] & CBOR)
+            self._add(grain, grain.address, 0, is_cbor, state)
+            return
         delivery, inner = _delivered(grain) if isinstance(grain, bytes) else (delivery_of(grain), _bare(grain))
-        self._check_room(len(delivery))
+        self._add(delivery, inner.address, inner.fields["created_at"], inner.header.is_cbor, state)
+
+    def _add(self, delivery: bytes, address: str, created: int, is_cbor: bool, state: IndexState) -> None:
+        size = len(delivery)
+        self._check_room(size)
         self._spool.write(delivery)
-        created = inner.fields["created_at"] + _CREATED_SHIFT
-        self._entries.append(_ENTRY.pack(bytes.fromhex(inner.address), self._place, len(delivery), created))
-        self._place += len(delivery)
-        self._grain_bytes += len(delivery)
-        self._is_cbor = self._is_cbor and inner.header.is_cbor
-        self.note(inner.address, state)
+        self._entries.append(_ENTRY.pack(bytes.fromhex(address), self._place, size, created + _CREATED_SHIFT))
+        self._place += size
+        self._grain_bytes += size
+        self._is_cbor = self._is_cbor and is_cbor
+        if state is not DEFAULT:
+            self.note(address, state)
 
     def note(self, address: str, state: IndexState) -> None:
         """Add what the index knows of a grain to what it said of it before."""
