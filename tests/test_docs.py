@@ -67,3 +67,11 @@ def test_the_library_example_in_the_docstring_runs(tmp_path: Path, monkeypatch: 
 
 def test_no_page_names_a_machine_path() -> None:
     assert [p for p in PAGES if re.search(r"/(root|work|home/[a-z]+)/", p.read_text(encoding="utf-8"))] == []
+
+
+def test_every_decision_that_the_source_cites_is_on_its_page() -> None:
+    cited = re.compile(r"(\w+)\.md, \*([^*]+)\*")
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for page, name in cited.findall(path.read_text(encoding="utf-8")):
+            text = (ROOT / "docs" / "standards" / f"{page}.md").read_text(encoding="utf-8")
+            assert f"\n| {name} |" in text, f"{path}: {page}.md has no row {name!r}"

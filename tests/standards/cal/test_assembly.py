@@ -198,7 +198,7 @@ def test_a_text_that_names_its_own_size_names_the_right_one(format_name: str) ->
     elif format_name == "yaml":
         assert f"used: {assembly.tokens_used}\n" in assembly.text
     else:
-        # DECISION 108: the line itself does not count.
+        # The line itself does not count (cal.md, *size line of toon*).
         line, _, rest = assembly.text.partition("\n")
         assert line == f"tokens: {-(-len(rest) // 4)}/1000"
 

@@ -58,7 +58,7 @@ from memoranda.standards.oms.registry import BY_BYTE, DEFAULT_NAMESPACE
 from memoranda.storage.engine import Snapshot
 from memoranda.storage.words import words
 
-# DECISION of ours where the text has no figure: what one RECALL may read grain by grain (CAL-E030).
+# What one RECALL may read grain by grain, for which the text has no figure (CAL-E030).
 SCAN_LIMIT: Final = 100_000
 _CHUNK: Final = 500
 # The score of the first match that has common words only; the next has half of it, then a third …

@@ -154,7 +154,7 @@ class Runner:
         return found, branch, None
 
     def _bind(self, let: Let) -> None:
-        # DECISION 33: a set of members is not cut at the default, or it would give wrong answers.
+        # A set of members is not cut at the default, or it would give wrong answers (cal.md, *default limit*).
         self.reader.lets[let.name] = self.reader.recall(let.query, uncapped=_extracts(let.query))
 
     def _slot(self, query: Recall | Exists | History | Describe | Coalesce) -> Body:

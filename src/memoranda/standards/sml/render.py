@@ -7,7 +7,7 @@
     </context>
 
 It is not XML and has no escapes, so nothing marks where stored text ends but the tags themselves. Whatever is stored
-was written by somebody: one element is one line, and no text can spell a tag (DECISION 98 of our digest).
+was written by somebody: one element is one line, and no text can spell a tag (docs/standards/cal.md, *forged tags*).
 """
 
 from __future__ import annotations

@@ -41,11 +41,11 @@ from memoranda.standards.cal.printing.template_render import Rendering, utilizat
 
 _NO_TEMPLATES: Final[Mapping[str, DefineTemplate]] = MappingProxyType({})
 _DEFAULT_FORMAT: Final = "sml"
-# DECISION 63: the grammar's word for standard is headlines.
+# The grammar's word for standard is headlines (cal.md, *headlines*).
 _LEVELS: Final[Mapping[str | None, Level]] = {"summary": "summary", "headlines": "standard", "full": "full"}
 # Section 14.3: with a smaller budget, the summary of more grains is worth more than the detail of fewer.
 _TIGHT_TOKENS: Final = 1000
-# DECISION 67: what a grain costs before anything is known of it.
+# What a grain costs before anything is known of it (cal.md, *toon by itself*).
 _TOKENS_PER_GRAIN: Final = 40
 _PRESSURE_PERCENT: Final = 85
 _AUTO_TOON: Final = (
@@ -162,14 +162,14 @@ class Assembly:
         return tuple(source.label for source in self.sources if source.gathered.error is not None)
 
     def disclosure(self) -> dict[str, Any]:
-        """How much detail how many grains have (DECISION 65)."""
+        """How much detail how many grains have (cal.md, *disclosure report*)."""
         found: dict[str, Any] = {"level": self.level, "full": 0, "standard": 0, "summary": 0, "omitted": self.omitted}
         for shown in self.items:
             found[shown.level] += 1
         return found
 
     def document(self) -> dict[str, Any]:
-        """What the answer has beside its results (DECISION 123)."""
+        """What the answer has beside its results (cal.md, *answer of ASSEMBLE*)."""
         total, used = self.budget.amount, self.used
         return {
             "formatted_context": {"format": self.format, "text": self.text},
@@ -309,7 +309,7 @@ class _Run:
         elif self.budget.unit == "tokens" and self.budget.amount < _TIGHT_TOKENS:
             level = "summary"
         else:
-            # DECISION 64: everything in full, if it all fits so.
+            # Everything in full, if it all fits so (cal.md, *levels of disclosure*).
             printer = self._printer(format_name, rendering, "full")
             packer = Packer(self._lanes(kept, printer, meter, "full", only_if_all_fit=True), printer, meter)
             if len(packer.lanes) == len(kept) and packer.may_hold_all():
@@ -390,7 +390,7 @@ class _Run:
 def _in_output_order(lanes: Sequence[Lane], format_name: str) -> tuple[Shown, ...]:
     cuts = [cut for lane in lanes for cut in lane.shown()]
     if format_name == "toon":
-        # DECISION 107: one table for each type, where the type first occurs.
+        # One table for each type, where the type first occurs (cal.md, *tables of toon*).
         types = {cut.element.item.grain_type: None for cut in cuts}
         ranks = {grain_type: rank for rank, grain_type in enumerate(types)}
         cuts.sort(key=lambda cut: ranks[cut.element.item.grain_type])
@@ -400,7 +400,7 @@ def _in_output_order(lanes: Sequence[Lane], format_name: str) -> tuple[Shown, ..
 
 
 def is_pressed(statement: Assemble) -> bool:
-    """DECISION 67: whether toon may be chosen: a budget of tokens that looks short, and sources of one type each."""
+    """Whether toon may be chosen: a short budget, and sources of one type each (cal.md, *toon by itself*)."""
     if statement.budget is None or statement.budget.unit != "tokens":
         return False
     queries = [source.query for source in statement.sources]

@@ -9,7 +9,7 @@ from memoranda.standards.cal.printing.plain import compact
 
 
 def without_copies(by_rank: Sequence[Sequence[Item]], field: str) -> list[Sequence[Item]]:
-    """DECISION 56: of copies in several sources, those of the source with the highest priority stay, all of them."""
+    """Of copies in several sources, all those of the source with the highest priority stay (cal.md, *copies*)."""
     owners: dict[Hashable, int] = {}
     return [
         [item for item in items if owners.setdefault(_key(item, field), rank) == rank]

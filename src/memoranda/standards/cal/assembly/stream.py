@@ -46,7 +46,7 @@ class Feed:
 
 
 def events(assembly: Assembly, stream: Stream | None, assembly_id: str) -> Iterator[Event]:
-    """The whole stream of an ASSEMBLE that has run. Closing it is cancelling it (DECISION 121)."""
+    """The whole stream of an ASSEMBLE that has run. Closing it is cancelling it (cal.md, *cancelling a stream*)."""
     feed = Feed(stream, assembly_id)
     yield from feed(assembly_started(assembly.statement))
     for index, source in enumerate(assembly.sources):
@@ -213,7 +213,7 @@ class _Piece(NamedTuple):
 
 
 def chunks(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
-    """The text in order; together exactly the text (DECISION 120)."""
+    """The text in order; together exactly the text (cal.md, *chunks of a stream*)."""
     budget = assembly.budget
     sent_chars = sent_grains = 0
     for index, chunk in enumerate(_joined(assembly, chunk_size)):

@@ -53,7 +53,7 @@ def once(write: Callable[[Element, int, bool], T]) -> Callable[[Element, int, bo
 
 
 def groups(elements: Sequence[Element]) -> Iterator[list[Element]]:
-    """DECISION 96: a new group starts when the source or the grain type changes."""
+    """A new group starts when the source or the grain type changes (cal.md, *groups*)."""
     group: list[Element] = []
     for each in elements:
         if group and (each.item.grain_type != group[0].item.grain_type or each.source != group[0].source):

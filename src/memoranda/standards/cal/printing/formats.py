@@ -54,12 +54,12 @@ def assembled_text(  # the elements in output order, by priority of their source
 
 
 def line_of(format: str, element: Element, now: int, *, iso: bool = False) -> str:  # noqa: A002
-    """What one element adds to an assembled text: its line, with indentation and line break (DECISION 59)."""
+    """What one element adds to a text: its line, with indentation and line break (cal.md, *cost of an element*)."""
     return _LINES[canonical_format(format)](element, now, iso)
 
 
 def values_text(format: str, value: Any) -> str:  # noqa: A002
-    """What RECALL … AS prints when its stages left no grains (DECISION 50).
+    """What RECALL … AS prints when its stages left no grains (cal.md, *what stages leave*).
 
     Takes `{"count": n}`, `{"values": [...]}`, `{"groups": [{"key": k, "count": n}, ...]}` or a list of rows.
     """

@@ -16,7 +16,7 @@ MAX_INTEGER_BITS: Final = 63
 
 
 def compact(value: Any) -> str:
-    """Compact JSON with sorted keys (DECISION 91)."""
+    """Compact JSON with sorted keys (cal.md, *values that are no text*)."""
     return _written(value, orjson.OPT_SORT_KEYS)
 
 

@@ -52,7 +52,7 @@ class FormatPrinter:
         return assembled_text(self.format, elements, frame, self.now, iso=self.iso)
 
     def _toon(self, elements: Sequence[Element]) -> str:
-        # DECISION 108: the size of the text without the line that says it, which is one of the first three.
+        # The size of the text without the line that says it, one of the first three (cal.md, *size line of toon*).
         lines = self._printed(elements, 0).split("\n", 3)
         place = lines.index(f"tokens: 0/{self.budget.amount}")
         used = self.counter.count("\n".join(lines[:place] + lines[place + 1 :]))

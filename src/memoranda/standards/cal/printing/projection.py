@@ -37,7 +37,7 @@ class Projected:
 
 
 def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Project | None = None) -> Projected:
-    """The content projection of a grain at a level of disclosure; PROJECT overrides the level (DECISION 95)."""
+    """The content projection of a grain at a level of disclosure; PROJECT overrides the level (cal.md, *PROJECT*)."""
     if shape is not None:
         return _shaped(item, shape, now, iso)
     found: list[tuple[str, Scalar]] = []
@@ -63,7 +63,7 @@ def humanize(relation: Any) -> str:
 
 
 def relative_time(then_ms: int, now_ms: int) -> str:
-    """How long ago it was (DECISION 92); a time to come as its date."""
+    """How long ago it was (cal.md, *relative times*); a time to come as its date."""
     age = now_ms - then_ms
     if age < 0:
         return iso_date(then_ms)
@@ -92,7 +92,7 @@ def iso_date(ms: int) -> str:
 
 
 def words(value: Any) -> str:
-    """Any value as text: what is no string as compact JSON (DECISION 91), nothing as the empty string."""
+    """Any value as text: nothing as the empty string, the rest as compact JSON (cal.md, *values that are no text*)."""
     if type(value) is str:
         return value
     if value is None or isinstance(value, bytes | bytearray):
@@ -150,7 +150,7 @@ def _time(item: Item, now: int, iso: bool) -> str | None:
 
 
 def _day(value: Any) -> Scalar | None:
-    # DECISION 93: a date, never relative.
+    # A date, never relative (cal.md, *deadlines*).
     ms = _ms(value)
     return scalar(value) if ms is None else iso_date(ms)
 
@@ -270,7 +270,7 @@ def _permission(item: Item, _now: int, _iso: bool) -> str:
 
 
 def _contested(item: Item, _now: int, _iso: bool) -> str | None:
-    # DECISION 88: only what is worth saying.
+    # Only what is worth saying (cal.md).
     return None if item.verification == "unverified" else item.verification
 
 
@@ -304,7 +304,7 @@ _MORE: Final[_Attributes] = (
 
 
 def _full(grain_type: str) -> _Attributes:
-    # DECISION 88: an event has its time already.
+    # An event has its time already (cal.md, *worth saying*).
     more = tuple(each for each in _MORE if each[0] != "observed" or grain_type != "event")
     return _STANDARD[grain_type] + more
 

@@ -13,7 +13,7 @@ from memoranda.standards.cal.printing.elements import Element, Frame, groups, on
 from memoranda.standards.cal.printing.projection import Projected, humanize, project, scalar, text_of, words
 from memoranda.standards.sml.render import one_line
 
-# DECISION 99: which attributes stand before the text, and what parts them from it.
+# Which attributes stand before the text, and what parts them from it (cal.md, *lines of prose*).
 _LEADS: Final = {
     "belief": (("subject",), " "),
     "goal": (("subject",), ": "),
@@ -66,7 +66,7 @@ def text_line(element: Element, now: int, iso: bool) -> str:
 
 @once
 def triple_line(element: Element, now: int, iso: bool) -> str:
-    """`(alice, prefers, dark mode)` (DECISION 103)."""
+    """`(alice, prefers, dark mode)` (cal.md, *triples*)."""
     fields, grain_type, shape = element.item.fields, element.item.grain_type, element.shape
     subject, relation, said = words(fields.get("subject")), humanize(fields.get("relation")), fields.get("object")
     if not (subject and relation and said is not None):

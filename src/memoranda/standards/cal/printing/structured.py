@@ -1,4 +1,4 @@
-"""Grains as JSON and YAML (DECISIONs 101 and 102): the projection as members, no hashes, no namespaces."""
+"""Grains as JSON and YAML (cal.md, *JSON and YAML of grains*): the projection as members, no hashes, no namespaces."""
 
 from __future__ import annotations
 

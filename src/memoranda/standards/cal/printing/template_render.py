@@ -228,7 +228,7 @@ class Rendering:
                 yield from self._title(before, element.item.grain_type)
                 before = element.item.grain_type
             yield self.line(scope.of(part, element))
-        # DECISION 110: once for each source that was cut short.
+        # Once for each source that was cut short (cal.md, *sections of templates*).
         if part.truncated and self.sections.element_omit is not None:
             yield self._filled("ELEMENT_OMIT", self.sections.element_omit, scope) + "\n"
 
@@ -243,7 +243,8 @@ class Rendering:
             yield f"**{PLURAL_OF[grain_type].capitalize()}**\n"
 
     def _around(self, name: str, own: str | None, inherited: str | None, scope: Scope) -> str:
-        # DECISION 12: every section is followed by one line break. A parent that has nothing to say has no line.
+        # Every section is followed by one line break (cal.md, *sections of templates*). A parent that has nothing to
+        # say has no line.
         if own is not None:
             return self._filled(name, own, scope) + "\n"
         if inherited is None:
@@ -274,13 +275,13 @@ class Rendering:
         text = value if isinstance(value, str) else words(value)
         if self.extends != "structured":
             return one_line(text)
-        # DECISION 112: what is stored cannot spell a tag, not even together with what stands behind it.
+        # What is stored cannot spell a tag, not even together with what stands behind it (cal.md, *forged tags*).
         text = _OPEN_END.sub("&lt;", safe_text(text))
         return text.replace('"', "'") if in_quotes else text
 
 
 def is_true(value: Any) -> bool:
-    """DECISION 109: there, not empty, not false; the number 0 is there."""
+    """There, not empty, not false; the number 0 is there (cal.md, *truth in templates*)."""
     if value is None or value is False:
         return False
     return bool(value) if isinstance(value, str | Sequence | Mapping) else True
@@ -337,7 +338,7 @@ _OF_GRAIN: Final[Mapping[str, Callable[[Element, Scope], Any]]] = {
     "grain.created_at": _made,
     "grain.relative_time": _ago,
     "grain.score": _field("score"),
-    # DECISION 86: a template that asks for it prints it.
+    # A template that asks for it prints it (cal.md, *hashes*).
     "grain.hash": _field("hash"),
     "grain.is_full": lambda element, _: element.level == "full",
     "grain.is_summary": lambda element, _: element.level == "summary",

@@ -30,7 +30,7 @@ _STANDARD: Final[Mapping[str, tuple[str, ...]]] = {
     "consent": ("grantor", "grantee", "action", "content"),
 }
 _NOT_IN_SUMMARY: Final = frozenset(("confidence", "state", "phase", "type"))
-# DECISION 105: a column of goals when a row has one.
+# A column of goals when a row has one (cal.md, *deadlines in toon*).
 _DEADLINE: Final = "deadline"
 
 
@@ -40,7 +40,7 @@ def _columns(level: Level, grain_type: str) -> tuple[str, ...]:
         return tuple(name for name in columns if name not in _NOT_IN_SUMMARY)
     if level == "standard":
         return columns
-    # DECISION 88: an event has its time already.
+    # An event has its time already (cal.md, *worth saying*).
     return (*columns, "source") if grain_type == "event" else (*columns, "source", "observed")
 
 
@@ -53,7 +53,7 @@ _CELLS: Final = {
 
 
 def recall(elements: Sequence[Element], now: int, iso: bool) -> str:
-    """One table for each type in the order of first occurrence (DECISION 107), rows not indented."""
+    """One table for each type in the order of first occurrence (cal.md, *tables of toon*), rows not indented."""
     return "\n".join(_tables(elements, now, iso, ""))
 
 
@@ -130,7 +130,7 @@ def _head(name: str, columns: Sequence[str], count: int) -> str:
 
 
 def _row(cells: Mapping[str, str], columns: Sequence[str]) -> str:
-    # DECISION 104: what is missing is a bare hyphen; a hyphen that is there is quoted.
+    # What is missing is a bare hyphen; one that is there is quoted (cal.md, *missing cells of toon*).
     return ",".join([cells.get(name, MISSING) for name in columns])
 
 
