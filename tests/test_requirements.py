@@ -6,6 +6,7 @@ import ast
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ TABLES = sorted((ROOT / "tests" / "standards").rglob("requirements.toml"))
 LEVELS = {"MUST", "SHOULD", "MAY", "OURS"}
 
 
-def requirements() -> Iterator[dict[str, Any]]:
-    for table in TABLES:
-        yield from tomllib.loads(table.read_text(encoding="utf-8"))["requirement"]
+@cache
+def requirements() -> tuple[dict[str, Any], ...]:
+    return tuple(each for table in TABLES for each in tomllib.loads(table.read_text(encoding="utf-8"))["requirement"])
 
 
 def marks_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
@@ -29,6 +30,7 @@ def marks_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
                 yield str(argument.value)
 
 
+@cache
 def claims() -> tuple[set[str], dict[str, set[str]]]:
     """All tests there are, and for each requirement id the tests that carry it."""
     every: set[str] = set()
