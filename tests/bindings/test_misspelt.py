@@ -35,6 +35,35 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
     ("POST", "/ump/forget", {"id": "urn:ump:aaaa", "hrad": True}, "hrad"),
     ("POST", "/ump/feedback", {"id": "urn:ump:aaaa", "outcome": "followed", "sesion": "s"}, "sesion"),
     ("POST", "/ump/audit", {"opp": "recall"}, "opp"),
+    ("GET", "/ump/audit/verify", {"onwer": "x"}, "onwer"),
+    ("GET", "/ump/memory/urn:ump:aaaa", {"versoin": "1"}, "versoin"),
+    ("GET", "/ump/subscribe", {"projekt": "p"}, "projekt"),
+    ("POST", "/oms/grains/search", {"subjct": "ada"}, "subjct"),
+    ("GET", "/oms/grains", {"subjct": "ada"}, "subjct"),
+    ("POST", "/oms/grains", {"grain": {"type": "belief"}, "onwer": "x"}, "onwer"),
+    ("POST", f"/oms/grains/{'a' * 64}/supersede", {"grain": {"type": "belief"}, "justfication": "x"}, "justfication"),
+    ("POST", f"/oms/grains/{'a' * 64}/verification", {"status": "verified", "reson": "x"}, "reson"),
+    ("PUT", f"/oms/grains/{'a' * 64}/hold", {"reson": "x"}, "reson"),
+    ("DELETE", f"/oms/grains/{'a' * 64}", {"reson": "x"}, "reson"),
+    ("POST", "/oms/users/erase", {"user_id": "u", "reson": "x"}, "reson"),
+    ("GET", "/oms/consents", {"subject_did": "a", "grantee_did": "b", "scop": "x"}, "scop"),
+    ("POST", "/cal", {"query": "RECALL beliefs", "namspace": "x"}, "namspace"),
+    ("POST", "/cal/prepare", {"query": "RECALL beliefs", "parms": {}}, "parms"),
+    ("POST", "/cal/execute", {"token": "x", "tokn": "y"}, "tokn"),
+    ("GET", "/cal/card", {"lang": "en"}, "lang"),
+    ("POST", "/v1/oams/recall", {"query": "x", "namspace": "a:b"}, "namspace"),
+    ("GET", "/v1/oams/memories/a:b", {"limt": "3"}, "limt"),
+    ("POST", "/v1/oams/memories/batch", {"memories": [{"key": "k"}], "atomc": True}, "atomc"),
+    ("GET", "/v1/memory/r", {"limt": "3"}, "limt"),
+    ("POST", "/v1/memory/r", {"content": "x", "expires": "2999-01-01T00:00:00Z"}, "expires"),
+    ("POST", "/v1/host/memory/forget", {"memoryRef": "r", "subject": "s", "hrad": True}, "hrad"),
+    ("POST", "/v1/host/runs", {"workflowId": "w", "tgas": []}, "tgas"),
+    ("GET", "/v1/host/runs", {"limt": "3"}, "limt"),
+    ("GET", "/v1/runs/none/events", {"lastSequnce": "3"}, "lastSequnce"),
+    ("PUT", "/v1/host/schedules", {"memoryRef": "r", "cron": "0 3 * * *", "timezon": "UTC"}, "timezon"),
+    ("PUT", "/v1/host/workspace/files/a.md", {"content": "x", "contenttype": "text/plain"}, "contenttype"),
+    ("POST", "/v1/host/sample/proposals", {"kind": "automation", "artifact": {}, "titel": "x"}, "titel"),
+    ("POST", "/v1/host/sample/proposals/synthesise", {"all": True}, "all"),
 ]
 
 
@@ -55,7 +84,7 @@ def test_over_http(client: httpx.Client, method: str, path: str, asked: dict[str
     has_body = method in ("POST", "PUT", "PATCH")
     answer = client.request(method, path, json=asked if has_body else None, params=None if has_body else asked)
     assert 400 <= answer.status_code < 500, answer.text
-    assert name in json.dumps(answer.json()["error"])
+    assert name in answer.text
 
 
 TOOLS: list[tuple[str, dict[str, Any], str]] = [
@@ -65,6 +94,10 @@ TOOLS: list[tuple[str, dict[str, Any], str]] = [
     ("ump.remember", {"kind": "semantic", "body": {"text": "x"}, "consent": {"exportible": False}}, "exportible"),
     ("ump.forget", {"id": "urn:ump:aaaa", "hrad": True}, "hrad"),
     ("ump.get", {"id": "urn:ump:aaaa", "versoin": 1}, "versoin"),
+    ("oms.find", {"subjct": "ada"}, "subjct"),
+    ("oms.put", {"grain": {"type": "belief"}, "onwer": "x"}, "onwer"),
+    ("cal", {"query": "RECALL beliefs", "namspace": "x"}, "namspace"),
+    ("cal.execute", {"token": "x", "tokn": "y"}, "tokn"),
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -137,7 +137,7 @@ def create_app(
     app = Starlette(
         routes=[*routes, *(_Authenticated(route, threads, max_body_bytes) for route in extra_routes)],
         middleware=[Middleware(Guard, gate=service.gate, tables=tables, rules=rules)],
-        exception_handlers={404: _no_route(tables), 405: _no_route(tables)},
+        exception_handlers=dict.fromkeys((404, 405), _no_route(tables, threads)),
         lifespan=lifespan,
     )
     # "/ump/recall/" is no route of UMP; a redirect would lose the body and the credential of a POST.
@@ -177,10 +177,13 @@ class _Authenticated(BaseRoute):
         await self._route.handle(scope, receive, send)
 
 
-def _no_route(tables: Tables) -> Callable[[Request, Exception], Response]:
-    def answer(request: Request, error: Exception) -> Response:
+def _no_route(tables: Tables, threads: Threads) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         path = request.scope["path"]
+        if path not in tables.public:
+            # Nobody unknown learns which routes there are.
+            await threads.run(authenticate, request.scope)
         status, body = tables.standard_of(path).no_route(error.status_code, path)
         headers = error.headers if status == error.status_code else None
         return Response(dump(body), status, headers, media_type=wire.JSON)

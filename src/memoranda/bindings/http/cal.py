@@ -197,7 +197,7 @@ _TOKEN: Final = in_header(
 def _in_url(shape: type[Query]) -> tuple[dict[str, Any], ...]:
     described: Schema = schema(shape, nulls=False)["properties"]
     names = (name for name in fields_of(shape) if name not in ("query", "params"))
-    return tuple(in_query(name, described[name], described[name]["description"]) for name in names)
+    return tuple(in_query(name, NAME, described[name]["description"]) for name in names)
 
 
 _row: Final = CAL.row

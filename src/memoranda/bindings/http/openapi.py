@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from memoranda.bindings.http.operation import Operation, Standard
 from memoranda.encoding.shapes import Schema, Shape, closed, ref, schema
+
+# What stands in a URL is short: several such texts, percent-encoded, fit into the head of a request.
+URL_TEXT_CHARS: Final = 1024
 
 
 def document(operations: Sequence[Operation], *, server_version: str) -> dict[str, Any]:
@@ -69,6 +72,8 @@ def parameters(operation: Operation) -> list[dict[str, Any]]:
         if name in stated:
             continue
         inner = dict(properties[name])
+        if inner.get("maxLength", 0) > URL_TEXT_CHARS:
+            inner["maxLength"] = URL_TEXT_CHARS
         parameter = {"name": name, "in": "query", "schema": inner, "description": inner.pop("description", name)}
         if name in required:
             parameter["required"] = True
