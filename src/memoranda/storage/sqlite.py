@@ -447,20 +447,21 @@ def _pragma(raw: apsw.Connection, name: str) -> int:
     return int(found[0]) if found else 0
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class translated:  # noqa: N801 -- used like the function that it would be if every read did not pay for that
     """Say SQLite's troubles in our words; the original stays as the cause."""
-    try:
-        yield
-    except (apsw.BusyError, apsw.LockedError) as error:
-        raise StoreUnavailable(f"another process kept the store locked for {BUSY_SECONDS:.0f} s") from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise StoreCorrupt("the database file is damaged or is not a database") from error
-    except (
-        apsw.FullError,
-        apsw.IOError,
-        apsw.CantOpenError,
-        apsw.ReadOnlyError,
-        apsw.PermissionsError,
-    ) as error:
-        raise StoreUnavailable(f"the database file cannot be used: {type(error).__name__}") from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or not isinstance(error, apsw.Error):
+            return
+        if isinstance(error, apsw.BusyError | apsw.LockedError):
+            raise StoreUnavailable(f"another process kept the store locked for {BUSY_SECONDS:.0f} s") from error
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            raise StoreCorrupt("the database file is damaged or is not a database") from error
+        if isinstance(error, _UNUSABLE):
+            raise StoreUnavailable(f"the database file cannot be used: {type(error).__name__}") from error
+
+
+_UNUSABLE = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
