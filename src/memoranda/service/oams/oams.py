@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.service import exchange
+from memoranda.service import leaving
 from memoranda.service.consolidation import dreams, runs
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.oams import memories
@@ -19,8 +19,8 @@ class Oams(Verbs[Caller]):
     get = Verb(memories.get, "read")
     forget = Verb(memories.forget, "write")
     namespace = Verb(memories.namespace_named)
-    namespaces = Verb(exchange.namespaces, "read")
-    export = Verb(exchange.export_memories, "export")
+    namespaces = Verb(leaving.namespaces, "read")
+    export = Verb(leaving.export_memories, "export")
 
     consolidate = Verb(dreams.consolidate, "read")
     dream_runs = Verb(runs.runs, "read")

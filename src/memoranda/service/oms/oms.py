@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.service import exchange
+from memoranda.service import leaving
 from memoranda.service.core.consent import consent_for
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.oms import grains, query
@@ -25,7 +25,7 @@ class Grains(Verbs[Caller]):
     erase = Verb(grains.erase, "write")
     erase_user = Verb(grains.erase_user, "write")
     consent = Verb(consent_for, "read")
-    export = Verb(exchange.export_grains, "export")
+    export = Verb(leaving.export_grains, "export")
 
     def rotate_master_key(self) -> int:
         """Wrap every user's key under a new master key; how many there were."""

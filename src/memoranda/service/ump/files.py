@@ -26,7 +26,7 @@ def export(
     report: Report | None = None,
 ) -> Iterator[Record]:
     """Every record that may leave, redacted, in the order written; or those of the given ids."""
-    from memoranda.service.exchange import export_records
+    from memoranda.service.leaving import export_records
 
     return export_records(
         context, access, owner=owner, project=project, history=history, names=names, carry=carry, report=report

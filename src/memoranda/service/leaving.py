@@ -1,0 +1,245 @@
+"""Moving memories out: what may leave is read page by page in the order it was written, judged once, and shown.
+
+What stays behind although it might have left is reported by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from memoranda.encoding.json_text import dump
+from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
+from memoranda.model import native
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Version
+from memoranda.model.native import NATIVE_KEY
+from memoranda.model.selection import Selection
+from memoranda.service.core import compliance
+from memoranda.service.core.access import Access
+from memoranda.service.core.consent import may_read_personal
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.find import find_visible, name_all
+from memoranda.service.core.views import holds, load, outline, redacted, scope_of, view
+from memoranda.service.exchange import Report
+from memoranda.service.oams import memories
+from memoranda.service.oms import grains
+from memoranda.service.oms import views as grain_views
+from memoranda.service.retrieve import read_page
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oams.namespace import Namespace, namespace_of, parse_namespace
+from memoranda.standards.oms.manifest import IndexState
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump import rules, signature
+from memoranda.standards.ump.record import Record
+
+PAGE_LIMIT: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leaving:
+    """Who takes what out."""
+
+    context: Context
+    access: Access
+    tenant: str
+    now: Instant
+    report: Report
+    history: bool
+    # Its owner asks for everything, and no preset is in force.
+    is_owner: bool
+
+    def pages(self, space: str | None = None) -> Iterator[list[Version]]:
+        """What may leave, page by page; the store is not being read while someone takes a page, who may take time."""
+        after, everything = 0, Selection(standing="all", space=space)
+        while True:
+            with self.context.engine.read(self.tenant) as snapshot:
+                page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=self.now)
+            if not page:
+                return
+            yield [version for version in page if self.may_leave(version)]
+            after = page[-1].version_id
+
+    def may_leave(self, version: Version) -> bool:
+        """Whether a version goes out. What was forgotten does not; what was superseded does, with its history."""
+        state = version.state
+        is_over = state.erased or state.tombstoned is not None or state.status == "tombstoned"
+        if is_over or (state.expires is not None and state.expires <= self.now):
+            return False
+        if not self.history and state.superseded_by:
+            return False
+        if not holds(version):
+            self.report.refuse("", version.document.name, StoreCorrupt("damaged; run 'memoranda verify'"))
+            return False
+        if self._is_free(version):
+            return True
+        record = outline(self.context, version)
+        scope = scope_of(record)
+        if scope["visibility"] not in self.access.visibilities(self.tenant) or not self.access.within(scope):
+            return False
+        if not may_read_personal(self.context, self.access, version):
+            return False
+        why = compliance.why_it_stays(self.context.presets, version)
+        if why is None and record.get("consent", {}).get("exportable") is False:
+            why = "its consent keeps it here"
+        if why is not None:
+            self.report.keep(record["id"], why)
+        return why is None
+
+    def _is_free(self, version: Version) -> bool:
+        """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
+        document = version.document
+        is_foreign = document.standard != ump.STANDARD
+        return self.is_owner and is_foreign and not compliance.may_declare(document.native)
+
+    def is_whole(self, version: Version) -> bool:
+        """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""
+        if self._is_free(version) or not rules.redact(outline(self.context, version))[1]:
+            return True
+        error = Unsupported("its consent cuts it when it leaves, and this form only holds what is whole")
+        self.report.refuse("", outline(self.context, version)["id"], error)
+        return False
+
+    def finish(self, op: str, what: str, scope: dict[str, str]) -> None:
+        count = self.report.exported
+        said = f"{count} {what}"
+        entry = audit_entry(self.access, op, now=self.now, scope=scope, result=said, meta={"count": count})
+        self.context.audit_read(self.tenant, entry)
+
+
+def _leaving(context: Context, access: Access, owner: str | None, report: Report | None, history: bool) -> _Leaving:
+    tenant = access.tenant_for(owner)
+    access.require_reach(tenant)
+    return _Leaving(
+        context=context,
+        access=access,
+        tenant=tenant,
+        now=context.clock(),
+        report=report if report is not None else Report(),
+        history=history,
+        is_owner=not context.presets and not access.is_narrowed and access.sees_unredacted(tenant),
+    )
+
+
+def export_records(
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    project: str | None = None,
+    history: bool = True,
+    names: Sequence[str] | None = None,
+    carry: bool = True,
+    report: Report | None = None,
+) -> Iterator[Record]:
+    """Everything that may leave as records, in the order it was written (UMP §2.7: `exportable`, and `redact` always).
+
+    With `names`, only the records of these ids, in this order. A record that another document stands behind carries
+    it, unless `carry` is false.
+    """
+    leaving = _leaving(context, access, owner, report, history)
+    tenant = leaving.tenant
+    asked = {"owner": tenant, **({"project": project} if project else {})}
+    access.require_scope({"visibility": access.limits.get("visibility"), **asked})
+    # What superseded a memory is told by its name.
+    name_all(context, tenant)
+    pages = leaving.pages(project) if names is None else _named(leaving, names, project)
+    for page in pages:
+        for version in page:
+            leaving.report.exported += 1
+            yield _leaving_record(leaving, version, carry=carry and names is None)
+    leaving.finish("export", "records", asked)
+
+
+def _named(leaving: _Leaving, names: Sequence[str], project: str | None) -> Iterator[list[Version]]:
+    for name in names:
+        version, record = find_visible(leaving.context, leaving.access, name, leaving.now)
+        is_here = version.tenant == leaving.tenant and project in (None, scope_of(record).get("project"))
+        if is_here and leaving.may_leave(version):
+            yield [version]
+
+
+def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Record:
+    context = leaving.context
+    record = view(context, version, leaving.now)
+    cut = redacted(record, context.operator)
+    document = version.document
+    if cut is not record or not carry:
+        return cut
+    is_itself = document.standard == ump.STANDARD and load(document.native) == record
+    if is_itself or ump.unwrap(record) is not None:
+        return record
+    # Closed since, or the view of a document that stands in another: the stored document goes along.
+    stored = oams.outside(document, load(document.native)) if document.standard == oams.STANDARD else document
+    structured = {**(record["body"].get("structured") or {}), NATIVE_KEY: native.wrap(stored)}
+    return signature.sign({**record, "body": {**record["body"], "structured": structured}}, context.operator)
+
+
+def export_grains(
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    namespace: str | None = None,
+    history: bool = True,
+    report: Report | None = None,
+) -> Iterator[tuple[bytes, IndexState]]:
+    """Every grain that may leave, as it travels, with what the index knows; other memories as their views."""
+    leaving = _leaving(context, access, owner, report, history)
+    space = None if namespace is None else grains.space_of(namespace)
+    asked = {"owner": leaving.tenant, **({"project": space} if space else {})}
+    access.require_scope({**access.limits, **asked})
+    for page in leaving.pages(space):
+        for found in grain_views.delivered(context, leaving.tenant, [each for each in page if leaving.is_whole(each)]):
+            leaving.report.exported += 1
+            yield found
+    leaving.finish("oms.export", "grains", asked)
+
+
+def export_memories(
+    context: Context, access: Access, *, namespaces: Sequence[Namespace] | None = None, report: Report | None = None
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Every memory that is there now and may leave, as OAMS: the bytes of its line, and what they say."""
+    leaving = _leaving(context, access, None, report, history=False)
+    open_names = _open_namespaces(context, access) if namespaces is None else ()
+    listed = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
+    for place in [memories.place_of(access, each) for each in listed]:
+        for page in leaving.pages(place.space):
+            whole = [each for each in page if each.state.verification != "retracted" and leaving.is_whole(each)]
+            lines = _lines(leaving, place, whole)
+            leaving.report.exported += len(lines)
+            yield from lines
+    leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
+
+
+def _lines(leaving: _Leaving, place: memories.Place, versions: Sequence[Version]) -> list[tuple[bytes, dict[str, Any]]]:
+    lines = []
+    with leaving.context.engine.read(place.tenant) as snapshot:
+        for version in versions:
+            if version.document.standard == oams.STANDARD:
+                lines.append((version.document.native, load(version.document.native)))
+            else:
+                made = memories.as_memory(leaving.context, snapshot, version, place)
+                lines.append((dump(made), made))
+    return lines
+
+
+def namespaces(context: Context, access: Access) -> list[str]:
+    """The namespaces in which the caller's tenant has anything."""
+    return _open_namespaces(context, access)
+
+
+def _open_namespaces(context: Context, access: Access) -> list[str]:
+    tenant = access.default_tenant
+    with context.engine.read(tenant) as snapshot:
+        found = [namespace_of(space, tenant) for space in snapshot.spaces()]
+    return sorted(name for name in found if _is_open(access, name))
+
+
+def _is_open(access: Access, name: str) -> bool:
+    try:
+        memories.place_of(access, parse_namespace(name))
+    except MemorandaError:
+        return False
+    return True
