@@ -12,6 +12,7 @@ import pytest
 
 from memoranda.errors import NotFound
 from memoranda.model.instant import DAY_MS
+from memoranda.service.core.upkeep import index
 from memoranda.service.openwop import commitments
 from memoranda.service.openwop.commitments import OVER_MS
 from memoranda.standards.openwop.entry import Draft
@@ -184,3 +185,14 @@ def test_large_memories_and_large_batches_are_read_before_they_are_written(wop: 
     assert {stored.result for stored in oams.batch(batch)} == {"created"}
     assert {stored.result for stored in oams.batch(batch)} == {"unchanged"}
     wop.forget(wop.recall("word4999 word7")[0].record["id"], hard=True)
+
+
+def test_upkeep_reads_what_was_written_for_the_other_standards_a_little_at_a_time(wop: Wop) -> None:
+    fill(wop, 300)
+    wop.remember("Ada likes tea.")
+    rounds = 0
+    while index(wop.context):
+        rounds += 1
+    assert rounds == 4
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        assert (snapshot.without_field_index(1), snapshot.unnamed(1)) == ([], [])

@@ -391,6 +391,10 @@ class System(Protocol):
         """Which tenants keep notes of these kinds. For background work only."""
         ...
 
+    def tenants_with_unread(self) -> list[str]:
+        """Which tenants have versions without a field index or without names in other standards. For upkeep only."""
+        ...
+
     def tenants_with_commitments(self, now: Instant) -> list[str]:
         """Which tenants have commitments that are due, or wait for something. For background work only."""
         ...

@@ -18,7 +18,8 @@ from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
 
-NAMES_LIMIT = 500
+# Versions that one unit of work names.
+NAMES_LIMIT = 200
 
 
 def find_own(context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD) -> Version:
@@ -140,14 +141,19 @@ def _named(context: Context, tenant: str, standard: str, name: str) -> Version |
 
 
 def name_all(context: Context, tenant: str) -> None:
-    """Give the views of memories of other standards their UMP names; only now does somebody ask for one."""
-    while True:
-        with context.engine.read(tenant) as snapshot:
-            waiting = snapshot.unnamed(NAMES_LIMIT)
-        if not waiting:
-            return
+    """Give the views of memories of other standards their UMP names: those that upkeep has not come to yet."""
+    while name_some(context, tenant):
+        pass
+
+
+def name_some(context: Context, tenant: str) -> bool:
+    """The same for a few of them, which a unit of work has room for; whether there were any."""
+    with context.engine.read(tenant) as snapshot:
+        waiting = snapshot.unnamed(NAMES_LIMIT)
+    if waiting:
         names = [(version, _view_name(context, version)) for version in waiting]
-        context.engine.write(tenant, lambda unit, names=names: _put_names(unit, names))  # type: ignore[misc]
+        context.engine.write(tenant, lambda unit: _put_names(unit, names))
+    return bool(waiting)
 
 
 def give_name(context: Context, unit: Unit, version: Version) -> None:

@@ -13,11 +13,14 @@ from collections import defaultdict
 from memoranda.errors import MemorandaError
 from memoranda.service.core import cascade
 from memoranda.service.core.context import Context
+from memoranda.service.core.find import name_some
 from memoranda.service.ump.revise import expire
 
 BATCH_LIMIT = 200
 # Nothing due: look again this soon, because another process may have written something shorter-lived.
 IDLE_SECONDS = 1.0
+# More to be read: at most this often, so that requests come first.
+MORE_SECONDS = 0.05
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +36,17 @@ def sweep(context: Context) -> int:
             expire(context, tenant, version_ids)
         count += len(due)
     return count
+
+
+def index(context: Context) -> bool:
+    """Read some of what was written through one standard for the others; whether any tenant may have more of it."""
+    from memoranda.service.oms.views import read_some
+
+    is_more = False
+    for tenant in context.engine.system.tenants_with_unread():
+        # Few at a time, so that whoever writes much is not slowed down by it.
+        is_more |= read_some(context, tenant) | name_some(context, tenant)
+    return is_more
 
 
 class Upkeep:
@@ -68,7 +82,7 @@ class Upkeep:
                 schedule.tick(self._context)
                 # What a reader kept from being scrubbed when it was erased.
                 self._context.engine.scrub(patient=False)
-                wait = self._until_next()
+                wait = MORE_SECONDS if index(self._context) else self._until_next()
             except MemorandaError as error:
                 _log.warning("upkeep: %s", error.message)
                 wait = IDLE_SECONDS

@@ -31,7 +31,6 @@ from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Snapshot, Unit
 
-PAGE_LIMIT: Final = 500
 # A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
 Given = Mapping[str, Any] | bytes
 
@@ -170,18 +169,28 @@ def _inner(context: Context, version: Version) -> tuple[Document | None, Project
     return ump.unwrap(load(version.document.native)) if is_record else None, None
 
 
+# Versions whose fields one unit of work writes.
+READ_AT_ONCE: Final = 100
+
+
 def read_all(context: Context, tenant: str) -> None:
     """Let memories of other standards be asked for as grains: by address, and field by field.
 
-    Not done when they are written: whoever never asks for grains need not pay for it.
+    Not done when they are written: whoever never asks for grains need not pay for it. Upkeep does it soon after; a
+    reader waits for what is left.
     """
-    while True:
-        with context.engine.read(tenant) as snapshot:
-            unread = snapshot.without_field_index(PAGE_LIMIT)
-        if not unread:
-            return
+    while read_some(context, tenant):
+        pass
+
+
+def read_some(context: Context, tenant: str) -> bool:
+    """The same for a few of them, which a unit of work has room for; whether there were any."""
+    with context.engine.read(tenant) as snapshot:
+        unread = snapshot.without_field_index(READ_AT_ONCE)
+    if unread:
         field_indexes = [(version, _field_index(context, version)) for version in unread]
-        context.engine.write(tenant, lambda unit, field_indexes=field_indexes: _put_field_indexes(unit, field_indexes))  # type: ignore[misc]
+        context.engine.write(tenant, lambda unit: _put_field_indexes(unit, field_indexes))
+    return bool(unread)
 
 
 def _field_index(context: Context, version: Version) -> FieldIndex:

@@ -95,6 +95,13 @@ SELECT s.version_id FROM state s INDEXED BY field_missing
 WHERE s.tenant_id = :tenant_id AND s.address IS NULL AND s.erased = 0
 ORDER BY s.version_id LIMIT :limit
 
+-- name: tenants_with_unread
+SELECT t.name FROM tenant t
+WHERE EXISTS (SELECT 1 FROM state s INDEXED BY field_missing
+    WHERE s.tenant_id = t.tenant_id AND s.address IS NULL AND s.erased = 0)
+  OR EXISTS (SELECT 1 FROM state s INDEXED BY state_unnamed WHERE s.tenant_id = t.tenant_id AND s.named = 0)
+ORDER BY t.tenant_id
+
 -- name: unnamed
 SELECT s.version_id FROM state s INDEXED BY state_unnamed
 WHERE s.tenant_id = :tenant_id AND s.named = 0 ORDER BY s.version_id LIMIT :limit
