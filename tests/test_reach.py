@@ -21,8 +21,6 @@ ALLOWED = {
     "memoranda.storage.engine:System.tenants": "the proofs walk every tenant of a store",
     "memoranda.storage.system:SqlSystem.tenants": "the proofs walk every tenant of a store",
 }
-# Shapes of requests, which are taken into use standard by standard.
-UNDER_WAY = ("memoranda.encoding.shapes:", "memoranda.standards.ump.shapes:", "memoranda.standards.ump.requests:")
 OPEN_STORE = (
     "memoranda.app:Memoranda",
     "memoranda.service.service:Service",
@@ -65,8 +63,7 @@ def alive() -> frozenset[str]:
 
 
 def test_nothing_in_the_source_is_dead() -> None:
-    dead = source().definitions - alive() - ALLOWED.keys()
-    assert sorted(each for each in dead if not each.startswith(UNDER_WAY)) == []
+    assert sorted(source().definitions - alive() - ALLOWED.keys()) == []
 
 
 def test_what_is_excused_is_there_and_not_alive_by_itself() -> None:

@@ -48,7 +48,6 @@ from memoranda.storage.engine import Unit
 from memoranda.storage.words import with_stems
 
 LIST_LIMIT = 500
-PAGE_LIMIT = 500
 BATCH_LIMIT = 200
 # OMS §28.4: these say "I replace something", so they belong to `supersede`.
 SUPERSESSION_FIELDS = ("supersession_justification", "supersession_auth", "invalidation_type")

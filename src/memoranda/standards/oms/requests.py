@@ -55,7 +55,6 @@ Address = Annotated[
         extra_json_schema={"pattern": "^[0-9a-f]{64}$", "minLength": None, "maxLength": None},
     ),
 ]
-Owner = Annotated[Name, Meta(description="Whose, for a credential that reaches several; by default its own.")]
 Status = Literal["unverified", "verified", "contested", "retracted"]
 Instant = int | str
 

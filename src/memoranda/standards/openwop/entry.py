@@ -39,7 +39,6 @@ class Entry(TypedDict):
 Rank = Literal["recency", "relevance"]
 
 FIELDS: Final = ("id", "content", "tags", "createdAt", "expiresAt")
-RANKS: Final[tuple[Rank, ...]] = ("recency", "relevance")
 
 # memory-entry.schema.json.
 MAX_ID_CHARS: Final = 1500

@@ -22,7 +22,6 @@ from memoranda.standards.ump.shapes import (
     NAME_EXPECTED,
     ActorKind,
     Kind,
-    Outcome,
     Status,
     Version,
     Visibility,
@@ -37,7 +36,6 @@ KINDS: Final[tuple[str, ...]] = get_args(Kind)
 VISIBILITIES: Final[tuple[str, ...]] = get_args(Visibility)
 STATUSES: Final[tuple[str, ...]] = get_args(Status)
 ACTOR_KINDS: Final[tuple[str, ...]] = get_args(ActorKind)
-OUTCOMES: Final[tuple[str, ...]] = get_args(Outcome)
 SCOPE_FIELDS: Final = ("owner", "user", "project", "agent", "session", "visibility")
 
 DEFAULT_VISIBILITY: Final = "private"
