@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
@@ -20,6 +20,7 @@ from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, ReviseRequest
 from memoranda.storage.engine import Unit
+from memoranda.storage.words import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,10 @@ Forgotten = Literal["tombstoned", "erased"]
 def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     """Write a successor; the prior stays true for the time before (UMP §3.5)."""
     now = context.clock()
-    tenant = find_own(context, access, request.id, now).tenant
-    patch = screened_record(context, request.patch)
+    found = find_own(context, access, request.id, now)
+    tenant, patch = found.tenant, screened_record(context, request.patch)
+    text = patch.get("body", {}).get("text") or view(context, found, now)["body"].get("text", "")
+    stems = tuple(words(text))
 
     def work(unit: Unit) -> Revised:
         prior, record = _current(context, access, unit, request.id, now)
@@ -53,7 +56,8 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
         successor = rules.succeed(without_original(record), patch, now=now, actor=request.actor)
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
-        version = unit.append(ump_document(sealed), mapping.project(sealed), now=now, memory_id=prior.memory_id)
+        projection = replace(mapping.project(sealed), stems=stems if sealed["body"]["text"] == text else None)
+        version = unit.append(ump_document(sealed), projection, now=now, memory_id=prior.memory_id)
         unit.close(
             prior, successor=version, valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])), now=now
         )
