@@ -133,7 +133,9 @@ def test_an_agent_is_served_over_standard_input_and_output(environment: dict[str
             numbered = {} if number is None else {"id": number}
             process.stdin.write(dump({"jsonrpc": "2.0", "method": method, "params": params, **numbered}) + b"\n")
             process.stdin.flush()
-            return parse(process.stdout.readline())["result"] if number is not None else None
+            # What the server tells of its own accord, such as that the list of memories changed, may come first.
+            answers = (parse(line) for line in process.stdout)
+            return None if number is None else next(each for each in answers if each.get("id") == number)["result"]
 
         assert say("initialize", hello, 1)["serverInfo"]["name"] == "memoranda"
         say("notifications/initialized", {})
