@@ -5,6 +5,7 @@ Every test is measured (tests/conftest.py); these are those whose units were lon
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ import pytest
 
 from memoranda.errors import NotFound
 from memoranda.model.instant import DAY_MS
-from memoranda.service.core.upkeep import index
+from memoranda.service.core.upkeep import READ_WHEN_BUSY, Upkeep, index
 from memoranda.service.openwop import commitments
 from memoranda.service.openwop.commitments import OVER_MS
 from memoranda.standards.openwop.entry import Draft
@@ -187,12 +188,28 @@ def test_large_memories_and_large_batches_are_read_before_they_are_written(wop: 
     wop.forget(wop.recall("word4999 word7")[0].record["id"], hard=True)
 
 
+def unread(wop: Wop) -> int:
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        return max(len(snapshot.without_field_index(MANY)), len(snapshot.unnamed(MANY)))
+
+
 def test_upkeep_reads_what_was_written_for_the_other_standards_a_little_at_a_time(wop: Wop) -> None:
     fill(wop, 300)
     wop.remember("Ada likes tea.")
     rounds = 0
-    while index(wop.context):
+    while index(wop.context, 100):
         rounds += 1
-    assert rounds == 4
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        assert (snapshot.without_field_index(1), snapshot.unnamed(1)) == ([], [])
+    assert (rounds, unread(wop)) == (4, 0)
+
+
+def test_upkeep_reads_all_that_is_waiting_while_nothing_else_is_done(wop: Wop) -> None:
+    fill(wop, 60)
+    Upkeep(wop.context, processor=lambda: 0.0).read_on(seconds=600)
+    assert unread(wop) == 0
+
+
+def test_upkeep_reads_next_to_nothing_while_requests_are_answered(wop: Wop) -> None:
+    fill(wop, 60)
+    used = itertools.count(step=1.0)
+    Upkeep(wop.context, processor=lambda: next(used)).read_on(seconds=600)
+    assert unread(wop) == 60 - READ_WHEN_BUSY

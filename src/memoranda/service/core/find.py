@@ -146,10 +146,10 @@ def name_all(context: Context, tenant: str) -> None:
         pass
 
 
-def name_some(context: Context, tenant: str) -> bool:
+def name_some(context: Context, tenant: str, limit: int = NAMES_LIMIT) -> bool:
     """The same for a few of them, which a unit of work has room for; whether there were any."""
     with context.engine.read(tenant) as snapshot:
-        waiting = snapshot.unnamed(NAMES_LIMIT)
+        waiting = snapshot.unnamed(limit)
     if waiting:
         names = [(version, _view_name(context, version)) for version in waiting]
         context.engine.write(tenant, lambda unit: _put_names(unit, names))

@@ -183,10 +183,10 @@ def read_all(context: Context, tenant: str) -> None:
         pass
 
 
-def read_some(context: Context, tenant: str) -> bool:
+def read_some(context: Context, tenant: str, limit: int = READ_AT_ONCE) -> bool:
     """The same for a few of them, which a unit of work has room for; whether there were any."""
     with context.engine.read(tenant) as snapshot:
-        unread = snapshot.without_field_index(READ_AT_ONCE)
+        unread = snapshot.without_field_index(limit)
     if unread:
         field_indexes = [(version, _field_index(context, version)) for version in unread]
         context.engine.write(tenant, lambda unit: _put_field_indexes(unit, field_indexes))
