@@ -85,7 +85,7 @@ def open_service(settings: Settings) -> Service:
         operator=operator,
         did_documents=documents,
         clock=system_clock,
-        ump_version=settings.ump_version,
+        ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
         audit_reads=_audit_reads(settings.audit_reads),
         presets=frozenset(settings.compliance),
         encrypts_users=settings.encryption != "off",
@@ -255,7 +255,7 @@ class Memoranda:
 
     def remember(
         self,
-        memory: str | Record,
+        memory: str | Mapping[str, Any],
         *,
         kind: str = "semantic",
         project: str | None = None,
@@ -263,7 +263,7 @@ class Memoranda:
         **fields: Any,
     ) -> Remembered:
         """Remember a text, or a whole draft record. Other record fields can be given by name."""
-        draft = memory if isinstance(memory, dict) else _draft(memory, kind, project, structured, fields)
+        draft = _draft(memory, kind, project, structured, fields) if isinstance(memory, str) else dict(memory)
         return self.ump.remember(self.ump.with_defaults(draft, method="library"))
 
     def recall(self, query: str, *, limit: int = 8, prefer: Sequence[str] = (), **where: Any) -> list[Ranked]:
@@ -437,7 +437,7 @@ def _place(path_or_url: str | Path | None) -> dict[str, Any]:
 
 def _draft(
     text: str, kind: str, project: str | None, structured: dict[str, Any] | None, fields: dict[str, Any]
-) -> Record:
+) -> dict[str, Any]:
     body: dict[str, Any] = {"text": text, **({"structured": structured} if structured else {})}
     scope = {**({"project": project} if project else {}), **fields.pop("scope", {})}
     return {"kind": kind, "body": body, "scope": scope, **fields}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import orjson
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import ReviseRequest
+from memoranda.standards.ump.shapes import Record
 from tests.service.test_recall import tamper
 from tests.service.test_remember import VECTORS
 from tests.service.world import OPERATOR, World
@@ -120,7 +122,7 @@ def test_the_soft_forget_vector_is_reproduced_byte_for_byte(world: World) -> Non
 def test_the_hard_forget_vector_is_reproduced_but_for_the_id_of_its_unknown_text(world: World) -> None:
     vector = VECTORS["forget_hard"]
     name = remember_vector_draft(world, "delete me")
-    expected = signature.sign({**vector["stored"], "id": name}, OPERATOR)
+    expected = signature.sign(cast("Record", {**vector["stored"], "id": name}), OPERATOR)
     assert world.forget(name, reason="gdpr", hard=True) == vector["response"]["result"]
     assert orjson.dumps(world.get(name)) == orjson.dumps(expected)
 

@@ -12,6 +12,7 @@ from memoranda.errors import ForbiddenScope, InvalidInput
 from memoranda.service.exchange import numbered
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.audit import verify_chain
+from memoranda.standards.ump.shapes import Record
 from tests.service.world import OPERATOR, PEER, World
 from tests.waiting import HANG_SECONDS
 
@@ -198,7 +199,7 @@ def test_an_older_edition_does_not_reopen_what_was_closed(world: World) -> None:
 
 def test_nobody_else_can_change_a_record_by_signing_it_anew(world: World) -> None:
     name = world.remember("lives in Rome")
-    forged = {**world.get(name), "lifecycle": {"status": "tombstoned"}}
+    forged: Record = {**world.get(name), "lifecycle": {"status": "tombstoned"}}
     report = world.service.import_items(world.owner, numbered("ump", [signature.sign(forged, PEER)]))
     assert [refusal.code for refusal in report.refusals] == ["invalid_record"]
     assert world.texts("Rome") == ["lives in Rome"]

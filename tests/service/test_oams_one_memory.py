@@ -130,11 +130,11 @@ class Model:
 
     # --- what is seen ------------------------------------------------------------------------------------
 
-    def record_of(self, told: Told) -> dict[str, Any]:
+    def record_of(self, told: Told) -> Any:
         (found,) = [record for record in self.records(told.space) if record["body"]["text"] == told.text]
         return found
 
-    def records(self, space: str) -> list[dict[str, Any]]:
+    def records(self, space: str) -> list[Any]:
         found, _ = self.world.service.list_records(self.world.owner, limit=200)
         return [record for record in found if record["scope"].get("project", "") == space]
 

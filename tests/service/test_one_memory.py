@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -71,7 +72,7 @@ def delivered(fields: dict[str, Any], form: str) -> bytes:
     return codec.encode(fields, cbor=form == "cbor", default_namespace=None).blob
 
 
-def remembered(world: World, draft: Record) -> str:
+def remembered(world: World, draft: Mapping[str, Any]) -> str:
     whole = world.draft(draft["body"]["text"], **{name: value for name, value in draft.items() if name != "body"})
     return world.service.remember(world.owner, {**whole, "body": draft["body"]}).id
 
@@ -340,7 +341,7 @@ def test_a_grain_that_pretends_to_hold_a_record_is_only_a_grain(shared: World, t
 @pytest.mark.requirement("OMS-ours-hostile-views")
 @pytest.mark.parametrize("part", [{}, {"scope": 5}, {"scope": {}}, {"body": []}, {"id": "x", "scope": {"owner": "o"}}])
 def test_a_grain_that_holds_signed_nonsense_is_only_a_grain(world: World, part: dict[str, Any]) -> None:
-    forged = dump(signature.sign({"ump": "0.1", **part}, PEER))
+    forged = dump(signature.sign(cast("Record", {"ump": "0.1", **part}), PEER))
     native = {"standard": "ump", "name": "x", "media_type": ump.MEDIA_TYPE, "data": base64_encode(forged)}
     address = world.put(context={NATIVE_KEY: native})
     assert world.as_record(address)["body"]["text"] == "ada likes tea"

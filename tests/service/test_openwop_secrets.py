@@ -21,6 +21,7 @@ from memoranda.standards.cal.language.canonical import query_hash
 from memoranda.standards.openwop.detection import Policy
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
+from memoranda.standards.ump.record import unsigned
 from memoranda.storage.cipher import RingCipher
 from memoranda.storage.key_ring import SqliteKeyRing
 from tests.service.oams_verbs import Oams
@@ -394,7 +395,7 @@ def test_what_is_finished_is_refused_under_redact(policy: Policy, caplog: pytest
     grain = wop.grain(wop.put(object=f"the token {LOOKS}")).grain.blob
     wop.close()
     wop = world(policy=policy)
-    signed = signature.seal({**{key: value for key, value in record.items() if key != "integrity"}, "id": ""}, PEER)
+    signed = signature.seal({**unsigned(record), "id": ""}, PEER)
     for take in (
         lambda: wop.service.remember(wop.owner, signed),
         lambda: wop.service.grains.put(wop.owner, grain),

@@ -14,6 +14,7 @@ from memoranda.model.memory import Document, Projection, Scope
 from memoranda.service.core.views import project
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump import signature
+from memoranda.standards.ump.shapes import Record
 from tests.service.world import OPERATOR, PEER, START, World
 
 VECTORS: dict[str, Any] = orjson.loads(
@@ -21,7 +22,7 @@ VECTORS: dict[str, Any] = orjson.loads(
 )
 
 
-def signed(world: World, text: str, **fields: Any) -> dict[str, Any]:
+def signed(world: World, text: str, **fields: Any) -> Record:
     """A complete record of the owner, signed by someone else."""
     draft = world.draft(text, **fields)
     return signature.seal(records.complete(draft, now=world.now, version="0.1"), PEER)
@@ -99,7 +100,7 @@ def test_a_foreign_signature_is_kept_byte_for_byte(world: World) -> None:
 
 
 def test_a_signed_record_without_the_fields_we_would_default_is_kept_as_it_is(world: World) -> None:
-    minimal = {
+    minimal: Record = {
         "ump": "0.1",
         "id": "urn:ump:aaaa",
         "kind": "semantic",
@@ -121,7 +122,7 @@ def test_a_signed_record_without_the_fields_we_would_default_is_kept_as_it_is(wo
 def test_a_broken_signature_is_refused(world: World) -> None:
     record = signed(world, "signed elsewhere")
     for path in ("body", "kind", "provenance"):
-        changed = copy.deepcopy(record)
+        changed: Any = copy.deepcopy(record)
         changed[path] = {"text": "changed"} if path == "body" else {"kind": "episodic"}.get(path, changed[path])
         if path == "provenance":
             changed[path]["actor"] = "did:someone:else"

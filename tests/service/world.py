@@ -21,6 +21,7 @@ from memoranda.service.oms.views import StoredGrain, shown
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
+from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.cipher import Cipher, Coverage, RingCipher
 from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
@@ -45,7 +46,7 @@ class World:
     def __init__(
         self,
         *,
-        version: str = "0.1",
+        version: UmpVersion = "0.1",
         audit_reads: AuditReads = "deferred",
         cipher: Cipher | None = None,
         coverage: Coverage | None = None,
@@ -115,7 +116,7 @@ class World:
     def remember(self, text: str, *, access: Access | None = None, **fields: Any) -> str:
         return self.service.remember(access or self.owner, self.draft(text, access=access, **fields)).id
 
-    def draft(self, text: str, *, access: Access | None = None, **fields: Any) -> Record:
+    def draft(self, text: str, *, access: Access | None = None, **fields: Any) -> Any:
         who = access or self.owner
         scope = {"owner": who.default_tenant, **fields.pop("scope", {})}
         provenance = {"actor": who.default_tenant, "actor_kind": "user", "method": "user_correction"}

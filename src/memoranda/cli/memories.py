@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -12,6 +12,9 @@ from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, one_line, record_block
 from memoranda.cli.words import given, json_object, moment, span_ms, text_or_input
 from memoranda.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from memoranda.standards.ump.shapes import Record
 
 Kind = Literal["semantic", "episodic", "procedural", "working", "identity"]
 Visibility = Literal["private", "shared", "public"]
@@ -162,7 +165,7 @@ def get(name: Annotated[str, Parameter(name="ID", help="The memory's id.")], /, 
     run.answer({"record": record}, lambda: _show_record(record))
 
 
-def _show_record(record: dict[str, Any]) -> None:
+def _show_record(record: Record) -> None:
     record_block(record)
     time, lifecycle = record["time"], record.get("lifecycle", {})
     until = time.get("valid_to") or "now on"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empt
             print("\t".join(row))
 
 
-def record_block(record: dict[str, Any], *, head: str = "") -> None:
+def record_block(record: Mapping[str, Any], *, head: str = "") -> None:
     """One record: a line about it, its text, its id."""
     scope, lifecycle = record["scope"], record.get("lifecycle", {})
     about = [head, record["kind"], scope.get("project", ""), scope.get("visibility", "private")]

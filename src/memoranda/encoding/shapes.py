@@ -113,9 +113,10 @@ def read(value: object, kind: type[T]) -> T:
     raise InvalidInput("the request has too many numbers with a decimal point")
 
 
-def fields_of(kind: type[Shape]) -> tuple[str, ...]:
-    """The names of a shape's fields, as they are written."""
-    return kind.__struct_encode_fields__
+def fields_of(kind: type) -> tuple[str, ...]:
+    """The names of the fields of a shape, or of a typed dictionary, as they are written."""
+    declared: tuple[str, ...] | None = getattr(kind, "__struct_encode_fields__", None)
+    return tuple(kind.__annotations__) if declared is None else declared
 
 
 def check_known(value: dict[str, Any], known: Sequence[str], where: str) -> None:
@@ -280,7 +281,7 @@ def _schema(info: Any, nulls: bool) -> Schema:
             return {name: value for name, value in merged.items() if value is not None}
         case inspect.UnionType():
             return _union(info, nulls)
-        case inspect.StructType():
+        case inspect.StructType() | inspect.TypedDictType():
             return _object(info, nulls)
         case inspect.ListType() | inspect.VarTupleType():
             found: Schema = {"type": "array", "items": _schema(info.item_type, nulls)}
@@ -327,13 +328,13 @@ def _object(info: Any, nulls: bool) -> Schema:
     properties: Schema = {}
     for field in info.fields:
         described = _schema(field.type, nulls)
-        if isinstance(field.default, str | int | float):
-            described = {**described, "default": field.default}
+        if isinstance(default := getattr(field, "default", None), str | int | float):
+            described = {**described, "default": default}
         properties[field.encode_name] = described
     found: Schema = {"type": "object", "description": info.cls.__doc__, "properties": properties}
     if required := [field.encode_name for field in info.fields if field.required]:
         found["required"] = required
-    if info.forbid_unknown_fields:
+    if getattr(info, "forbid_unknown_fields", True):
         found["additionalProperties"] = False
     return found
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput, MemorandaError
@@ -26,7 +26,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import refuse_secrets
-from memoranda.service.core.views import load, project_document, record_of, ump_document
+from memoranda.service.core.views import load_record, project_document, record_of, ump_document
 from memoranda.service.oams import memories
 from memoranda.service.oms import grains
 from memoranda.service.oms.grains import admitted
@@ -40,7 +40,7 @@ from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
-from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.shapes import Record, Unchecked
 from memoranda.storage.engine import Unit
 
 # The forms in which memories travel in files; openwop entries travel inside the others.
@@ -92,14 +92,14 @@ def ready_record(context: Context, access: Access, draft: object, now: Instant) 
 
 
 def ready_adopted(
-    context: Context, access: Access, draft: Record, rename: Callable[[dict[str, Any]], dict[str, Any]], now: Instant
+    context: Context, access: Access, draft: Unchecked, rename: Callable[[dict[str, Any]], dict[str, Any]], now: Instant
 ) -> Ready:
     """A record, or the document that it is the view of, as the caller's own: the signature of another owner goes."""
     original = _or_none(lambda: _adopted_original(context, access, draft, rename, now))
     return original or ready_record(context, access, _adopted(draft, access.default_tenant), now)
 
 
-def _adopted(record: Record, owner: str) -> Record:
+def _adopted(record: Mapping[str, Any], owner: str) -> Unchecked:
     """The record as the caller's own: another owner's signature cannot vouch for that."""
     scope = record.get("scope", {})
     kept = {key: value for key, value in record.items() if key != "integrity"}
@@ -107,20 +107,21 @@ def _adopted(record: Record, owner: str) -> Record:
 
 
 def _adopted_original(
-    context: Context, access: Access, draft: Record, rename: Callable[[dict[str, Any]], dict[str, Any]], now: Instant
+    context: Context, access: Access, draft: Unchecked, rename: Callable[[dict[str, Any]], dict[str, Any]], now: Instant
 ) -> Ready | None:
-    inner = ump.unwrap(draft)
-    if inner is None or not _is_view(context, draft, inner):
+    record = cast("Record", draft)
+    inner = ump.unwrap(record)
+    if inner is None or not _is_view(context, record, inner):
         return None
     tenant, space = access.default_tenant, draft["scope"].get("project", "")
     if inner.standard == ump.STANDARD:
-        ready = ready_record(context, access, _adopted(load(inner.native), tenant), now)
+        ready = ready_record(context, access, _adopted(load_record(inner.native), tenant), now)
     elif inner.standard == oams.STANDARD:
         memory = rename(parse(inner.native, max_bytes=_MAX_NATIVE_BYTES))
         ready = _memory(context, memories.accept(context, access, memory, complete=True))
     else:
         ready = _ready_document(context, access, inner, tenant, space, now)
-    return _told_by_record(ready, draft)
+    return _told_by_record(ready, record)
 
 
 def _record(context: Context, accepted: remember.Accepted) -> Ready:
@@ -146,7 +147,7 @@ def _original_of_record(
 
 def _is_view(context: Context, record: Record, inner: Document) -> bool:
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
-    shown = load(inner.native) if inner.standard == ump.STANDARD else record_of(context, inner, tenant, space)
+    shown = load_record(inner.native) if inner.standard == ump.STANDARD else record_of(context, inner, tenant, space)
     return _without_state(shown) == _without_state(record)
 
 
@@ -162,9 +163,10 @@ def _told_by_record(ready: Ready, record: Record) -> Ready:
     )
 
 
-def _without_state(record: Record) -> Record:
+def _without_state(record: Record) -> dict[str, Any]:
     """A record without what a store may say about it later, and without the original inside."""
-    kept = {name: value for name, value in record.items() if name not in _STATE_FIELDS}
+    fields: Mapping[str, Any] = record
+    kept = {name: value for name, value in fields.items() if name not in _STATE_FIELDS}
     body, lifecycle = kept["body"], dict(kept.get("lifecycle", {}))
     lifecycle.pop("status", None)
     structured = {name: value for name, value in (body.get("structured") or {}).items() if name != NATIVE_KEY}

@@ -10,7 +10,7 @@ from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.formats import Format
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.record import unsigned
 
 
 def fill(memoranda: Memoranda) -> None:
@@ -22,10 +22,6 @@ def fill(memoranda: Memoranda) -> None:
         "with a secret", structured={"token": "s", "b": 1}, consent={"redact": ["body.structured.token"]}
     )
     memoranda.forget(memoranda.remember("gone").id)
-
-
-def unsigned(record: Record) -> Record:
-    return {name: value for name, value in record.items() if name != "integrity"}
 
 
 def export(memoranda: Memoranda, target: Path, known: Format) -> int:

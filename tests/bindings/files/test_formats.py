@@ -19,7 +19,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 
 
-def record_of(text: str) -> Record:
+def record_of(text: str) -> Any:
     return {"ump": "0.1", "id": "urn:ump:aa", "kind": "semantic", "body": {"text": text}, "scope": {}}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def same(one: dict[str, Any], other: dict[str, Any], form: str) -> bool:
     return one == other
 
 
-def _bare(record: dict[str, Any]) -> dict[str, Any]:
+def _bare(record: Mapping[str, Any]) -> dict[str, Any]:
     assert signature.verify(record)
     return {name: value for name, value in record.items() if name != "integrity"}
 

@@ -16,7 +16,6 @@ from memoranda.bindings.files.sync_state import STATE_FILE
 from memoranda.bindings.files.watch import watch
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump import markdown, signature
-from memoranda.standards.ump.record import Record
 
 Sync = Callable[..., list[Step]]
 
@@ -34,7 +33,7 @@ def did(steps: list[Step]) -> list[tuple[str, str]]:
     return [(step.name, step.did) for step in steps]
 
 
-def record_in(path: Path) -> Record:
+def record_in(path: Path) -> dict[str, Any]:
     return markdown.parse(path.read_text())
 
 

@@ -21,13 +21,13 @@ NOW: Final = parse_instant(NOW_TEXT)
 PROVENANCE: Final = {"actor": KEY.did, "actor_kind": "user", "method": "user_correction"}
 
 
-def draft(text: str = "run pnpm gate before handoff", **fields: Any) -> dict[str, Any]:
+def draft(text: str = "run pnpm gate before handoff", **fields: Any) -> Any:
     """The draft that the vectors' scenarios send, with other fields."""
     scope = {"owner": KEY.did, "project": "p", "visibility": "private"}
     return {"kind": "procedural", "body": {"text": text}, "scope": scope, "provenance": PROVENANCE, **fields}
 
 
-def full_record() -> dict[str, Any]:
+def full_record() -> Any:
     """A fresh copy of the vectors' record that has every field."""
     record: dict[str, Any] = json.loads(json.dumps(VECTORS["record"]["record"]))
     return record

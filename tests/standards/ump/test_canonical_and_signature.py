@@ -15,9 +15,15 @@ from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import canonical
 from memoranda.errors import InvalidInput
+from memoranda.standards.ump import signature
 from memoranda.standards.ump.canonical import content_hash, derive_id, random_id
 from memoranda.standards.ump.record import is_id
-from memoranda.standards.ump.signature import seal, sign, sign_hash, verify, verify_hash
+from memoranda.standards.ump.signature import sign_hash, verify, verify_hash
+
+# Here they are asked about what no type would let through, too.
+seal: Any = signature.seal
+sign: Any = signature.sign
+
 
 RECORD = VECTORS["record"]
 
@@ -34,7 +40,7 @@ def test_keys_have_the_published_names(name: str) -> None:
 
 @pytest.mark.parametrize("vector", VECTORS["canonical"], ids=lambda vector: vector["name"])
 @pytest.mark.requirement("UMP-6.1-canonical")
-def test_canonical_bytes_and_their_hash(vector: dict[str, Any]) -> None:
+def test_canonical_bytes_and_their_hash(vector: Any) -> None:
     # The vectors carry results only: a canonical text is its own input.
     value = json.loads(vector["canonical"])
     if vector["name"] in DIVERGENCES:
@@ -107,7 +113,7 @@ def test_any_change_breaks_the_signature(field: str) -> None:
         {"content_hash": "blake3:aaaa"},
     ],
 )
-def test_a_bad_block_does_not_verify(change: dict[str, Any]) -> None:
+def test_a_bad_block_does_not_verify(change: Any) -> None:
     assert not verify({**full_record(), "integrity": {**RECORD["integrity"], **change}})
 
 

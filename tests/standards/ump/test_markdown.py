@@ -16,7 +16,7 @@ from memoranda.standards.ump import markdown
 from memoranda.standards.ump.front_matter import MAX_YAML_CHARS, parse_yaml
 from memoranda.standards.ump.signature import sign, verify
 
-PLAIN: dict[str, Any] = {
+PLAIN: Any = {
     "ump": "0.1",
     "id": "urn:ump:aaaa",
     "kind": "procedural",
@@ -29,7 +29,7 @@ TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40) | st.text(
 )
 
 
-def with_text(text: str) -> dict[str, Any]:
+def with_text(text: str) -> Any:
     return {**PLAIN, "body": {"text": text}}
 
 
@@ -48,7 +48,7 @@ def test_the_vectors_read_back_and_still_verify() -> None:
 
 
 @pytest.mark.parametrize("edge", VECTORS["markdown_edge"], ids=lambda edge: ascii(edge["in"]))
-def test_texts_that_the_reference_loses_are_kept(edge: dict[str, Any]) -> None:
+def test_texts_that_the_reference_loses_are_kept(edge: Any) -> None:
     rendered = markdown.render(with_text(edge["in"]))
     assert (markdown.EDGES in rendered) is not edge["lossless"]
     assert markdown.parse(rendered)["body"]["text"] == edge["in"]
@@ -78,8 +78,8 @@ def test_any_text_survives_git_s_line_end_conversion(text: str) -> None:
 
 @given(JSON_OBJECTS, TEXTS.filter(bool))
 @pytest.mark.requirement("UMP-6.3-lossless")
-def test_any_structured_value_survives(structured: dict[str, Any], text: str) -> None:
-    record = {**full_record(), "body": {"text": text, "structured": structured}}
+def test_any_structured_value_survives(structured: Any, text: str) -> None:
+    record: Any = {**full_record(), "body": {"text": text, "structured": structured}}
     read = markdown.parse(markdown.render(record))
     assert canonical(read) == canonical(record)
     assert list(read) == list(record)

@@ -19,12 +19,12 @@ VECTOR = VECTORS["rehydrate"]
 DIVERGENCES = {"nested_tag": ("stripping once joins a real closing tag; ours strips again", "a  b")}
 
 
-def result(text: str, score: float = 1.0, **changes: Any) -> dict[str, Any]:
+def result(text: str, score: float = 1.0, **changes: Any) -> Any:
     record = {**full_record(), "body": {"text": text}, **changes}
     return {"record": record, "score": score}
 
 
-def scoped(**scope: Any) -> dict[str, Any]:
+def scoped(**scope: Any) -> Any:
     return {"scope": {"owner": KEY.did, "visibility": "private", **scope}}
 
 

@@ -21,9 +21,13 @@ from tests.standards.ump.published import (
 )
 
 from memoranda.model.instant import DAY_MS, format_instant
-from memoranda.standards.ump import record, rules
+from memoranda.standards.ump import record
+from memoranda.standards.ump import rules as typed_rules
 from memoranda.standards.ump.record import complete, problems
 from memoranda.standards.ump.signature import seal, sign, verify
+
+# Here they are asked about what no type would let through, too.
+rules: Any = typed_rules
 
 # vector -> why ours differs
 DIVERGENCES = {
@@ -32,11 +36,11 @@ DIVERGENCES = {
 }
 
 
-def stored(**fields: Any) -> dict[str, Any]:
+def stored(**fields: Any) -> Any:
     return complete(draft(**fields), now=NOW, version="0.1")
 
 
-def unsigned(vector: dict[str, Any]) -> dict[str, Any]:
+def unsigned(vector: Any) -> Any:
     return {key: value for key, value in vector.items() if key != "integrity"}
 
 
@@ -96,11 +100,11 @@ def test_redaction_gives_the_published_export() -> None:
     assert changed
     assert [redacted] == VECTORS["redact"]["export"]
     assert verify(redacted) is VECTORS["redact"]["redacted_still_verifies"]
-    assert "token" in signed["body"]["structured"]
+    assert "token" in (signed["body"].get("structured") or {})
 
 
 @pytest.mark.parametrize("vector", VECTORS["redact"]["paths"], ids=lambda vector: vector["path"])
-def test_each_published_path(vector: dict[str, Any]) -> None:
+def test_each_published_path(vector: Any) -> None:
     source = {**full_record(), "consent": {"redact": [vector["path"]]}}
     redacted, changed = rules.redact(source)
     if vector["path"] in DIVERGENCES:
@@ -164,7 +168,7 @@ def test_a_merge_keeps_everything_the_newcomer_brings() -> None:
         {"relations": [{"type": "about", "target": f"entity:{n}"} for n in range(record.MAX_RELATIONS + 1)]},
     ],
 )
-def test_a_newcomer_that_would_lose_something_is_not_merged(fields: dict[str, Any]) -> None:
+def test_a_newcomer_that_would_lose_something_is_not_merged(fields: Any) -> None:
     existing = {**stored(), "id": "urn:ump:aaaa", "body": {"text": "x", "structured": {"a": 1, "b": {"c": 1}}}}
     assert rules.merge(existing, draft(**fields), now=NOW) is None
 
@@ -255,7 +259,7 @@ def test_erasure_keeps_no_content() -> None:
 # --- consent -----------------------------------------------------------------------------------------
 
 
-def redacting(*paths: str) -> dict[str, Any]:
+def redacting(*paths: str) -> Any:
     return rules.redact({**full_record(), "consent": {"redact": list(paths)}})[0]
 
 
@@ -306,7 +310,7 @@ PATHS = st.sampled_from(
 
 @given(st.lists(PATHS | st.text(max_size=12)), JSON_VALUES)
 def test_redaction_never_raises_and_never_touches_its_input(paths: list[str], junk: Any) -> None:
-    source: dict[str, Any] = {**full_record(), "consent": {"redact": paths}}
+    source: Any = {**full_record(), "consent": {"redact": paths}}
     before = copy.deepcopy(source)
     redacted, changed = rules.redact(source)
     assert source == before
@@ -317,7 +321,7 @@ def test_redaction_never_raises_and_never_touches_its_input(paths: list[str], ju
 
 
 @given(JSON_OBJECTS, JSON_OBJECTS)
-def test_a_union_holds_both_or_is_refused(left: dict[str, Any], right: dict[str, Any]) -> None:
+def test_a_union_holds_both_or_is_refused(left: Any, right: Any) -> None:
     existing = {**stored(), "body": {"text": "x", "structured": left}}
     merged = rules.merge(existing, draft(body={"text": "x", "structured": right}), now=NOW)
     if merged is not None:

@@ -6,13 +6,14 @@ What a file leaves out is unchanged: someone who deletes the front matter, or a 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from memoranda.encoding.json_text import canonical
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import parse_instant
 from memoranda.standards.ump import markdown
-from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.shapes import Body, Record, Unchecked
 
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n")
 # Shorthand that people write at the top of a front matter.
@@ -22,7 +23,7 @@ _IDENTITY: Final = ("ump", "id", "integrity", "supersedes", "superseded_by", "ti
 _FIXED: Final = ("kind", "scope", "consent")
 
 
-def read_note(data: bytes) -> Record:
+def read_note(data: bytes) -> Unchecked:
     """A file as far as it goes: a whole record, a part of one, or only a text."""
     try:
         text = data.decode("utf-8")
@@ -45,14 +46,14 @@ def _line_end(text: str) -> str:
     return "\r\n" if "\r\n" in text and text.count("\r\n") == text.count("\n") else "\n"
 
 
-def as_new(note: Record) -> Record:
+def as_new(note: Unchecked) -> Unchecked:
     """The note without what ties it to a record that is gone or that it is a copy of."""
     time = {name: note["time"][name] for name in ("valid_from", "valid_to") if name in note.get("time", {})}
     kept = {name: value for name, value in note.items() if name not in _IDENTITY}
     return {**kept, "time": time} if time else kept
 
 
-def edit(note: Record, shown: Record, full: Record) -> Record:
+def edit(note: Unchecked, shown: Record, full: Record) -> Unchecked:
     """The patch that turns a record into what the note says; empty if they say the same.
 
     `shown` is the record as it stands in files, without what its consent redacts; `full` has that too.
@@ -78,7 +79,7 @@ def edit(note: Record, shown: Record, full: Record) -> Record:
     return patch
 
 
-def _body(note: Any, shown: Record, full: Record) -> Record | None:
+def _body(note: Any, shown: Body, full: Body) -> Unchecked | None:
     text = note.get("text", shown["text"])
     if not text:
         raise InvalidInput("the text is empty; delete the file to forget the memory")
@@ -90,7 +91,7 @@ def _body(note: Any, shown: Record, full: Record) -> Record | None:
     return {**full, "text": text, **({"structured": note["structured"]} if retold else {})}
 
 
-def _changed(note: Any, shown: Record, where: str) -> Record:
+def _changed(note: Any, shown: Mapping[str, object], where: str) -> Unchecked:
     if note is None:
         return {}
     if not isinstance(note, dict):
@@ -98,7 +99,7 @@ def _changed(note: Any, shown: Record, where: str) -> Record:
     return {name: value for name, value in note.items() if name not in shown or not _same(value, shown[name])}
 
 
-def _time(note: Any, shown: Record) -> Record:
+def _time(note: Any, shown: Mapping[str, object]) -> Unchecked:
     changed = _changed(note, shown, "time")
     return {
         name: value

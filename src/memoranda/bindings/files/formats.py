@@ -21,7 +21,8 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, SignatureInvalid, TooLarge
 from memoranda.service.exchange import Item, Report
 from memoranda.standards.ump import jsonfile, signature
-from memoranda.standards.ump.record import MAX_RECORD_BYTES, Record
+from memoranda.standards.ump.record import MAX_RECORD_BYTES
+from memoranda.standards.ump.shapes import Record, Unchecked
 
 Format = Literal["json", "ndjson", "markdown"]
 # Grains are not records: `mg` reads and writes them. Nor are memories of OAMS: `oams` does.
@@ -29,7 +30,7 @@ GRAINS: Final = "mg"
 OAMS: Final = "oams"
 FileFormat = Literal["json", "ndjson", "markdown", "mg", "oams"]
 # A record, or why there is none, and the line it starts at (0 if the format has no such thing).
-Found = tuple[int, Record | MemorandaError]
+Found = tuple[int, Unchecked | MemorandaError]
 
 ENDINGS: Final[dict[str, Format]] = {
     ".ump.md": "markdown",
@@ -205,7 +206,7 @@ def _read_whole(lines: Iterable[bytes]) -> Iterator[Found]:
         yield 0, record
 
 
-def _object(value: object) -> Record:
+def _object(value: object) -> Unchecked:
     if not isinstance(value, dict):
         raise InvalidInput("a record must be an object")
     return value

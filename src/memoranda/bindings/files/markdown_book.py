@@ -26,7 +26,8 @@ from typing import Final
 
 from memoranda.errors import InvalidInput, MemorandaError, TooLarge
 from memoranda.standards.ump import markdown
-from memoranda.standards.ump.record import MAX_RECORD_BYTES, MAX_TEXT_BYTES, Record
+from memoranda.standards.ump.record import MAX_RECORD_BYTES, MAX_TEXT_BYTES
+from memoranda.standards.ump.shapes import Record, Unchecked
 
 MARK: Final = "<!-- memoranda:memory -->"
 # Front matter and text of one record, in bytes of UTF-8; pretty-printed front matter may double in size.
@@ -49,7 +50,7 @@ def render(records: Iterable[Record]) -> Iterator[str]:
         yield f"{MARK}\n{field_index}\n"
 
 
-def parse(lines: Iterable[bytes]) -> Iterator[tuple[int, Record | MemorandaError]]:
+def parse(lines: Iterable[bytes]) -> Iterator[tuple[int, Unchecked | MemorandaError]]:
     """Read records with the number of the line each starts at; an error stands where one cannot be read."""
     for number, is_marked, field_index in _field_indexes(lines):
         try:
@@ -58,7 +59,7 @@ def parse(lines: Iterable[bytes]) -> Iterator[tuple[int, Record | MemorandaError
             yield number, error
 
 
-def _record(field_index: list[bytes] | None, *, is_marked: bool) -> Record:
+def _record(field_index: list[bytes] | None, *, is_marked: bool) -> Unchecked:
     if field_index is None:
         raise TooLarge(f"a record in Markdown may have at most {MAX_FIELD_INDEX_BYTES} bytes")
     data = b"".join(field_index)

@@ -36,8 +36,8 @@ from memoranda.service.core.access import Access
 from memoranda.service.exchange import numbered
 from memoranda.service.service import Service
 from memoranda.standards.ump import markdown, signature
-from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
+from memoranda.standards.ump.shapes import Record, Unchecked
 
 _CONFLICT = re.compile(r"\.conflict(?:-\d+)?\.ump\.md$", re.IGNORECASE)
 FORGET_REASON: Final = "its file was deleted"
@@ -119,7 +119,7 @@ class _Pass:
         # Fingerprint of every file; the bytes and the note only of those that are new or were edited.
         self._digests: dict[str, str] = {}
         self._edited: dict[str, bytes] = {}
-        self._notes: dict[str, Record] = {}
+        self._notes: dict[str, Unchecked] = {}
         self._problems: dict[str, str] = {}
         # Files whose memory is still there, those where it is no longer what it was, and the record where needed.
         self._alive: set[str] = set()
@@ -273,7 +273,7 @@ class _Pass:
         draft = self._draft(note or edits.read_note(read_whole(self._folder / name, max_bytes=MAX_FIELD_INDEX_BYTES)))
         return _Plan(step=Step(name=name, did="remembered"), do=lambda: self._remember(name, draft))
 
-    def _draft(self, note: Record) -> Record:
+    def _draft(self, note: Unchecked) -> Unchecked:
         """A new file's memory; checked for what would make it vanish from this folder at once."""
         if "id" in note and (self._is_known(str(note["id"])) or not signature.verify(note)):
             note = edits.as_new(note)
@@ -347,7 +347,7 @@ class _Pass:
         self._taken.add(free.casefold())
         return free
 
-    def _revise(self, name: str, record_id: str, patch: Record) -> None:
+    def _revise(self, name: str, record_id: str, patch: Unchecked) -> None:
         request = ReviseRequest.parse({"id": record_id, "patch": patch})
         revised = self._service.revise(self._access, request)
         self._put(name, self._shown(revised.id))
@@ -357,7 +357,7 @@ class _Pass:
         self._service.forget(self._access, request)
         self._remove(name)
 
-    def _remember(self, name: str, draft: Record) -> Step | None:
+    def _remember(self, name: str, draft: Unchecked) -> Step | None:
         record_id, is_merged = self._taken_in(draft)
         record = self._shown(record_id)
         if is_merged:
@@ -371,7 +371,7 @@ class _Pass:
         self._put(name, record)
         return None
 
-    def _taken_in(self, draft: Record) -> tuple[str, bool]:
+    def _taken_in(self, draft: Unchecked) -> tuple[str, bool]:
         """The id of a new file's memory, and whether it was known: a whole record comes as from any other file."""
         if "integrity" not in draft:
             filled = self._service.with_defaults(self._access, draft, method="file")

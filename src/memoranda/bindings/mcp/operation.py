@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.encoding.shapes import TEXT, Schema, Shape, closed, said, schema
+from memoranda.encoding.shapes import TEXT, Schema, closed, read, said, schema
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oms.answers import BRIEF_GRAIN
@@ -49,7 +49,7 @@ def operation(
     name: str,
     title: str,
     description: str,
-    asks: type[Shape],
+    asks: type,
     output: Schema,
     call: Call,
     *,
@@ -66,7 +66,7 @@ def operation(
             output_schema=output,
             annotations=types.ToolAnnotations(title=title, open_world_hint=False, **hints),
         ),
-        reads=reads or asks.parse,
+        reads=reads or (lambda arguments: read(arguments, asks)),
         call=call,
     )
 

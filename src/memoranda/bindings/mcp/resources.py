@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
 
 import mcp_types as types
@@ -18,7 +18,7 @@ from memoranda.errors import InvalidInput, NotFound
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.ump.mapping import MEDIA_TYPE
-from memoranda.standards.ump.record import is_name
+from memoranda.standards.ump.record import Record, is_name
 
 SCHEME: Final = "ump://"
 NO_PROJECT: Final = "_"
@@ -58,7 +58,7 @@ def place_of(uri: str) -> Place:
     return decoded
 
 
-def place_of_record(record: dict[str, Any]) -> Place:
+def place_of_record(record: Record) -> Place:
     return Place(project=record["scope"].get("project", ""), id=record["id"])
 
 
@@ -103,7 +103,7 @@ def read(service: Service, access: Access, uri: str) -> types.ReadResourceResult
     return _contents([(uri, record)])
 
 
-def _contents(found: list[tuple[str, dict[str, Any]]]) -> types.ReadResourceResult:
+def _contents(found: list[tuple[str, Record]]) -> types.ReadResourceResult:
     contents: list[types.TextResourceContents | types.BlobResourceContents] = [
         types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=dump(record).decode("utf-8"))
         for uri, record in found
@@ -111,7 +111,7 @@ def _contents(found: list[tuple[str, dict[str, Any]]]) -> types.ReadResourceResu
     return types.ReadResourceResult(contents=contents)
 
 
-def _resource(record: dict[str, Any]) -> types.Resource:
+def _resource(record: Record) -> types.Resource:
     place = place_of_record(record)
     text = _UNPRINTABLE.sub(" ", record["body"]["text"][: _TITLE_CHARS * 2]).strip()
     short = text if len(text) <= _TITLE_CHARS else text[: _TITLE_CHARS - 1] + "…"

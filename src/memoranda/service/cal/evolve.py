@@ -21,7 +21,7 @@ from memoranda.service.core import compliance
 from memoranda.service.core.context import Context
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import screened, screened_fields
-from memoranda.service.core.views import load
+from memoranda.service.core.views import load_record
 from memoranda.service.oms.grains import admitted, append, replace_version
 from memoranda.service.oms.views import Opened, is_free, is_listed, jsonable, whole
 from memoranda.standards.cal import token as capability
@@ -276,7 +276,7 @@ def _beside(version: Version, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a record says beside its view as a grain; some of it no grain can say."""
     if version.document.standard != ump.STANDARD:
         return {}
-    record = load(version.document.native)
+    record = load_record(version.document.native)
     consent = record.get("consent", {})
     if version.state.expires is not None or consent.get("redact") or not consent.get("exportable", True):
         raise _not_evolvable("The memory has a consent that a grain cannot carry.", "Revise it through UMP.")

@@ -42,7 +42,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.screening import screened, screened_fields
-from memoranda.service.core.views import holds, load, project, unless_damaged
+from memoranda.service.core.views import holds, load_record, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams.memories import Given, Memory, Place
 from memoranda.service.retrieve import walk
@@ -284,7 +284,7 @@ def _is_cut(version: Version) -> bool:
     """Whether others may see only a part of the text."""
     if version.document.standard != ump.STANDARD:
         return False
-    record = load(version.document.native)
+    record = load_record(version.document.native)
     return bool(rules.redact(record)[0]["body"].get("text") != record["body"]["text"])
 
 

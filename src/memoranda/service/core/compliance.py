@@ -25,7 +25,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS, OMS, UMP
-from memoranda.service.core.views import grain_of, load
+from memoranda.service.core.views import grain_of, load, load_record
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
 
@@ -71,7 +71,7 @@ def fields_of(document: Document, tenant: str) -> Fields:
         said = said_by_memory(memory, user="" if owner == owner_hash(tenant) else owner)
         return {**said, **_policy_of(oams.unwrap(memory))}
     if document.standard == UMP:
-        record = load(document.native)
+        record = load_record(document.native)
         return {**said_by_record(record), **_policy_of(ump.unwrap(record))}
     return {}
 

@@ -14,6 +14,7 @@ from memoranda.service.cal.session import Host
 from memoranda.service.core.access import Access
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.openwop.secrets import Vault
+from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.engine import Engine
 
 # Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
@@ -31,7 +32,7 @@ class Context:
     engine: Engine
     operator: SigningKey
     clock: Callable[[], Instant]
-    ump_version: str = "0.1"
+    ump_version: UmpVersion = "0.1"
     audit_reads: AuditReads = "deferred"
 
     # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.

@@ -13,7 +13,7 @@ from memoranda.errors import GrainError, MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.standard import OAMS, OMS, UMP
-from memoranda.service.core.views import grain_of, load
+from memoranda.service.core.views import grain_of, load, load_record
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot
 
@@ -46,7 +46,7 @@ def policy_fields(version: Version) -> Fields:
 def _inside(document: Document) -> Document | None:
     """The document that one of another standard carries."""
     if document.standard == UMP:
-        return ump.unwrap(load(document.native))
+        return ump.unwrap(load_record(document.native))
     if document.standard != OAMS:
         return None
     from memoranda.standards.oams import mapping as oams

@@ -99,6 +99,6 @@ def _salience(record: Record, state: State) -> float:
     return float(min(1.0, max(0.0, stated + max(-_FEEDBACK_LIMIT, min(_FEEDBACK_LIMIT, moved)))))
 
 
-def _scope_match(scope: Mapping[str, str], asked: Mapping[str, str]) -> float:
+def _scope_match(scope: Mapping[str, object], asked: Mapping[str, str]) -> float:
     named = [field for field in ("owner", "project", "user", "agent", "session") if scope.get(field)]
     return sum(asked.get(field) == scope[field] for field in named) / len(named)

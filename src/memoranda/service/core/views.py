@@ -23,6 +23,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import SCOPE_FIELDS, Record, check_complete
+from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.engine import Snapshot
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def project(context: Context, version: Version) -> Projection:
 def project_document(context: Context, document: Document, tenant: str, space: str) -> Projection:
     """A document read without its standard. `space` is where it is kept: an openwop entry does not say so itself."""
     if document.standard == UMP:
-        return mapping.project(load(document.native))
+        return mapping.project(load_record(document.native))
     if document.standard == OMS:
         from memoranda.standards.oms import mapping as oms_mapping
 
@@ -102,7 +103,7 @@ def _read_original(context: Context, inner: Document, tenant: str, space: str) -
     if inner.standard == UMP:
         if not _is_record(inner.native, context.ump_version):
             return None
-        record = load(inner.native)
+        record = load_record(inner.native)
         read = mapping.project(record)
         is_here = (read.scope.tenant, read.scope.space) == (tenant, space)
         return read if is_here and record["id"] == inner.name else None
@@ -135,8 +136,13 @@ def _decoded(address: str, native: bytes) -> Grain:
     return decode(blob_of(native), address=address, profile=oms_mapping.VIEWS)
 
 
-def load(native: bytes) -> Record:
-    """A stored record as a dict. It was checked when it came in, so the fast reader will do."""
+def load_record(native: bytes) -> Record:
+    """A stored record."""
+    return cast("Record", load(native))
+
+
+def load(native: bytes) -> dict[str, Any]:
+    """A stored document of any standard in JSON. It was checked when it came in, so the fast reader will do."""
     try:
         record = orjson.loads(native)
     except orjson.JSONDecodeError as error:
@@ -160,7 +166,7 @@ def view(context: Context, version: Version, now: Instant) -> Record:
     if version.state.erased:
         return tombstone_record(context, version)
     is_record = document.standard == UMP
-    record = load(document.native) if is_record else _signed(context, version)
+    record = load_record(document.native) if is_record else _signed(context, version)
     shown = _overlay(record, version.state, context.ump_version, now)
     return record if shown is record else signature.sign(shown, context.operator)
 
@@ -173,7 +179,7 @@ def outline(context: Context, version: Version, read: tuple[Grain, Projection] |
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
-    return load(document.native) if document.standard == UMP else _translated(context, version, read)
+    return load_record(document.native) if document.standard == UMP else _translated(context, version, read)
 
 
 def root_of(snapshot: Snapshot, version: Version) -> Version:
@@ -202,7 +208,7 @@ def record_of(
         return _record_of_memory(context, document, tenant)
     inner = _inside_grain(read[0] if read else grain_of(document)) if document.standard == OMS else None
     if inner is not None and inner.standard == UMP and _is_record(inner.native, context.ump_version):
-        record = load(inner.native)
+        record = load_record(inner.native)
         if record["scope"]["owner"] == tenant:
             return record
     projection = read[1] if read else project_document(context, document, tenant, space)
@@ -220,7 +226,7 @@ def _record_of_memory(context: Context, document: Document, tenant: str) -> Reco
         return mapping.from_projection(projection, oams_mapping.outside(document, memory), version=context.ump_version)
     document, projection = original
     if document.standard == UMP:
-        return load(document.native)
+        return load_record(document.native)
     return mapping.from_projection(projection, document, version=context.ump_version)
 
 
@@ -233,7 +239,7 @@ def _inside_grain(grain: Grain) -> Document | None:
 def tombstone_record(context: Context, version: Version) -> Record:
     """What an erased version still says: its tombstone, or, when it cannot be read, only that it was."""
     if version.state.erased and version.document.native:
-        return load(version.document.native)
+        return load_record(version.document.native)
     created = format_instant(version.state.recorded)
     name = version.document.name
     tombstone_record: Record = {
@@ -300,7 +306,7 @@ def _verifies(native: bytes) -> bool:
         return False
 
 
-def _is_record(native: bytes, version: str) -> bool:
+def _is_record(native: bytes, version: UmpVersion) -> bool:
     """Whether bytes that somebody put into a grain are a whole record that holds."""
     try:
         check_complete(load(native), version=version)
@@ -333,7 +339,7 @@ def _is_grain(address: str, native: bytes) -> bool:
     return True
 
 
-def _overlay(record: Record, state: State, version: str, now: Instant) -> Record:
+def _overlay(record: Record, state: State, version: UmpVersion, now: Instant) -> Record:
     shown = record
     successor = state.successor_names.get(UMP, "")
     if successor and successor not in record.get("superseded_by", ()):

@@ -30,7 +30,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.find import find_own, find_visible
 from memoranda.service.core.protection import check_supersession, policy_fields
-from memoranda.service.core.views import load, outline, scope_of
+from memoranda.service.core.views import load_record, outline, scope_of
 from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut
 from memoranda.service.retrieve import read_page
 from memoranda.service.ump.revise import handover
@@ -361,7 +361,7 @@ def _shows_less(grain: Grain, tenant: str) -> bool:
     if inner is None or inner.standard != ump.STANDARD:
         return False
     try:
-        record = load(inner.native)
+        record = load_record(inner.native)
         return bool(record["scope"]["owner"] == tenant and rules.redact(record)[1])
     except (MemorandaError, LookupError, TypeError):
         # Anybody may have put it there; what is no record hides nothing.

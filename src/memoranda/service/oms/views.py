@@ -16,7 +16,17 @@ from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
 from memoranda.service.core.find import is_left
 from memoranda.service.core.screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import grain_of, holds, load, original_of, outline, project, scope_of, unless_damaged
+from memoranda.service.core.views import (
+    grain_of,
+    holds,
+    load,
+    load_record,
+    original_of,
+    outline,
+    project,
+    scope_of,
+    unless_damaged,
+)
 from memoranda.standards.cal.field_index import field_index_of
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms import grains as codec
@@ -166,7 +176,7 @@ def _inner(context: Context, version: Version) -> tuple[Document | None, Project
     if version.document.standard == oams.STANDARD:
         return original_of(context, load(version.document.native), version.tenant) or (None, None)
     is_record = version.document.standard == ump.STANDARD
-    return ump.unwrap(load(version.document.native)) if is_record else None, None
+    return ump.unwrap(load_record(version.document.native)) if is_record else None, None
 
 
 # Versions whose fields one unit of work writes.

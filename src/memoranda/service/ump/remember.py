@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar, cast
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
@@ -15,15 +16,16 @@ from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import load, redacted, scope_of, ump_document, view
+from memoranda.service.core.views import load_record, redacted, scope_of, ump_document, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump.canonical import random_id
-from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.record import Draft, Record
 from memoranda.storage.engine import Unit
 from memoranda.storage.words import with_stems
 
 Result = Literal["created", "merged"]
+Said = TypeVar("Said", bound=Mapping[str, Any])
 # Where a record may say anything at all.
 SAID: Final[tuple[str, ...]] = ("body", "provenance")
 
@@ -40,7 +42,7 @@ class Remembered:
 class Accepted:
     """A draft that passed every check and is ready to be written."""
 
-    draft: Record
+    draft: Draft
     record: Record
     projection: Projection
     # A record with a name or a signature of its own is kept as it is, never merged into another.
@@ -79,9 +81,9 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
         # Verified as it came: a default filled in now would break a signature that is good.
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")
-        refuse_secrets(context, {name: record[name] for name in SAID if name in record})
+        refuse_secrets(context, _said(record))
     else:
-        checked = screened_record(context, checked)
+        checked = screened(context, checked)
         record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
     _check_consent(record)
     if context.presets:
@@ -99,9 +101,13 @@ def is_view(record: Record) -> bool:
     return NATIVE_KEY in (record["body"].get("structured") or {})
 
 
-def screened_record(context: Context, record: Record) -> Record:
-    """A draft, a successor or a patch, with what it says as the policy for secrets lets it pass."""
-    return {**record, **screened_fields(context, {name: record[name] for name in SAID if name in record})}
+def screened(context: Context, fields: Said) -> Said:
+    """A draft, or a patch, with what it says as the policy for secrets lets it pass."""
+    return cast("Said", {**fields, **screened_fields(context, _said(fields))})
+
+
+def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: fields[name] for name in SAID if name in fields}
 
 
 def remember(context: Context, access: Access, draft: object) -> Remembered:
@@ -148,7 +154,7 @@ def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> R
     # What this store itself gave away, closed since or redacted, is the same record too: an export comes back.
     same = [shown, redacted(shown, context.operator)]
     if known.document.standard == mapping.STANDARD:
-        same.append(load(known.document.native))
+        same.append(load_record(known.document.native))
     if all(each["integrity"]["content_hash"] != record["integrity"]["content_hash"] for each in same):
         if not _is_later_edition(known, accepted):
             raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
@@ -167,7 +173,7 @@ def _is_later_edition(known: Version, accepted: Accepted) -> bool:
     record = accepted.record
     if known.document.standard != mapping.STANDARD or "integrity" not in accepted.draft:
         return False
-    ours = load(known.document.native)
+    ours = load_record(known.document.native)
     return (
         known.state.is_head
         and known.state.tombstoned is None
@@ -212,7 +218,7 @@ def _append(unit: Unit, accepted: Accepted, now: Instant, memory_id: int | None)
 def _names_successor(prior: Version, successor_id: str) -> bool:
     if prior.document.standard != mapping.STANDARD:
         return False
-    return successor_id in load(prior.document.native).get("superseded_by", ())
+    return successor_id in load_record(prior.document.native).get("superseded_by", ())
 
 
 def _merge(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
@@ -220,7 +226,7 @@ def _merge(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Re
     existing = unit.same(accepted.projection.sameness, now)
     if existing is None or existing.document.standard != mapping.STANDARD:
         return None
-    known = load(existing.document.native)
+    known = load_record(existing.document.native)
     # Someone else's signature is worth more than one record less.
     if known["integrity"]["signer"] != context.operator.did:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, parse_instant
@@ -15,10 +15,10 @@ from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.find import find_own
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import holds, scope_of, ump_document, view
-from memoranda.service.ump.remember import screened_record
+from memoranda.service.ump.remember import screened
 from memoranda.standards.ump import mapping, rules, signature
-from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, ReviseRequest
+from memoranda.standards.ump.shapes import Body, Patch, Record
 from memoranda.storage.engine import Unit
 from memoranda.storage.words import words
 
@@ -38,7 +38,7 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     """Write a successor; the prior stays true for the time before (UMP §3.5)."""
     now = context.clock()
     found = find_own(context, access, request.id, now)
-    tenant, patch = found.tenant, screened_record(context, request.patch)
+    tenant, patch = found.tenant, screened(context, cast("Patch", request.patch))
     text = patch.get("body", {}).get("text") or view(context, found, now)["body"].get("text", "")
     stems = tuple(words(text))
 
@@ -187,7 +187,10 @@ def without_original(record: Record) -> Record:
     if NATIVE_KEY not in structured:
         return record
     kept = {name: value for name, value in structured.items() if name != NATIVE_KEY}
-    return {**record, "body": {"text": record["body"]["text"], **({"structured": kept} if kept else {})}}
+    body: Body = {"text": record["body"]["text"]}
+    if kept:
+        body["structured"] = kept
+    return {**record, "body": body}
 
 
 def handover(prior: Version, starts: Instant) -> Instant:

@@ -21,12 +21,12 @@ from memoranda.encoding.shapes import (
     some,
 )
 from memoranda.standards.ump.record import KINDS
-from memoranda.standards.ump.shapes import Draft, RecordShape
+from memoranda.standards.ump.shapes import Draft, Record
 
 _ID: Final = said(NAME, "The memory's id.")
 
 # Shapes that are documents of their own, by the names they have in the OpenAPI document.
-DOCUMENTS: Final[dict[str, type]] = {"Record": RecordShape, "Draft": Draft}
+DOCUMENTS: Final[dict[str, type]] = {"Record": Record, "Draft": Draft}
 # The same for a reader who needs no detail: what leaves may be redacted or come from another standard.
 BRIEF_RECORD: Final[Schema] = {
     "type": "object",

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MalformedJson, TooLarge
-from memoranda.standards.ump.record import MAX_RECORD_BYTES, Record
+from memoranda.standards.ump.record import MAX_RECORD_BYTES
+from memoranda.standards.ump.shapes import Record, Unchecked
 
 # A file is read into memory whole; a hundred thousand ordinary records fit.
 MAX_FILE_BYTES: Final = 128 * 1_048_576
@@ -20,7 +21,7 @@ def render_ndjson(records: Iterable[Record]) -> Iterator[bytes]:
         yield json_text.dump(record) + b"\n"
 
 
-def parse_file(data: bytes) -> list[Record]:
+def parse_file(data: bytes) -> list[Unchecked]:
     """The records of a file in any of the three forms; they are objects, and not checked further."""
     if len(data) > MAX_FILE_BYTES:
         raise TooLarge(f"a file of {len(data)} bytes is over the limit of {MAX_FILE_BYTES}")
@@ -50,7 +51,7 @@ def _is_ndjson(body: bytes) -> bool:
     return True
 
 
-def _parse_lines(body: bytes) -> Iterator[Record]:
+def _parse_lines(body: bytes) -> Iterator[Unchecked]:
     for number, line in enumerate(body.split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -61,7 +62,7 @@ def _parse_lines(body: bytes) -> Iterator[Record]:
         yield _object(value, f"line {number}")
 
 
-def _object(value: Any, where: str) -> Record:
+def _object(value: Any, where: str) -> Unchecked:
     if not isinstance(value, dict):
         raise InvalidInput(f"{where}: a record must be an object")
     return value

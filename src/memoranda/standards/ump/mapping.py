@@ -7,12 +7,14 @@ that taking it back restores the original byte for byte.
 
 from __future__ import annotations
 
+from typing import cast
+
 from memoranda.model import native
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.model.memory import Document, Projection, Relation, Scope
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import UMP
-from memoranda.standards.ump import rules
+from memoranda.standards.ump import rules, shapes
 from memoranda.standards.ump.canonical import content_hash
 from memoranda.standards.ump.record import (
     CONTROL_PATTERN,
@@ -83,39 +85,32 @@ def _subject(record: Record) -> str:
     return str(record["scope"].get("user") or (about[0] if about else "") or record["scope"]["owner"])
 
 
-def from_projection(projection: Projection, original: Document, *, version: str) -> Record:
+def from_projection(projection: Projection, original: Document, *, version: shapes.Version) -> Record:
     """A memory of another standard as an unsigned record; its name is derived from the original's bytes."""
     scope = projection.scope
-    optional_scope = {
-        "user": scope.user,
-        "project": scope.space,
-        "agent": scope.agent,
-        "session": scope.session,
-    }
-    lifecycle = {
-        "confidence": projection.confidence,
-        "salience": projection.salience,
-        "status": projection.status,
-    }
-    about = [{"type": "about", "target": _name(TAG_PREFIX + tag)} for tag in projection.tags]
-    linked = [{"type": _name(each.type), "target": _name(each.target)} for each in projection.relations]
+    optional_scope = {"user": scope.user, "project": scope.space, "agent": scope.agent, "session": scope.session}
+    place = {name: _name(value) for name, value in optional_scope.items() if value}
+    lifecycle: shapes.Lifecycle = {}
+    if projection.confidence is not None:
+        lifecycle["confidence"] = projection.confidence
+    if projection.salience is not None:
+        lifecycle["salience"] = projection.salience
+    lifecycle["status"] = projection.status
+    about = [shapes.Relation(type="about", target=_name(TAG_PREFIX + tag)) for tag in projection.tags]
+    linked = [shapes.Relation(type=_name(each.type), target=_name(each.target)) for each in projection.relations]
     record: Record = {
         "ump": version,
         "id": "",
         "kind": projection.kind,
         "body": {"text": _bearable(projection.text), "structured": {NATIVE_KEY: native.wrap(original)}},
-        "scope": {
-            "owner": scope.tenant,
-            **{name: _name(value) for name, value in optional_scope.items() if value},
-            "visibility": scope.visibility,
-        },
+        "scope": cast("shapes.Scope", {"owner": scope.tenant, **place, "visibility": scope.visibility}),
         "time": {
             "created": format_instant(projection.created),
             "observed": format_instant(projection.observed),
             "valid_from": format_instant(projection.valid_from),
             "valid_to": None if projection.valid_to is None else format_instant(projection.valid_to),
         },
-        "lifecycle": {name: value for name, value in lifecycle.items() if value is not None},
+        "lifecycle": lifecycle,
         "superseded_by": [],
         "provenance": {
             "actor": _name(projection.actor or scope.tenant),

@@ -26,7 +26,8 @@ from typing import Any, Final
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MalformedJson, TooLarge
 from memoranda.standards.ump.front_matter import parse_yaml
-from memoranda.standards.ump.record import MAX_RECORD_BYTES, MAX_TEXT_BYTES, Record, ordered
+from memoranda.standards.ump.record import MAX_RECORD_BYTES, MAX_TEXT_BYTES, Record, in_order
+from memoranda.standards.ump.shapes import Unchecked
 
 EDGES: Final = "memoranda:edges"
 NEWLINES: Final = "memoranda:newlines"
@@ -58,7 +59,7 @@ def render(record: Record) -> str:
     return f"---\n{json_text.dump_pretty(header)}\n---\n\n{text}\n"
 
 
-def parse(text: str) -> Record:
+def parse(text: str) -> Unchecked:
     """Read a record, or the part of one that a person wrote; raises InvalidInput."""
     if len(text) > _MAX_CHARS:
         raise TooLarge(f"Markdown of {len(text)} characters is over the limit of {_MAX_CHARS}")
@@ -76,7 +77,7 @@ def parse(text: str) -> Record:
     return _record(header, visible)
 
 
-def _front_matter(source: str) -> Record:
+def _front_matter(source: str) -> Unchecked:
     header: Any
     if source.lstrip().startswith("{"):
         try:
@@ -94,7 +95,7 @@ def _front_matter(source: str) -> Record:
     return header
 
 
-def _record(header: Record, visible: str) -> Record:
+def _record(header: Unchecked, visible: str) -> Unchecked:
     fields = {key: value for key, value in header.items() if key not in (EDGES, NEWLINES)}
     rest = fields.get("body", {})
     if not isinstance(rest, dict):
@@ -102,10 +103,10 @@ def _record(header: Record, visible: str) -> Record:
     # What a person sees is what the record says; a text in the header counts only where none is visible.
     text = visible or rest.get("text", "")
     fields["body"] = {**rest, "text": text} if "text" in rest else {"text": text, **rest}
-    return ordered(fields)
+    return in_order(fields)
 
 
-def _restored(body: str, header: Record, *, converted: bool) -> str:
+def _restored(body: str, header: Unchecked, *, converted: bool) -> str:
     if converted:
         body = body.replace("\r\n", "\n")
     core = _split_edges(body)[1]

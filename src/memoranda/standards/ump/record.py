@@ -1,8 +1,8 @@
 """The UMP record: its closed sets, its limits, what is wrong with one, and its defaults (sections 2 and 3.3).
 
-A record is a plain dict, kept as it was sent: whatever would change its meaning changes its hash. Fields that we
-do not know are refused, as the schema of the standard has it: a misspelt `consent` would be no consent at all. What
-anybody may add stands in `body.structured`.
+A record is a plain dictionary (typed in `shapes`), kept as it was sent: whatever would change its meaning changes its
+hash. Fields that we do not know are refused, as the schema of the standard has it: a misspelt `consent` would be no
+consent at all. What anybody may add stands in `body.structured`.
 `problems` finds everything wrong at once, in the order in which the reference reports it.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
@@ -22,14 +22,22 @@ from memoranda.standards.ump.shapes import (
     NAME_EXPECTED,
     ActorKind,
     Kind,
+    Lifecycle,
+    Scope,
     Status,
+    Time,
     Version,
     Visibility,
 )
+from memoranda.standards.ump.shapes import (
+    Draft as Draft,
+)
+from memoranda.standards.ump.shapes import (
+    Record as Record,
+)
 
-Record = dict[str, Any]
 # Who acted: a DID and an actor kind.
-Actor = tuple[str, str]
+Actor = tuple[str, ActorKind]
 
 VERSIONS: Final[tuple[str, ...]] = get_args(Version)
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
@@ -73,12 +81,13 @@ KEY_ORDER: Final = (
 )
 
 
-def check(value: object, *, version: str, require_provenance: bool = True) -> Record:
+def check(value: object, *, version: Version, require_provenance: bool = True) -> Draft:
     """Return the draft if it is one; raise InvalidInput that lists everything wrong."""
-    return _checked(value, problems(value, version=version, require_provenance=require_provenance))
+    _raise_if(problems(value, version=version, require_provenance=require_provenance))
+    return cast("Draft", value)
 
 
-def check_complete(value: object, *, version: str, require_provenance: bool = False) -> Record:
+def check_complete(value: object, *, version: Version, require_provenance: bool = False) -> Record:
     """Return the full record (as in files and signed imports) if it is one, else raise InvalidInput.
 
     Provenance is not required by default: files of level L0 and L1 have none.
@@ -90,28 +99,29 @@ def check_complete(value: object, *, version: str, require_provenance: bool = Fa
         time = value.get("time")
         if isinstance(time, dict) and "created" not in time:
             found.append("time.created is required")
-    return _checked(value, found)
+    _raise_if(found)
+    return cast("Record", value)
 
 
-def _checked(value: object, found: list[str]) -> Record:
+def _raise_if(found: list[str]) -> None:
     if found:
         raise InvalidInput("; ".join(found))
-    assert isinstance(value, dict)
-    return value
 
 
-def complete(draft: Record, *, now: int, version: str) -> Record:
+def complete(draft: Draft, *, now: int, version: Version) -> Record:
     """Fill in what a checked draft leaves out (section 3.3); the id stays empty when it has none."""
     moment = format_instant(now)
-    scope = draft["scope"]
-    time = draft.get("time", {})
-    record = {
+    scope: Scope = {**draft["scope"]}
+    # The specification's own example omits visibility; the safe reading is the narrowest one.
+    scope.setdefault("visibility", DEFAULT_VISIBILITY)
+    time: Time = draft.get("time", {})
+    lifecycle: Lifecycle = {"status": "active", "confidence": DEFAULT_CONFIDENCE, **draft.get("lifecycle", {})}
+    record: Record = {
         **draft,
         # Section 8 (1.0): a server MUST emit the version it advertises.
         "ump": version,
         "id": draft.get("id", ""),
-        # The specification's own example omits visibility; the safe reading is the narrowest one.
-        "scope": {**scope, "visibility": scope.get("visibility", DEFAULT_VISIBILITY)},
+        "scope": scope,
         "time": {
             **time,
             "created": time.get("created", moment),
@@ -119,19 +129,31 @@ def complete(draft: Record, *, now: int, version: str) -> Record:
             "valid_from": time.get("valid_from", moment),
             "valid_to": time.get("valid_to"),
         },
-        "lifecycle": {"status": "active", "confidence": DEFAULT_CONFIDENCE, **draft.get("lifecycle", {})},
+        "lifecycle": lifecycle,
         "superseded_by": draft.get("superseded_by", []),
     }
     return ordered(record)
 
 
-def ordered(record: Mapping[str, Any]) -> Record:
+def ordered(record: Record) -> Record:
     """A copy in the specification's field order; unknown fields keep their order at the end."""
-    known = {key: record[key] for key in KEY_ORDER if key in record}
-    return {**known, **record}
+    return cast("Record", in_order(record))
 
 
-def problems(value: object, *, version: str, require_provenance: bool = True) -> list[str]:
+def in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for what is no record yet."""
+    known = {key: fields[key] for key in KEY_ORDER if key in fields}
+    return {**known, **fields}
+
+
+def unsigned(record: Record) -> Record:
+    """A copy without its integrity block: what is changed must be signed again."""
+    copy = record.copy()
+    copy.pop("integrity", None)
+    return copy
+
+
+def problems(value: object, *, version: Version, require_provenance: bool = True) -> list[str]:
     """Everything that keeps a JSON value from being a draft record; empty when nothing does."""
     if not isinstance(value, dict):
         return ["a record must be an object"]
@@ -166,7 +188,7 @@ def patch_problems(patch: Mapping[str, object]) -> list[str]:
             _OPTIONAL[field](patch[field], found)
     _check_known(patch, "", found)
     if not found:
-        _check_whole(dict(patch), found)
+        _check_whole(patch, found)
     return found
 
 
@@ -193,7 +215,7 @@ def _check_known(value: Mapping[str, Any], path: str, found: list[str]) -> None:
                     _check_known(each, where, found)
 
 
-def _check_version(value: Record, version: str, found: list[str]) -> None:
+def _check_version(value: Mapping[str, object], version: str, found: list[str]) -> None:
     # Section 8 (1.0): a 1.0 peer MAY import 0.1; 0.1 knows only itself.
     accepted = VERSIONS if version == "1.0" else (version,)
     if "ump" in value and value["ump"] not in accepted:
@@ -360,7 +382,7 @@ def _check_names(
     )
 
 
-def _check_whole(value: Record, found: list[str]) -> None:
+def _check_whole(value: Mapping[str, object], found: list[str]) -> None:
     # Section 6.1: what has no canonical form can be neither hashed nor signed.
     try:
         size = len(json_text.canonical(value))

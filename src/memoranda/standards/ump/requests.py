@@ -6,19 +6,20 @@ names the field and what was expected there; its JSON Schema is what the binding
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NotRequired, TypeVar
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import Meta, field
 
 from memoranda.encoding.shapes import Shape, fields_of
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, Moment
 from memoranda.standards.ump.capability import MAX_RECALL
-from memoranda.standards.ump.record import Actor, Record, patch_problems
+from memoranda.standards.ump.record import Actor, patch_problems
 from memoranda.standards.ump.shapes import (
     ONE_LINE,
     ActorKind,
-    Draft,
+    DraftFields,
     Identifier,
     Kind,
     Name,
@@ -179,7 +180,7 @@ class GetRequest(Shape):
 class ReviseRequest(GetRequest):
     """Which memory, and its new content (section 3.5)."""
 
-    patch: Annotated[Record, Meta(extra={"shape": Patch})]
+    patch: Annotated[dict[str, Any], Meta(extra={"shape": Patch})]
     said_by: ActorSaid | None = field(default=None, name="actor")
 
     def __post_init__(self) -> None:
@@ -248,15 +249,16 @@ class AuditVerifyRequest(Shape):
     owner: Name | None = None
 
 
-class RememberRequest(Draft):
+class RememberRequest(DraftFields):
     """The memory: kind and body.text are needed. Owner and provenance are filled in where a connection implies them."""
 
-    scope: Scope | UnsetType = UNSET  # type: ignore[assignment]
-    provenance: Provenance | UnsetType = UNSET  # type: ignore[assignment]
-    record: (
-        Annotated[Record, Meta(description="Instead of the above: the same fields wrapped, as UMP 3.3 writes it.")]
-        | UnsetType
-    ) = UNSET
+    scope: NotRequired[Scope]
+    provenance: NotRequired[Provenance]
+    record: NotRequired[
+        Annotated[
+            dict[str, Any], Meta(description="Instead of the above: the same fields wrapped, as UMP 3.3 writes it.")
+        ]
+    ]
 
 
 def draft_of(body: object) -> object:
@@ -268,7 +270,7 @@ def draft_of(body: object) -> object:
     return body["record"]
 
 
-def check_patch(patch: Record) -> None:
+def check_patch(patch: Mapping[str, Any]) -> None:
     """Refuse what cannot be revised, and what is wrong with the rest."""
     known = fields_of(Patch)
     for name in patch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical
 from memoranda.model.instant import format_instant, parse_duration_ms, parse_instant
@@ -18,15 +18,26 @@ from memoranda.standards.ump.record import (
     MAX_RELATIONS,
     MAX_SUPERSEDES,
     Actor,
-    Record,
     ordered,
+    unsigned,
 )
-from memoranda.standards.ump.shapes import DEFAULT_CONFIDENCE
+from memoranda.standards.ump.shapes import (
+    DEFAULT_CONFIDENCE,
+    Draft,
+    Lifecycle,
+    Patch,
+    PatchTime,
+    Provenance,
+    Record,
+    Time,
+)
 
 # What one more assertion of a known fact adds to the confidence in it.
 _CONFIDENCE_STEP: Final = 0.1
 REDACTED: Final = "[redacted]"
 
+
+_SPAN: Final = ("valid_from", "valid_to")
 
 # --- remember: the same fact again -------------------------------------------------------------------
 
@@ -44,7 +55,7 @@ def same_fact(record: Mapping[str, Any]) -> str:
     return canonical(key).decode("utf-8")
 
 
-def merge(existing: Record, draft: Record, *, now: int) -> Record | None:
+def merge(existing: Record, draft: Draft, *, now: int) -> Record | None:
     """The existing record, strengthened by a draft of the same fact; None if the draft would lose something.
 
     `draft` is what the caller sent, before defaults: only what it says explicitly can be lost.
@@ -55,7 +66,7 @@ def merge(existing: Record, draft: Record, *, now: int) -> Record | None:
     relations = _appended(existing.get("relations", []), draft.get("relations", []))
     if structured is _CONFLICT or len(relations) > MAX_RELATIONS:
         return None
-    merged = {key: value for key, value in existing.items() if key != "integrity"}
+    merged = unsigned(existing)
     if structured:
         merged["body"] = {**existing["body"], "structured": structured}
     if relations:
@@ -68,23 +79,21 @@ def merge(existing: Record, draft: Record, *, now: int) -> Record | None:
     return ordered(merged)
 
 
-def _says_otherwise(existing: Record, draft: Record) -> bool:
+def _says_otherwise(existing: Record, draft: Draft) -> bool:
     """Whether the draft states something that the existing record has no room for."""
-    lifecycle, known_lifecycle = draft.get("lifecycle", {}), existing.get("lifecycle", {})
-    time, known_time = draft.get("time", {}), existing["time"]
+    lifecycle: Lifecycle = draft.get("lifecycle", {})
+    known_lifecycle: Lifecycle = existing.get("lifecycle", {})
+    time: Time = draft.get("time", {})
+    known_time = existing["time"]
     return (
         # A client's own identity, and what it replaces, must stay reachable.
         ("id" in draft and draft["id"] != existing["id"])
         or ("consent" in draft and draft["consent"] != existing.get("consent"))
         or ("decay" in lifecycle and lifecycle["decay"] != known_lifecycle.get("decay"))
         or lifecycle.get("status") == "tombstoned"
-        or any(
-            field in time and not _same_instant(time[field], known_time.get(field))
-            for field in ("valid_from", "valid_to")
-        )
-        or any(
-            not set(draft.get(field, ())) <= set(existing.get(field, ())) for field in ("supersedes", "superseded_by")
-        )
+        or any(field in time and not _same_instant(time[field], known_time.get(field)) for field in _SPAN)
+        or not set(draft.get("supersedes", ())) <= set(existing.get("supersedes", ()))
+        or not set(draft.get("superseded_by", ())) <= set(existing.get("superseded_by", ()))
     )
 
 
@@ -136,7 +145,7 @@ def _appended(known: Sequence[Any], more: Sequence[Any]) -> list[Any]:
     return joined
 
 
-def _joined_provenance(known: Record | None, new: Record | None) -> Record | None:
+def _joined_provenance(known: Provenance | None, new: Provenance | None) -> Provenance | None:
     if known is None or new is None:
         return known or new
     evidence = _appended(known.get("evidence", []), new.get("evidence", []))
@@ -151,12 +160,12 @@ def _joined_provenance(known: Record | None, new: Record | None) -> Record | Non
     return {**known, "evidence": evidence[-MAX_EVIDENCE:]}
 
 
-def _strengthened(known: Record, new: Record) -> Record:
+def _strengthened(known: Lifecycle, new: Lifecycle) -> Lifecycle:
     raised = round(known.get("confidence", DEFAULT_CONFIDENCE) + _CONFIDENCE_STEP, 2)
     saliences = [part["salience"] for part in (known, new) if "salience" in part]
     # Both default to active (section 2.4); one active assertion is enough.
     active = "active" in (known.get("status", "active"), new.get("status", "active"))
-    lifecycle = {
+    lifecycle: Lifecycle = {
         **known,
         "status": "active" if active else known["status"],
         # Rounded, because 0.7999999999999999 would enter the hash.
@@ -170,11 +179,11 @@ def _strengthened(known: Record, new: Record) -> Record:
 # --- revise and forget -------------------------------------------------------------------------------
 
 
-def succeed(prior: Record, patch: Record, *, now: int, actor: Actor | None = None) -> Record:
+def succeed(prior: Record, patch: Patch, *, now: int, actor: Actor | None = None) -> Record:
     """The successor that a revision creates (section 3.5), without an id."""
     moment = format_instant(now)
-    time = patch.get("time", {})
-    successor = {key: value for key, value in prior.items() if key != "integrity"}
+    time: PatchTime = patch.get("time", {})
+    successor = unsigned(prior)
     successor["id"] = ""
     if "body" in patch:
         successor["body"] = patch["body"]
@@ -222,11 +231,13 @@ _SKELETON: Final = {
 
 def erase(record: Record, *, reason: str, actor: Actor | None = None) -> Record:
     """The record once erased (section 3.6, hard): its place in history, and nothing it said."""
-    erased: Record = {key: record[key] for key in ("ump", "id", "kind", "supersedes", "superseded_by") if key in record}
-    erased["body"] = {"text": f"[erased: {reason}]"}
+    fields: Mapping[str, Any] = record
+    left = {key: fields[key] for key in ("ump", "id", "kind", "supersedes", "superseded_by") if key in fields}
     for field, kept in _SKELETON.items():
-        if field in record:
-            erased[field] = {key: value for key, value in record[field].items() if key in kept}
+        if field in fields:
+            left[field] = {key: value for key, value in fields[field].items() if key in kept}
+    erased = cast("Record", left)
+    erased["body"] = {"text": f"[erased: {reason}]"}
     erased["lifecycle"] = {**erased.get("lifecycle", {}), "status": "tombstoned"}
     if actor is not None:
         erased["provenance"] = {"actor": actor[0], "actor_kind": actor[1], "method": "forget"}
@@ -237,23 +248,23 @@ def _ended(record: Record, at: str) -> Record:
     """A copy that is valid no longer than `at`; an earlier end stands."""
     known = record["time"].get("valid_to")
     ends = known if known is not None and parse_instant(known) <= parse_instant(at) else at
-    bare = {key: value for key, value in record.items() if key != "integrity"}
-    bare["time"] = {**record["time"], "valid_to": ends}
-    return bare
+    ended = unsigned(record)
+    ended["time"] = {**record["time"], "valid_to": ends}
+    return ended
 
 
 def _stamp(record: Record, source_id: str, method: str, actor: Actor | None) -> None:
     if actor is None:
         return
     # Section 2.6: who asserted what, how; the evidence of the fact itself stays.
-    stamped: Record = {
+    stamped: Provenance = {
         "actor": actor[0],
         "actor_kind": actor[1],
         "method": method,
         "source": {"ref": source_id},
     }
-    evidence = record.get("provenance", {}).get("evidence")
-    if evidence:
+    provenance = record.get("provenance")
+    if provenance and (evidence := provenance.get("evidence")):
         stamped["evidence"] = evidence
     record["provenance"] = stamped
 
@@ -271,7 +282,7 @@ _BLANKED: Final = frozenset(
         "relations.*.target",
     )
 )
-_HOLLOWED: Final[dict[str, Record]] = {
+_HOLLOWED: Final[dict[str, dict[str, str | None]]] = {
     "body": {"text": REDACTED},
     "scope": {"owner": None, "visibility": None},
     "time": {"created": None},

@@ -7,7 +7,6 @@ signature proves who signed, not that the signer is the owner: that is the calle
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from blake3 import blake3
 
@@ -16,23 +15,23 @@ from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump.canonical import content_hash, derive_id
-from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.record import Record, unsigned
 
 _SIGNATURE_PREFIX = "ed25519:"
 
 
-def seal(record: Mapping[str, Any], key: SigningKey) -> Record:
+def seal(record: Record, key: SigningKey) -> Record:
     """Name the record by its content if it has no name yet, then sign it."""
-    named = record if record["id"] else {**record, "id": derive_id(record)}
+    named: Record = record if record["id"] else {**record, "id": derive_id(record)}
     return sign(named, key)
 
 
-def sign(record: Mapping[str, Any], key: SigningKey) -> Record:
+def sign(record: Record, key: SigningKey) -> Record:
     """A copy with a fresh integrity block, which comes last."""
-    bare = {field: value for field, value in record.items() if field != "integrity"}
-    stated = content_hash(bare)
-    integrity = {"content_hash": stated, "signature": sign_hash(stated, key), "signer": key.did}
-    return {**bare, "integrity": integrity}
+    signed = unsigned(record)
+    stated = content_hash(signed)
+    signed["integrity"] = {"content_hash": stated, "signature": sign_hash(stated, key), "signer": key.did}
+    return signed
 
 
 def verify(record: object) -> bool:
