@@ -105,7 +105,7 @@ def best(
     asked = limit
     while True:
         if text.strip():
-            found = snapshot.match(selection, (Words(text=text),), limit=asked, now=now).found
+            found = snapshot.match(selection, (Words(text=text),), limit=asked, now=now, counted=False).found
         else:
             found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))
         lexical = {each.version_id: each.lexical for each in found if each.version_id not in known}
@@ -127,7 +127,7 @@ def candidates(
     snapshot: Snapshot, selection: Selection, text: str, *, limit: int, enough: int, now: Instant
 ) -> tuple[list[Version], Matches]:
     """The best matches, and if they are fewer than enough also what was updated last; and the weights of the words."""
-    matches = snapshot.match(selection, (Words(text=text),), limit=limit, now=now)
+    matches = snapshot.match(selection, (Words(text=text),), limit=limit, now=now, counted=False)
     ids = [each.version_id for each in matches.found]
     if len(ids) < enough:
         latest = snapshot.page(selection, UPDATED, limit=limit, now=now)

@@ -95,9 +95,16 @@ class Snapshot(Protocol):
         ...
 
     def match(
-        self, selection: Selection, legs: Sequence[Leg], *, limit: int, now: Instant, whole: bool = False
+        self,
+        selection: Selection,
+        legs: Sequence[Leg],
+        *,
+        limit: int,
+        now: Instant,
+        whole: bool = False,
+        counted: bool = True,
     ) -> Matches:
-        """What is selected and answers, best first; `whole`: count them all."""
+        """What is selected and answers, best first; `whole`: count them all; not `counted`: not even if it is cheap."""
         ...
 
     def documents(self, version_ids: Sequence[int]) -> list[Kept]:

@@ -73,8 +73,8 @@ class WordSearch:
         self._print_of, self._selected = print_of, selected
         self._population = population
 
-    def run(self, leg: Leg, *, limit: int, whole: bool) -> Matches:
-        """The best, best first; `whole`: count them all."""
+    def run(self, leg: Leg, *, limit: int, whole: bool, counted: bool) -> Matches:
+        """The best, best first; `whole`: count them all; `counted`: do, if that is cheap."""
         distinct = list(dict.fromkeys(words(leg.text)))[: QUERY_WORDS_LIMIT * 4]
         sql = self._selected()
         within = sql.scope_words() if not sql.selection.sees_all else self._narrowing(sql.scope_words())
@@ -89,7 +89,7 @@ class WordSearch:
                 found += self._newest(expression, within, limit + 1 - len(found))
         total: int | None = len(found)
         if len(found) > limit:
-            counts_all = whole or not others
+            counts_all = whole or (counted and not others)
             total = self._count([*scoring, *others], within) if counts_all else None
         return Matches(found=tuple(found[:limit]), total=total, weights=weights, mean_terms=known.mean_terms)
 

@@ -122,7 +122,14 @@ class SqlSnapshot(BackgroundReads):
         return int(found)
 
     def match(
-        self, selection: Selection, legs: Sequence[Leg], *, limit: int, now: Instant, whole: bool = False
+        self,
+        selection: Selection,
+        legs: Sequence[Leg],
+        *,
+        limit: int,
+        now: Instant,
+        whole: bool = False,
+        counted: bool = True,
     ) -> Matches:
         search = WordSearch(
             self._connection,
@@ -133,7 +140,7 @@ class SqlSnapshot(BackgroundReads):
         )
         # The one place where legs are fused, once there is a second.
         (leg,) = legs
-        return search.run(leg, limit=limit, whole=whole)
+        return search.run(leg, limit=limit, whole=whole, counted=counted)
 
     def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
         naming = Naming(self._value_key, self._field_name, self._scope_words)
