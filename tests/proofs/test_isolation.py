@@ -198,7 +198,7 @@ def _by_owner(op: str, owner: str) -> Callable[[Service, Access], object]:
         "list": lambda s, a: s.list_records(a, project=None, after=0, limit=50),
         "verify": lambda s, a: s.verify(a, owner=owner),
         # How much was swept is the operator's to know.
-        "sweep": lambda s, _: (s.sweep(), None)[1],
+        "sweep": lambda s, _: (s.purge(), None)[1],
     }
     return calls[op]
 

@@ -71,7 +71,7 @@ def test_what_has_expired_is_never_recalled_even_without_upkeep() -> None:
     assert world.get(name)["lifecycle"]["status"] == "tombstoned"
     # Nobody swept, so nothing was announced; the next sweep does it, once.
     assert world.events() == [("created", name)]
-    assert (world.service.sweep(), world.service.sweep()) == (1, 0)
+    assert (world.service.purge(), world.service.purge()) == (1, 0)
     assert [each for each, _ in world.events()] == ["created", "tombstoned"]
     world.service.close()
 
@@ -84,7 +84,7 @@ def test_what_was_forgotten_before_does_not_expire_again(hard: bool) -> None:
     assert world.remember("told", consent=RETENTION) == kept
     world.forget(kept, hard=hard)
     world.advance(RETENTION_MS + 1)
-    world.service.sweep()
+    world.service.purge()
     assert [each for each, _ in world.events()] == ["created", "created", "merged", "tombstoned", "tombstoned"]
     assert world.events()[-1][1] == name
     assert world.recall("told") == []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 import orjson
 import pytest
 
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
-from memoranda.standards.ump import signature
+from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.requests import ReviseRequest
 from memoranda.standards.ump.shapes import Record
 from tests.service.test_recall import tamper
@@ -201,17 +202,35 @@ def test_the_retention_vector_is_reproduced_at_the_boundary(world: World) -> Non
     world.advance(86_400_000 - 1)
     assert world.get(name)["lifecycle"]["status"] == vector["before"]
     world.advance(1)
-    assert orjson.dumps(world.get(name)) == orjson.dumps(vector["at_boundary"])
-    assert world.service.sweep() == 1
-    assert orjson.dumps(world.get(name)) == orjson.dumps(vector["at_boundary"])
+    # §3.6 lets retention demand erasure: the record is what the vector says, without what it said.
+    ended = signature.sign(rules.erase(vector["at_boundary"], reason="its retention ended"), OPERATOR)
+    assert orjson.dumps(world.get(name)) == orjson.dumps(ended)
+    assert world.service.purge() == 1
+    assert orjson.dumps(world.get(name)) == orjson.dumps(ended)
 
 
-@pytest.mark.requirement("UMP-2.7-retention")
+@pytest.mark.requirement("UMP-3.6-retention-erases")
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_what_ends_is_erased_from_the_file(tmp_path: Path, is_forgotten: bool) -> None:
+    world = World(path=tmp_path / "store.db")
+    name = world.remember("zanzibar", consent={"retention": "PT2S"})
+    later = world.revise(name, body={"text": "zanzibar again"})
+    world.advance(1_000)
+    if is_forgotten:
+        world.forget(later)
+    world.advance(1_000)
+    assert all("zanzibar" not in repr(each["record"]) for each in world.service.history(world.owner, name))
+    assert (world.service.due(), world.service.purge(), world.service.due()) == (2, 2, 0)
+    world.service.close()
+    assert not any(b"zanzibar" in file.read_bytes() for file in tmp_path.iterdir())
+
+
+@pytest.mark.requirement("UMP-2.7-retention", "UMP-3.6-retention-erases")
 def test_an_expired_memory_is_not_recalled_and_is_tombstoned_once(world: World) -> None:
     name = world.remember("apple", consent={"retention": "PT1S"})
     world.advance(1_000)
     assert world.texts("apple") == []
-    assert (world.service.sweep(), world.service.sweep()) == (1, 0)
+    assert (world.service.purge(), world.service.purge()) == (1, 0)
     assert world.events()[-1] == ("tombstoned", name)
     assert [e["op"] for e in world.service.audit(world.owner, {"op": "expire"})] == ["expire"]
 

@@ -265,7 +265,7 @@ def test_a_result_ends_with_the_first_of_its_inputs(world: World) -> None:
     assert made.memory["metadata"][EXPIRES_KEY] == format_instant(world.now + DAY)
     before = dreams.runs()
     world.advance(DAY)
-    world.service.sweep()
+    world.service.purge()
     assert dreams.results() == {}
     # What ended is not brought again; what is left of it is found anew.
     assert dreams.undo(before[0]["run_id"]).taken_back == ()

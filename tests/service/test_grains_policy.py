@@ -146,10 +146,10 @@ def test_a_hold_beats_the_end_of_retention(world: World) -> None:
     address = world.as_grain(name).address
     world.service.grains.set_hold(world.owner, address, held=True)
     world.advance(2 * DAY_MS)
-    assert world.service.sweep() == 0
+    assert world.service.purge() == 0
     assert world.engine.system.next_expiry() is None
     world.service.grains.set_hold(world.owner, address, held=False)
-    assert world.service.sweep() == 1
+    assert world.service.purge() == 1
 
 
 @pytest.mark.requirement("OMS-23.2-store-hold", "OMS-20.3-crypto-erasure")

@@ -117,7 +117,7 @@ def test_an_archive_is_an_entry_that_is_kept_as_long_as_is_advertised(wop: Wop) 
     end = parse_instant(made["createdAt"]) + ARCHIVE_RETENTION_DAYS * DAY_MS
     assert made["expiresAt"] == format_instant(end)
     wop.now = Instant(end - 1)
-    wop.service.sweep()
+    wop.service.purge()
     assert wop.read(made["id"]) == made
     wop.advance(1)
     assert wop.read(made["id"]) is None

@@ -407,7 +407,7 @@ def test_an_end_counts_to_the_millisecond_on_every_path_of_every_standard(wop: W
     assert wop.wop.delete_entry(wop.owner, REF, made["id"]) is False
     with pytest.raises(InvalidInput, match="nothing to compact"):
         wop.wop.compact(wop.owner, REF)
-    assert wop.service.sweep() == 1
+    assert wop.service.purge() == 1
     assert wop.entries(run=run) == []
 
 

@@ -85,7 +85,11 @@ SECTIONS: tuple[Section, ...] = (
                 ("token", "token", "Capability tokens."),
             ),
             *_entries("audit", ("audit", "audit", "Show who did what, and check that nothing is missing.")),
-            *_entries("doctor", ("doctor", "doctor", "Look for what is wrong and say how to mend it.")),
+            *_entries(
+                "doctor",
+                ("doctor", "doctor", "Look for what is wrong and say how to mend it."),
+                ("purge", "purge", "Erase now what is past its retention."),
+            ),
             *_entries("completion", ("completion", "completion", "Print the completion script for a shell.")),
         ),
     ),

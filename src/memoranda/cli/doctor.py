@@ -1,4 +1,4 @@
-"""doctor: looks for what is wrong and says how to mend it. It changes nothing."""
+"""doctor looks for what is wrong and says how to mend it, and changes nothing; purge erases what is past its end."""
 
 from __future__ import annotations
 
@@ -52,6 +52,20 @@ def doctor(*, run: GivenRun) -> int:
     return 0 if well else 1
 
 
+def purge(*, run: GivenRun) -> int:
+    """Erase now what is past its retention, of every owner of the store; a server does it by itself, on time."""
+    from memoranda.app import open_service
+    from memoranda.cli.show import counted
+
+    service = open_service(run.settings())
+    try:
+        count = service.purge()
+    finally:
+        service.close()
+    run.answer({"erased": count}, lambda: line(f"{counted(count, 'version')} past its end erased"))
+    return 0
+
+
 def _findings(settings: Settings) -> Iterator[Finding]:
     yield Finding(what="version", ok=True, seen=f"Memoranda {__version__}, Python {platform.python_version()}")
     if not settings.home.is_dir():
@@ -95,6 +109,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
     try:
         access = service.gate.local(settings.owner or None)
         report = service.verify(access)
+        due = service.due()
     except MemorandaError as error:
         yield Finding(what="store", ok=False, seen=error.message, mend=restore)
         return
@@ -110,6 +125,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
         seen=f"{report.records - bad} of {report.records} records verify",
         mend="run 'memoranda verify' to see which do not, and restore those from an export" if bad else "",
     )
+    yield Finding(what="retention", ok=True, seen=f"{due} past their end, to be erased" if due else "kept on time")
     chain = report.audit
     yield Finding(
         what="audit log",

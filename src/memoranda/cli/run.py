@@ -39,7 +39,7 @@ class Run:
         settings = self.settings()
         service = open_service(settings)
         with Memoranda(service, service.gate.local(settings.owner or None)) as memoranda:
-            service.sweep()
+            service.purge()
             yield memoranda
 
     def answer(self, document: object, say: Callable[[], None]) -> None:

@@ -94,3 +94,11 @@ def parse_duration_ms(text: str) -> int:
         if amount:
             total += float(amount) * unit_ms
     return round(total)
+
+
+def format_duration(milliseconds: int) -> str:
+    """In seconds, as long as a duration may have so many digits; beyond that in days too."""
+    if milliseconds < 10**12:
+        return f"PT{milliseconds / 1000:.3f}S"
+    days, rest = divmod(milliseconds, DAY_MS)
+    return f"P{days}DT{rest / 1000:.3f}S"

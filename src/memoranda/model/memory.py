@@ -46,6 +46,24 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a version is bound to by those before it (see `bounds`); of what is empty there is none."""
+
+    user: str = ""
+    agent: str = ""
+    session: str = ""
+    # Seen by no more than this.
+    visibility: Visibility = "public"
+    exportable: bool = True
+    # What others are not shown, in the words of UMP.
+    redact: tuple[str, ...] = ()
+    expires: Instant | None = None
+    # Marks of personal data and of a domain, and what else the rules of a domain or a preset look at.
+    tags: tuple[str, ...] = ()
+    said: Mapping[str, str | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
     """A document read without its standard: what is searched, filtered, ranked and shown through others."""
 
@@ -77,6 +95,8 @@ class Projection:
     # The consent that it rests on, and the consent that it withdraws, by name; empty: none.
     basis: str = ""
     withdraws: str = ""
+    # What earlier versions bind it to, beyond what its document says.
+    bounds: Bounds | None = None
     # The search words of the text, where somebody has read them already: a unit of work holds up every other writer.
     stems: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
 
@@ -128,6 +148,12 @@ class State:
         return not self.superseded_by and self.retired is None
 
 
+def is_over(state: State, now: Instant) -> bool:
+    """Whether a version was forgotten or erased, or has come to its end: it is not shown any more."""
+    is_expired = state.expires is not None and state.expires <= now
+    return state.erased or state.tombstoned is not None or state.status == "tombstoned" or is_expired
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """One stored version: its document and its state. Ids are internal and never leave the store."""
@@ -139,5 +165,7 @@ class Version:
     state: State
     # Why this version exists when the document alone does not say it: for a merge, the draft that was merged.
     cause: bytes | None = field(default=None, repr=False)
+    # What earlier versions bind it to, beyond what its document says.
+    bounds: Bounds | None = None
     # The store vouches that the document is, byte for byte, what it accepted.
     is_sealed: bool = False

@@ -13,7 +13,7 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model import native
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import Version, is_over
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
@@ -64,8 +64,7 @@ class _Leaving:
     def may_leave(self, version: Version) -> bool:
         """Whether a version goes out. What was forgotten does not; what was superseded does, with its history."""
         state = version.state
-        is_over = state.erased or state.tombstoned is not None or state.status == "tombstoned"
-        if is_over or (state.expires is not None and state.expires <= self.now):
+        if is_over(state, self.now):
             return False
         if not self.history and state.superseded_by:
             return False
@@ -91,7 +90,7 @@ class _Leaving:
         """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
         document = version.document
         is_foreign = document.standard != ump.STANDARD
-        return self.is_owner and is_foreign and not compliance.may_declare(document.native)
+        return self.is_owner and is_foreign and not (version.bounds or compliance.may_declare(document.native))
 
     def is_whole(self, version: Version) -> bool:
         """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""

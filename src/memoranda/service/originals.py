@@ -26,6 +26,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import refuse_secrets
+from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import load_record, project_document, record_of, ump_document
 from memoranda.service.oams import memories
 from memoranda.service.oms import grains
@@ -126,7 +127,7 @@ def _adopted_original(
 
 def _record(context: Context, accepted: remember.Accepted) -> Ready:
     def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:  # noqa: ARG001
-        return remember.put(context, unit, accepted, now, memory_id=None if prior is None else prior.memory_id).result
+        return remember.put(context, unit, accepted, now, prior=prior).result
 
     return Ready(
         tenant=accepted.projection.scope.tenant,
@@ -200,10 +201,7 @@ def _grain(context: Context, access: Access, opened: Opened, tenant: str, index:
         known = None if is_new else unit.named(oms.STANDARD, grain.address)
         if known is not None and not known.state.erased:
             return "known"
-        memory_id = None if prior is None else prior.memory_id
-        version = grains.append(
-            context, unit, grain, delivery, projection, now, memory_id=memory_id, field_index=index_of
-        )
+        version = grains.append(context, unit, grain, delivery, projection, now, prior=prior, field_index=index_of)
         unit.announce("created", version, now=now)
         return "created"
 
@@ -356,8 +354,10 @@ def _entry(context: Context, access: Access, inner: Document, tenant: str, space
         known = None if is_new else unit.named(openwop.STANDARD, inner.name)
         if known is not None and not known.state.erased:
             return "known"
-        memory_id = None if prior is None else prior.memory_id
-        version = unit.append(inner, projection, now=now, memory_id=memory_id, is_named=False)
+        if prior is None:
+            version = unit.append(inner, projection, now=now, is_named=False)
+        else:
+            version = append_next(context, unit, prior, inner, projection, now=now, is_named=False)
         unit.announce("created", version, now=now)
         return "created"
 

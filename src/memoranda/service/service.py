@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from memoranda.service.core.access import Gate
 from memoranda.service.core.context import Context
 from memoranda.service.core.feed import ChangeNotifier
-from memoranda.service.core.upkeep import Upkeep, sweep
+from memoranda.service.core.retention import purge
+from memoranda.service.core.upkeep import Upkeep
 from memoranda.service.ump.ump import Ump
 
 if TYPE_CHECKING:
@@ -74,9 +75,13 @@ class Service(Ump[None]):
         """Raise StoreUnavailable or StoreCorrupt unless the store answers."""
         self._context.engine.system.is_token_revoked("", "")
 
-    def sweep(self) -> int:
-        """Tombstone what is past its retention, now."""
-        return sweep(self._context)
+    def due(self) -> int:
+        """How many versions are past their retention and not erased yet, counted up to 1,000."""
+        return len(self._context.engine.system.expired(self._context.clock(), 1_000))
+
+    def purge(self) -> int:
+        """Erase what is past its retention, now; how many versions."""
+        return purge(self._context)
 
     def close(self) -> None:
         self.upkeep.close()

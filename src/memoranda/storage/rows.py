@@ -38,6 +38,7 @@ class VersionRow(NamedTuple):
     # Of an erased version its tombstone.
     native: bytes
     cause: bytes | None
+    bounds: bytes | None
     status: Status
     valid_from: Instant
     valid_to: Instant | None

@@ -8,10 +8,11 @@ from typing import Any
 import orjson
 
 from memoranda.errors import StoreCorrupt
+from memoranda.model import bounds
 from memoranda.model.change import Change
 from memoranda.model.facts import Kept
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Link, State, Version
+from memoranda.model.memory import Bounds, Document, Link, State, Version
 from memoranda.model.selection import WRITTEN, Leg, Matches, Order, Place, Selected, Selection
 from memoranda.storage.background import BackgroundReads
 from memoranda.storage.cipher import Cipher, Opener
@@ -56,32 +57,35 @@ class SqlSnapshot(BackgroundReads):
 
     def _version(self, columns: Row, opener: Opener | None = None) -> Version:
         row = VersionRow(*columns)
-        native, cause, is_readable = self._opened(row, opener or self._cipher.open)
+        native, cause, kept, is_readable = self._opened(row, opener or self._cipher.open)
         return Version(
             tenant=self._tenant,
             version_id=row.version_id,
             memory_id=row.memory_id,
             document=Document(standard=row.standard, media_type=row.media_type, name=row.name, native=native),
             cause=cause,
+            bounds=kept,
             is_sealed=row.seal is not None
             and self._prints.document(self._tenant, row.standard, row.name, native) == row.seal,
             state=_state(row, is_readable),
         )
 
-    def _opened(self, row: VersionRow, opener: Opener) -> tuple[bytes, bytes | None, bool]:
-        """The document and its cause in the clear, and whether there still is a key to read them with."""
-        if row.key_id is None:
-            return row.native, row.cause, True
+    def _opened(self, row: VersionRow, opener: Opener) -> tuple[bytes, bytes | None, Bounds | None, bool]:
+        """The document, its cause and its bounds in the clear, and whether there is a key to read them with."""
         bound = bound_to(self._tenant, row.standard, row.name, row.recorded)
         try:
+            if row.key_id is None:
+                return row.native, row.cause, None if row.bounds is None else bounds.decode(row.bounds), True
             native = opener(row.key_id, row.native, bound + b"native")
             if native is None:
-                return b"", None, False
+                return b"", None, None, False
             cause = None if row.cause is None else opener(row.key_id, row.cause, bound + b"cause")
+            sealed = None if row.bounds is None else opener(row.key_id, row.bounds, bound + b"bounds")
+            kept = None if sealed is None else bounds.decode(sealed)
         except StoreCorrupt:
             # One damaged document must not keep anyone from the others: it is empty, which nothing accepts.
-            return b"", None, True
-        return native, cause, True
+            return b"", None, None, True
+        return native, cause, kept, True
 
     def named(self, standard: str, name: str) -> Version | None:
         found = self._versions("version_named", standard=standard, name=name)

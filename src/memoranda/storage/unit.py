@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from memoranda.model import bounds
 from memoranda.model.change import AuditEntry, ChangeType
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
@@ -96,6 +97,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             document=document,
             state=state,
             cause=cause,
+            bounds=projection.bounds,
         )
         self.add_name(version, document.standard, document.name, follow_head=follow_head)
         return version
@@ -114,11 +116,16 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             # Once in a unit of work, which lasts milliseconds.
             self._sealer = self._cipher.sealer()
         key_id = self._sealer.key_for(self._tenant, projection.scope.user)
+        kept = None if projection.bounds is None else bounds.encode(projection.bounds)
         if key_id is None:
-            return {"key_id": None, "native": document.native, "cause": cause}
+            return {"key_id": None, "native": document.native, "cause": cause, "bounds": kept}
         bound, seal = bound_to(self._tenant, document.standard, document.name, now), self._sealer.seal
-        sealed_cause = None if cause is None else seal(key_id, cause, bound + b"cause")
-        return {"key_id": key_id, "native": seal(key_id, document.native, bound + b"native"), "cause": sealed_cause}
+        return {
+            "key_id": key_id,
+            "native": seal(key_id, document.native, bound + b"native"),
+            "cause": None if cause is None else seal(key_id, cause, bound + b"cause"),
+            "bounds": None if kept is None else seal(key_id, kept, bound + b"bounds"),
+        }
 
     def _index(
         self,

@@ -276,14 +276,14 @@ def _input(context: Context, version: Version, shown: Memory, place: Place) -> I
     )
     # The user of a claimed namespace is no stranger there.
     user = "" if read.scope.user == place.user else read.scope.user
-    fields = compliance.fields_of(version.document, version.tenant)
+    fields = compliance.fields_of_version(version)
     return protected(note, version.memory_id, user, version.state.expires, fields)
 
 
 def _is_cut(version: Version) -> bool:
     """Whether others may see only a part of the text."""
     if version.document.standard != ump.STANDARD:
-        return False
+        return version.bounds is not None and bool(version.bounds.redact)
     record = load_record(version.document.native)
     return bool(rules.redact(record)[0]["body"].get("text") != record["body"]["text"])
 

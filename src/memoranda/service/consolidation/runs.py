@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, GrainError, NotFound
+from memoranda.model.bounds import bound
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import Bounds, Version
 from memoranda.service.consolidation.results import cited_keys, strategy_of, user_of
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
@@ -311,7 +312,10 @@ def require_whole(access: Access, place: Place) -> None:
 def owned(context: Context, given: Given, fresh: Memory) -> Given:
     """What rests on memories of a user is the user's: encrypted under the same key, and erased with them."""
     read = project_memory(context, fresh, given.place.tenant)
-    read = with_stems(replace(read, scope=replace(read.scope, user=given.place.user)))
+    user = given.place.user
+    if user and user != read.scope.user:
+        read = replace(bound(read, Bounds(user=user)), bounds=Bounds(user=user))
+    read = with_stems(read)
     return replace(given, memory=fresh, fresh=fresh, projection=read, raw=json_text.dump(fresh))
 
 

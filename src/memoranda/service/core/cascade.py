@@ -145,7 +145,7 @@ def _resting(context: Context, tenant: str, consent: str, now: Instant) -> Itera
 
 def _rests(context: Context, version: Version, consent: str, now: Instant) -> bool:
     try:
-        fields = compliance.fields_of(version.document, version.tenant)
+        fields = compliance.fields_of_version(version)
     except StoreCorrupt:
         # It was indexed under this consent when it could be read; what it said about modes is lost.
         return True

@@ -45,17 +45,27 @@ _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlic
 
 def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     """Which rule keeps a version from leaving: of the domain profile it declares (OMS appendix A), or of a preset."""
-    if version.state.erased or not (presets or may_declare(version.document.native)):
+    if version.state.erased or not (presets or version.bounds or may_declare(version.document.native)):
         return None
     from memoranda.standards.oms import profile
 
-    fields = fields_of(version.document, version.tenant)
+    fields = fields_of_version(version)
     return profile.export_problem(fields, is_held=version.state.held) or _export_problem(presets, fields)
 
 
 def may_declare(native: bytes) -> bool:
     """Whether a document can name a domain at all: most do not, and need not be read to know it."""
     return any(mark in native for mark in _DECLARING)
+
+
+def fields_of_version(version: Version) -> Fields:
+    """The same of a version: what those before it said counts, too."""
+    fields, bounds = fields_of(version.document, version.tenant), version.bounds
+    if bounds is None:
+        return fields
+    said = {name: value for name, value in bounds.said.items() if not fields.get(name)}
+    tags = [*fields.get("structural_tags", ()), *bounds.tags]
+    return {**fields, **said, "user_id": fields.get("user_id") or bounds.user, "structural_tags": tags}
 
 
 def fields_of(document: Document, tenant: str) -> Fields:

@@ -15,22 +15,30 @@ from memoranda.standards.ump.signature import sign
 from memoranda.storage.engine import Unit
 
 
-def erase_version(context: Context, unit: Unit, version: Version, reason: str, now: Instant) -> None:
+def erase_version(
+    context: Context, unit: Unit, version: Version, reason: str, now: Instant, *, tombstone: bytes | None = None
+) -> None:
     """Content, words and subject go; what is left is a record that says only that there was something.
 
     Raises GrainError if the version is held, or is the withdrawal of a consent that is still here. Call `Engine.scrub`
-    after the unit.
+    after the unit. `tombstone` was made before the writer's turn.
     """
     try:
         check_erasure(version, now)
         _keep_withdrawal(unit, version)
-        record = view(context, version, now)
     except StoreCorrupt:
         # What cannot be read any more protects nothing but itself; a hold in the index still stands.
         refuse_held(version)
+    unit.erase(version, tombstone=tombstone or tombstone_of(context, version, reason, now), now=now)
+
+
+def tombstone_of(context: Context, version: Version, reason: str, now: Instant) -> bytes:
+    """What is left of a version that is erased."""
+    try:
+        record = view(context, version, now)
+    except StoreCorrupt:
         record = tombstone_record(context, version)
-    tombstone = sign(rules.erase(record, reason=reason), context.operator)
-    unit.erase(version, tombstone=dump(tombstone), now=now)
+    return dump(sign(rules.erase(record, reason=reason), context.operator))
 
 
 def _keep_withdrawal(unit: Unit, version: Version) -> None:

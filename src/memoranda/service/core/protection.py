@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memoranda.errors import GrainError, MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
-from memoranda.model.standard import OAMS, OMS, UMP
+from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
 from memoranda.service.core.views import grain_of, load, load_record
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot
@@ -100,6 +100,17 @@ def refuse_held(version: Version) -> None:
         from memoranda.standards.oms.policy import DENIED
 
         raise GrainError(_HELD, oms_code=DENIED)
+
+
+def refuse_rewriting(version: Version) -> None:
+    """Raise GrainError for an archive of a distillation: it is what it was, until it ends (openwop)."""
+    if version.document.standard != OPENWOP or version.state.erased:
+        return
+    from memoranda.standards.oms.policy import DENIED
+    from memoranda.standards.openwop.entry import is_archive
+
+    if is_archive(load(version.document.native)["tags"]):
+        raise GrainError("an archive of a distillation cannot be rewritten; it can be forgotten", oms_code=DENIED)
 
 
 def _ancestors(snapshot: Snapshot, new: Fields) -> Iterator[tuple[int, Fields]]:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 
 from memoranda.errors import MemorandaError
 from memoranda.service.core import cascade
 from memoranda.service.core.context import Context
 from memoranda.service.core.find import name_some
-from memoranda.service.ump.revise import expire
+from memoranda.service.core.retention import purge
 
-BATCH_LIMIT = 200
 # Nothing due: look again this soon, because another process may have written something shorter-lived.
 IDLE_SECONDS = 1.0
 # More to be read for the other standards: requests come first. Some at a time while this process does nothing else for
@@ -28,19 +26,6 @@ PAUSE_SECONDS = 0.01
 QUIET_SHARE = 0.1
 
 _log = logging.getLogger(__name__)
-
-
-def sweep(context: Context) -> int:
-    """Tombstone everything that is past its retention; how many there were."""
-    count = 0
-    while due := context.engine.system.expired(context.clock(), BATCH_LIMIT):
-        by_tenant: dict[str, list[int]] = defaultdict(list)
-        for tenant, version_id in due:
-            by_tenant[tenant].append(version_id)
-        for tenant, version_ids in by_tenant.items():
-            expire(context, tenant, version_ids)
-        count += len(due)
-    return count
 
 
 def index(context: Context, limit: int) -> bool:
@@ -56,7 +41,7 @@ def index(context: Context, limit: int) -> bool:
 
 
 class Upkeep:
-    """Runs the sweep when something falls due."""
+    """Does what falls due."""
 
     def __init__(self, context: Context, processor: Callable[[], float] = time.process_time) -> None:
         """`processor`: how many seconds of processor time this process has used."""
@@ -85,7 +70,7 @@ class Upkeep:
         wait = 0.0
         while not self._stop.wait(wait):
             try:
-                sweep(self._context)
+                purge(self._context)
                 cascade.finish_all(self._context)
                 schedule.tick(self._context)
                 # What a reader kept from being scrubbed when it was erased.

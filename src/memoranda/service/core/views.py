@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import orjson
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
+from memoranda.model.bounds import bound
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Document, Projection, State, Version
 from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from memoranda.standards.openwop.entry import Entry
 
 T = TypeVar("T")
+# What stands in the place of a text whose retention ended.
+EXPIRED: Final = "its retention ended"
 
 
 def ump_document(record: Record) -> Document:
@@ -39,8 +42,9 @@ def ump_document(record: Record) -> Document:
 
 
 def project(context: Context, version: Version) -> Projection:
-    """A version read without its standard."""
-    return project_document(context, version.document, version.tenant, version.state.space)
+    """A version read without its standard, as tightly as those before it bind it."""
+    read = project_document(context, version.document, version.tenant, version.state.space)
+    return read if version.bounds is None else bound(read, version.bounds)
 
 
 def project_document(context: Context, document: Document, tenant: str, space: str) -> Projection:
@@ -165,7 +169,7 @@ def view(context: Context, version: Version, now: Instant) -> Record:
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
-    is_record = document.standard == UMP
+    is_record = document.standard == UMP and version.bounds is None
     record = load_record(document.native) if is_record else _signed(context, version)
     shown = _overlay(record, version.state, context.ump_version, now)
     return record if shown is record else signature.sign(shown, context.operator)
@@ -176,10 +180,9 @@ def outline(context: Context, version: Version, read: tuple[Grain, Projection] |
 
     `read` is the version's grain and its projection, where someone has them at hand.
     """
-    document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
-    return load_record(document.native) if document.standard == UMP else _translated(context, version, read)
+    return _translated(context, version, read)
 
 
 def root_of(snapshot: Snapshot, version: Version) -> Version:
@@ -197,13 +200,16 @@ def _signed(context: Context, version: Version) -> Record:
 
 
 def _translated(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
-    return record_of(context, version.document, version.tenant, version.state.space, read)
+    record = record_of(context, version.document, version.tenant, version.state.space, read)
+    return record if version.bounds is None else mapping.with_bounds(record, version.bounds)
 
 
 def record_of(
     context: Context, document: Document, tenant: str, space: str, read: tuple[Grain, Projection] | None = None
 ) -> Record:
-    """Another standard's document as a record: the record it was made from, or one with the document inside."""
+    """A document as a record: itself, the record it was made from, or one with the document inside."""
+    if document.standard == UMP:
+        return load_record(document.native)
     if document.standard == OAMS:
         return _record_of_memory(context, document, tenant)
     inner = _inside_grain(read[0] if read else grain_of(document)) if document.standard == OMS else None
@@ -344,10 +350,13 @@ def _overlay(record: Record, state: State, version: UmpVersion, now: Instant) ->
     successor = state.successor_names.get(UMP, "")
     if successor and successor not in record.get("superseded_by", ()):
         shown = rules.close(shown, valid_to=_closing(record, state), successor_id=successor)
-    expired = state.expires is not None and state.expires <= now
-    if (state.tombstoned is not None or expired) and record.get("lifecycle", {}).get("status") != "tombstoned":
+    is_over = state.expires is not None and state.expires <= now
+    if (state.tombstoned is not None or is_over) and record.get("lifecycle", {}).get("status") != "tombstoned":
         end = state.valid_to if state.tombstoned is not None else _earlier(state.valid_to, state.expires)
         shown = rules.tombstone(shown, at=format_instant(end if end is not None else now))
+    if is_over:
+        # UMP §3.6: its retention demands erasure; what is not erased yet is not shown either.
+        shown = rules.erase(shown, reason=EXPIRED)
     if shown.get("ump") != version:
         # UMP 1.0 §8: a server MUST emit the version it advertises.
         shown = {**shown, "ump": version}

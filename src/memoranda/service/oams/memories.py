@@ -33,6 +33,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import give_name
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
+from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import holds, load, original_of, project, project_memory, root_of, unless_damaged
 from memoranda.service.oms.views import is_listed
 from memoranda.service.ump.revise import handover, tombstone
@@ -340,14 +341,11 @@ def append(
     document = Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native)
     cascade.check_basis(context, unit, document, projection, now)
     cascade.note(unit, projection)
-    version = unit.append(
-        document,
-        projection,
-        now=now,
-        memory_id=None if prior is None else prior.memory_id,
-        follow_head=True,
-        is_named=is_named,
-    )
+    if prior is None:
+        version = unit.append(document, projection, now=now, follow_head=True, is_named=is_named)
+    else:
+        by_owner = given.bearer is None or not given.bearer.is_peer
+        version = append_next(context, unit, prior, document, projection, now=now, by_owner=by_owner, follow_head=True)
     if is_named:
         give_name(context, unit, version)
     if is_view and (original := original_of(context, fresh, place.tenant)) and original[0].standard == oms.STANDARD:
@@ -496,7 +494,7 @@ def _foreign(snapshot: Snapshot, place: Place, key: str) -> Version | None:
 def _key(snapshot: Snapshot, version: Version, place: Place) -> str:
     """A memory keeps the key it had first, unless it came from another namespace: there it is another's."""
     root = _root(snapshot, version)
-    if root.document.standard != mapping.STANDARD:
+    if root.document.standard != mapping.STANDARD or root.state.erased:
         return mapping.key_of(root.document)
     return str(load(root.document.native)["key"]) if root.state.space == place.space else version.document.name
 
@@ -507,8 +505,12 @@ def _root(snapshot: Snapshot, version: Version) -> Version:
 
 
 def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
-    """A version as a memory of OAMS, as the API shows it."""
-    return Shown(memory=memory.shown(as_memory(context, snapshot, version, place)), etag=_etag(version))
+    """A version as a memory of OAMS, as the API shows it: with the metadata that no other standard has words for."""
+    made = as_memory(context, snapshot, version, place)
+    if version.document.standard != mapping.STANDARD and (last := _last_told(snapshot, version)) is not None:
+        told = {name: value for name, value in memory.metadata_of(last).items() if not name.startswith("memoranda:")}
+        made = {**made, "metadata": {**told, **memory.metadata_of(made)}}
+    return Shown(memory=memory.shown(made), etag=_etag(version))
 
 
 def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
@@ -536,13 +538,20 @@ def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory
         made["created_at"] = load(root.document.native)["created_at"]
     else:
         made["created_at"] = format_instant(project(context, root).created)
-    told = [each for each in snapshot.history(version.memory_id) if each.document.standard == mapping.STANDARD]
-    last = next((load(each.document.native) for each in reversed(told) if not each.state.erased and holds(each)), None)
+    last = _last_told(snapshot, version)
     if last is not None:
         # Section 5: the source of a memory is preserved as it is.
         made.pop("source_id", None)
         made |= {name: last[name] for name in ("source_id",) if name in last}
     return made
+
+
+def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
+    """What OAMS itself said last of a memory."""
+    if version.version_id == version.memory_id:
+        return None
+    told = [each for each in snapshot.history(version.memory_id) if each.document.standard == mapping.STANDARD]
+    return next((load(each.document.native) for each in reversed(told) if not each.state.erased and holds(each)), None)
 
 
 def may_see(context: Context, access: Access, version: Version) -> bool:

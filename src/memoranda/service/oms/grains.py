@@ -22,7 +22,7 @@ from memoranda.errors import (
 )
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Version
+from memoranda.model.memory import Document, Projection, Version, is_over
 from memoranda.model.selection import Selection
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
@@ -30,6 +30,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.find import find_own, find_visible
 from memoranda.service.core.protection import check_supersession, policy_fields
+from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import load_record, outline, scope_of
 from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut
 from memoranda.service.retrieve import read_page
@@ -121,9 +122,7 @@ def get(context: Context, access: Access, address: str) -> StoredGrain:
     """One grain by its address."""
     now = context.clock()
     version, record = find_visible(context, access, codec.check_address(address), now, standard=oms.STANDARD)
-    if version.state.erased:
-        raise NotFound(f"no grain {address}")
-    if would_be_cut(access, record):
+    if is_over(version.state, now) or would_be_cut(access, record):
         raise NotFound(f"no grain {address}")
     found = shown(context, version)
     entry = audited(access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok")
@@ -195,7 +194,9 @@ def replace_version(
     if unit.named(oms.STANDARD, fresh.grain.address) is not None:
         raise Conflict(f"{fresh.grain.address} is already in the store; it cannot be made a successor")
     projection = admitted(context, access, fresh.grain, unit.tenant)
-    version = append(context, unit, fresh.grain, fresh.delivery, projection, now, memory_id=prior.memory_id)
+    version = append(
+        context, unit, fresh.grain, fresh.delivery, projection, now, prior=prior, by_owner=not access.is_peer
+    )
     unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
     if decision.needs_review:
         unit.flag_for_review(version, needs_review=True)
@@ -318,7 +319,7 @@ def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Insta
 
 def _erase_page(context: Context, unit: Unit, page: list[Version], reason: str, now: Instant) -> tuple[int, int]:
     gone = kept = 0
-    for version in unit.versions([version.version_id for version in page]):
+    for version in _with_later(unit, page):
         try:
             erase_version(context, unit, version, reason, now)
         except GrainError:
@@ -327,6 +328,16 @@ def _erase_page(context: Context, unit: Unit, page: list[Version], reason: str, 
         unit.announce("tombstoned", version, now=now)
         gone += 1
     return gone, kept
+
+
+def _with_later(unit: Unit, page: list[Version]) -> list[Version]:
+    """These versions and those that followed them, whomever they name: what binds a memory binds them."""
+    first: dict[int, int] = {}
+    for each in page:
+        first.setdefault(each.memory_id, each.version_id)
+    histories = (unit.history(memory_id) for memory_id in first)
+    found = [each for history in histories for each in history if each.version_id >= first[each.memory_id]]
+    return [each for each in found if not each.state.erased]
 
 
 def tenant_of(access: Access, owner: str | None) -> str:
@@ -376,7 +387,8 @@ def append(
     projection: Projection,
     now: Instant,
     *,
-    memory_id: int | None = None,
+    prior: Version | None = None,
+    by_owner: bool = True,
     field_index: FieldIndex | None = None,
 ) -> Version:
     """Append an admitted grain; the caller announces it and puts it on record.
@@ -388,15 +400,12 @@ def append(
     document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
     cascade.check_basis(context, unit, document, projection, now)
     cascade.note(unit, projection)
-    is_named = field_index is None or memory_id is not None or projection.scope.visibility == "public"
-    version = unit.append(
-        document,
-        projection,
-        now=now,
-        memory_id=memory_id,
-        field_index=field_index_of(grain) if field_index is None else field_index,
-        is_named=is_named,
-    )
+    is_named = field_index is None or prior is not None or projection.scope.visibility == "public"
+    index = field_index_of(grain) if field_index is None else field_index
+    if prior is None:
+        version = unit.append(document, projection, now=now, field_index=index, is_named=is_named)
+    else:
+        version = append_next(context, unit, prior, document, projection, now=now, by_owner=by_owner, field_index=index)
     if not is_named:
         return version
     # Known to UMP at once under the name that its view will have; a name that stands for something stays with it.

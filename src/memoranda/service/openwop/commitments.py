@@ -30,9 +30,10 @@ from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import holds, load, project, unless_damaged
-from memoranda.service.openwop import distill, memory, runs
+from memoranda.service.openwop import memory, runs
 from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping, refs
+from memoranda.standards.openwop.entry import ARCHIVE_TAG
 from memoranda.standards.openwop.events import Event
 from memoranda.storage.engine import Snapshot, Unit
 
@@ -358,7 +359,7 @@ def _is_quoting(version: Version) -> bool:
     if version.document.standard != mapping.STANDARD:
         return False
     tags = load(version.document.native)["tags"]
-    return any(tag.startswith((distill.ARCHIVE_TAG, mapping.DERIVED_PREFIX)) for tag in tags)
+    return any(tag.startswith((ARCHIVE_TAG, mapping.DERIVED_PREFIX)) for tag in tags)
 
 
 def _stated(context: Context, version: Version) -> list[Stated]:

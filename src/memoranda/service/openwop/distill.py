@@ -32,7 +32,7 @@ from memoranda.service.openwop.runs import Run
 from memoranda.service.openwop.secrets import RunKey
 from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping, refs
-from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Draft, Entry
+from memoranda.standards.openwop.entry import ARCHIVE_TAG, MAX_TAG_CHARS, Draft, Entry, is_archive
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 from memoranda.standards.openwop.runs import effective_budget
@@ -42,7 +42,6 @@ from memoranda.storage.engine import Snapshot, Unit
 MAX_TOKEN_BUDGET: Final = 16_000
 ARCHIVE_RETENTION_DAYS: Final = 365
 INDEX_PATH: Final = "MEMORY-INDEX.json"
-ARCHIVE_TAG: Final = "archive:"
 # What a digest may take of a budget that also pays for reading.
 _OUTPUT_SHARE: Final = 0.25
 _COMPACTED_SHARE: Final = 0.5
@@ -130,11 +129,7 @@ def _notes(found: Sequence[tuple[Version, Entry]]) -> list[Note]:
 
 def _free(found: Sequence[tuple[Version, Entry]]) -> list[tuple[Version, Entry]]:
     """What a pass may replace: no archive, and nothing on legal hold (OMS §23.2)."""
-    return [(version, entry) for version, entry in found if not _is_archive(entry) and not version.state.held]
-
-
-def _is_archive(entry: Entry) -> bool:
-    return any(tag.startswith(ARCHIVE_TAG) for tag in entry["tags"])
+    return [(version, entry) for version, entry in found if not is_archive(entry["tags"]) and not version.state.held]
 
 
 def _provenance(ids: Sequence[str]) -> list[str]:
@@ -278,7 +273,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     names = _provenance([note.name for note in chosen]) if asked.given is None else []
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
     draft = Draft(content=content, tags=(tag, *names), expires=expires)
-    archives = [entry for _, entry in found if _is_archive(entry)]
+    archives = [entry for _, entry in found if is_archive(entry["tags"])]
     known = next((entry for entry in archives if tag in entry["tags"]), None)
     read = {note.name for note in chosen}
     return Distillation(
@@ -286,7 +281,9 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
         asked=asked,
         now=now,
         change_seq=seq,
-        rests_on=tuple(version.version_id for version, entry in found if entry["id"] in read or _is_archive(entry)),
+        rests_on=tuple(
+            version.version_id for version, entry in found if entry["id"] in read or is_archive(entry["tags"])
+        ),
         archives=tuple(archives),
         known=known,
         new=None if known is not None else memory.prepare(tenant, asked.space, draft, now),
@@ -361,7 +358,7 @@ def _with_body(entry: Entry) -> Entry:
 
 def _is_archive_version(version: Version) -> bool:
     is_entry = version.document.standard == mapping.STANDARD and not version.state.erased
-    return is_entry and holds(version) and _is_archive(memory.load_entry(version))
+    return is_entry and holds(version) and is_archive(memory.load_entry(version)["tags"])
 
 
 def _sources(current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Instant) -> tuple[list[Note], Instant]:
@@ -369,7 +366,7 @@ def _sources(current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Insta
     expires = Instant(now + ARCHIVE_RETENTION_DAYS * DAY_MS)
     if asked.given is not None:
         return [Note(name=f"source-{place:06d}", text=text, at=0) for place, text in enumerate(asked.given)], expires
-    found = [pair for pair in current if _is_archive(pair[1]) == asked.of_archives]
+    found = [pair for pair in current if is_archive(pair[1]["tags"]) == asked.of_archives]
     if asked.of_archives:
         # What is made of archives ends with the first of them.
         ends = [version.state.expires for version, _ in found if version.state.expires is not None]

@@ -385,7 +385,7 @@ def id_of(snapshot: Snapshot, version: Version) -> str:
 
 
 def _id(root: Version) -> str:
-    if root.document.standard == oams.STANDARD:
+    if root.document.standard == oams.STANDARD and not root.state.erased:
         return str(load(root.document.native)["key"])
     return root.document.name
 

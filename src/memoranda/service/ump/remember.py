@@ -16,6 +16,7 @@ from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.screening import refuse_secrets, screened_fields
+from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import load_record, redacted, scope_of, ump_document, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
@@ -131,14 +132,14 @@ def write(context: Context, access: Access, unit: Unit, accepted: Accepted, now:
     return remembered
 
 
-def put(context: Context, unit: Unit, accepted: Accepted, now: Instant, *, memory_id: int | None = None) -> Remembered:
-    """Write an accepted draft: as a new memory, or as the next version of the one that is named."""
+def put(context: Context, unit: Unit, accepted: Accepted, now: Instant, *, prior: Version | None = None) -> Remembered:
+    """Write an accepted draft: as a new memory, or as the next version of one."""
     cascade.note(unit, accepted.projection)
     cascade.check_basis(context, unit, ump_document(accepted.record), accepted.projection, now)
     remembered = _repeat(context, unit, accepted, now) if accepted.is_own else _merge(context, unit, accepted, now)
     if remembered is None:
         fresh = accepted if accepted.is_own else _with_free_name(context, unit, accepted, now)
-        version = _append(unit, fresh, now, memory_id)
+        version = _append(context, unit, fresh, now, prior)
         unit.announce("created", version, now=now)
         remembered = Remembered(id=version.document.name, result="created")
     return remembered
@@ -158,7 +159,7 @@ def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> R
     if all(each["integrity"]["content_hash"] != record["integrity"]["content_hash"] for each in same):
         if not _is_later_edition(known, accepted):
             raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
-        version = unit.append(ump_document(record), accepted.projection, now=now, memory_id=known.memory_id)
+        version = append_next(context, unit, known, ump_document(record), accepted.projection, now=now)
         unit.retire(known, now=now)
         unit.announce("merged", version, now=now)
     return Remembered(id=record["id"], result="merged")
@@ -201,7 +202,7 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
     )
 
 
-def _append(unit: Unit, accepted: Accepted, now: Instant, memory_id: int | None) -> Version:
+def _append(context: Context, unit: Unit, accepted: Accepted, now: Instant, follows: Version | None) -> Version:
     """Write a new memory, or the next version of one whose last version names this record as its successor."""
     record = accepted.record
     document = ump_document(record)
@@ -209,10 +210,12 @@ def _append(unit: Unit, accepted: Accepted, now: Instant, memory_id: int | None)
     for predecessor_id in record.get("supersedes", ())[:1]:
         prior = unit.named(mapping.STANDARD, predecessor_id)
         if prior is not None and prior.state.is_head and _names_successor(prior, record["id"]):
-            version = unit.append(document, projection, now=now, memory_id=prior.memory_id)
+            version = append_next(context, unit, prior, document, projection, now=now)
             unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
-    return unit.append(document, projection, now=now, memory_id=memory_id)
+    if follows is not None:
+        return append_next(context, unit, follows, document, projection, now=now)
+    return unit.append(document, projection, now=now)
 
 
 def _names_successor(prior: Version, successor_id: str) -> bool:
@@ -234,12 +237,14 @@ def _merge(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Re
     if merged is None:
         return None
     record = signature.sign(merged, context.operator)
-    version = unit.append(
+    version = append_next(
+        context,
+        unit,
+        existing,
         ump_document(record),
         # The same fact has the same words: `rules.same_fact` takes fewer texts for the same than `words` does.
         replace(mapping.project(record), stems=accepted.projection.stems),
         now=now,
-        memory_id=existing.memory_id,
         cause=dump(accepted.draft),
     )
     unit.retire(existing, now=now)

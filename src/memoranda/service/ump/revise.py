@@ -14,6 +14,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.find import find_own
 from memoranda.service.core.protection import check_supersession
+from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import holds, scope_of, ump_document, view
 from memoranda.service.ump.remember import screened
 from memoranda.standards.ump import mapping, rules, signature
@@ -57,7 +58,7 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
         projection = replace(mapping.project(sealed), stems=stems if sealed["body"]["text"] == text else None)
-        version = unit.append(ump_document(sealed), projection, now=now, memory_id=prior.memory_id)
+        version = append_next(context, unit, prior, ump_document(sealed), projection, now=now)
         unit.close(
             prior, successor=version, valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])), now=now
         )
@@ -130,27 +131,6 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
     context.engine.write(tenant, work)
 
 
-def expire(context: Context, tenant: str, version_ids: list[int]) -> None:
-    """Tombstone what is past its retention (UMP §2.7: a store MUST honour it), on time and once."""
-    now = context.clock()
-
-    def work(unit: Unit) -> None:
-        for version in unit.versions(version_ids):
-            end = version.state.expires
-            if version.state.tombstoned is not None or end is None or end > now:
-                continue  # another process was first
-            known = version.state.valid_to
-            unit.tombstone(version, valid_to=end if known is None else min(known, end), now=now)
-            if version.state.retired is not None:
-                continue  # an earlier document of a memory that is announced once
-            unit.announce("tombstoned", version, now=now)
-            access = Access(credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant)
-            targets = (version.document.name,)
-            unit.record(audit_entry(access, "expire", now=now, targets=targets, result="tombstoned"))
-
-    context.engine.write(tenant, work)
-
-
 def _current(context: Context, access: Access, unit: Unit, name: str, now: Instant) -> tuple[Version, Record]:
     """Look again inside the transaction: what was found before may have changed."""
     version = unit.named(mapping.STANDARD, name)
@@ -168,7 +148,8 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
     """
     for each in unit.history(version.memory_id):
         is_meant = each.document.name == version.document.name and each.version_id <= version.version_id
-        if (whole or is_meant) and each.state.tombstoned is None:
+        is_ended = each.state.expires is not None and each.state.expires <= now
+        if (whole or is_meant) and each.state.tombstoned is None and not is_ended:
             unit.tombstone(each, valid_to=_ended(each, now), now=now)
 
 

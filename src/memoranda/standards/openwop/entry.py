@@ -43,6 +43,8 @@ FIELDS: Final = ("id", "content", "tags", "createdAt", "expiresAt")
 # memory-entry.schema.json.
 MAX_ID_CHARS: Final = 1500
 MAX_TAG_CHARS: Final = 256
+# The tag of an archive of a distillation, with the digest of what it says.
+ARCHIVE_TAG: Final = "archive:"
 # Advertised as `memory.maxEntrySizeBytes`: content is read whole into a model's context; a mebibyte is a thick book.
 MAX_CONTENT_BYTES: Final = 1_048_576
 # Labels for filtering, each an index entry.
@@ -96,6 +98,11 @@ def created_of(found: Entry) -> Instant:
 def expires_of(found: Entry) -> Instant | None:
     """When a checked entry ends, if it does."""
     return parse_instant(found["expiresAt"]) if "expiresAt" in found else None
+
+
+def is_archive(tags: Iterable[str]) -> bool:
+    """Whether tags are those of an archive of a distillation, which never changes."""
+    return any(tag.startswith(ARCHIVE_TAG) for tag in tags)
 
 
 def kept_tags(tags: Iterable[str]) -> list[str]:

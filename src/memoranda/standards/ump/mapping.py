@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import cast
 
 from memoranda.model import native
-from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
-from memoranda.model.memory import Document, Projection, Relation, Scope
+from memoranda.model.bounds import narrower
+from memoranda.model.instant import Instant, format_duration, format_instant, parse_instant
+from memoranda.model.memory import Bounds, Document, Projection, Relation, Scope
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import UMP
 from memoranda.standards.ump import rules, shapes
@@ -23,7 +24,7 @@ from memoranda.standards.ump.record import (
     Record,
     ordered,
 )
-from memoranda.standards.ump.shapes import MAX_NAME_CHARS
+from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Consent
 
 # UMP has no tags; what a memory is about stands for them.
 TAG_PREFIX = "tag:"
@@ -122,7 +123,7 @@ def from_projection(projection: Projection, original: Document, *, version: shap
     if about or linked:
         record["relations"] = (linked + about)[:MAX_RELATIONS]
     if projection.expires is not None:
-        retention = _duration(max(0, projection.expires - projection.created))
+        retention = format_duration(max(0, projection.expires - projection.created))
         record["consent"] = {"retention": retention, "exportable": projection.exportable}
     elif not projection.exportable:
         record["consent"] = {"exportable": False}
@@ -130,12 +131,30 @@ def from_projection(projection: Projection, original: Document, *, version: shap
     return ordered(record)
 
 
-def _duration(milliseconds: int) -> str:
-    """In seconds, as long as a duration may have so many digits; beyond that in days too."""
-    if milliseconds < 10**12:
-        return f"PT{milliseconds / 1000:.3f}S"
-    days, rest = divmod(milliseconds, DAY_MS)
-    return f"P{days}DT{rest / 1000:.3f}S"
+# What is cut of a record whose document is another's: what the paths name may stand anywhere in it.
+_FOREIGN_CUT = ("body.text", "body.structured")
+
+
+def with_bounds(record: Record, bounds: Bounds) -> Record:
+    """A record that also says what earlier versions of its memory bind it to; unsigned."""
+    bound = record.copy()
+    bound.pop("integrity", None)
+    scope, consent = record["scope"].copy(), record.get("consent", Consent()).copy()
+    scope["visibility"] = narrower(scope.get("visibility", "private"), bounds.visibility)
+    for name in ("user", "agent", "session"):
+        if (inherited := getattr(bounds, name)) and not scope.get(name):
+            scope[name] = _name(inherited)
+    if bounds.expires is not None:
+        consent["retention"] = format_duration(max(0, bounds.expires - parse_instant(record["time"]["created"])))
+    if not bounds.exportable:
+        consent["exportable"] = False
+    if bounds.redact:
+        cut = _FOREIGN_CUT if unwrap(record) is not None else ()
+        consent["redact"] = list(dict.fromkeys((*consent.get("redact", ()), *bounds.redact, *cut)))
+    bound["scope"] = scope
+    if consent:
+        bound["consent"] = consent
+    return ordered(bound)
 
 
 def _name(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical
-from memoranda.model.instant import format_instant, parse_duration_ms, parse_instant
+from memoranda.model.instant import format_duration, format_instant, parse_duration_ms, parse_instant
 from memoranda.standards.ump.record import (
     DEFAULT_VISIBILITY,
     MAX_EVIDENCE,
@@ -198,6 +198,10 @@ def succeed(prior: Record, patch: Patch, *, now: int, actor: Actor | None = None
         "valid_from": time.get("valid_from", moment),
         "valid_to": time.get("valid_to"),
     }
+    ends = retention_end(prior)
+    if ends is not None:
+        # Section 2.7 counts from the creation; a memory that is revised is as old as it was.
+        successor["consent"] = {**prior["consent"], "retention": format_duration(max(0, ends - now))}
     # The whole chain, newest first; older links remain reachable through the predecessors themselves.
     successor["supersedes"] = [prior["id"], *prior.get("supersedes", ())][:MAX_SUPERSEDES]
     successor["superseded_by"] = []

@@ -5,7 +5,7 @@
 v.version_id, s.memory_id, v.standard, v.media_type, v.name,
 CASE s.erased WHEN 0 THEN v.native ELSE (
   SELECT k.native FROM tombstone k WHERE k.tenant_id = s.tenant_id AND k.version_id = s.version_id) END,
-CASE s.erased WHEN 0 THEN v.cause END,
+CASE s.erased WHEN 0 THEN v.cause END, CASE s.erased WHEN 0 THEN v.bounds END,
 s.status, s.valid_from_ms, s.valid_to_ms, s.declared_to_ms, s.recorded_ms, s.closed_ms, s.retired_ms,
 s.tombstoned_ms, s.expires_ms, s.erased,
 (SELECT n.name FROM version n WHERE n.version_id = s.superseded_by AND n.tenant_id = s.tenant_id),
@@ -54,8 +54,8 @@ WHERE EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standa
 ORDER BY t.tenant_id
 
 -- name: version_add
-INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause)
-VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause)
+INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause, bounds)
+VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause, :bounds)
 RETURNING version_id
 
 -- name: state_add
@@ -415,7 +415,8 @@ WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_erase
 UPDATE version SET native = zeroblob(length(native)),
-  cause = CASE WHEN cause IS NULL THEN NULL ELSE zeroblob(length(cause)) END
+  cause = CASE WHEN cause IS NULL THEN NULL ELSE zeroblob(length(cause)) END,
+  bounds = CASE WHEN bounds IS NULL THEN NULL ELSE zeroblob(length(bounds)) END
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: tombstone_put
@@ -455,13 +456,17 @@ SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq > :after ORDER
 -- name: audit_before
 SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq < :before ORDER BY seq DESC LIMIT :limit
 
+-- What has an end. What is held is kept, and so is what was forgotten at its end because something else keeps it.
+-- fragment: to_be_erased
+s.held = 0 AND (s.tombstoned_ms IS NULL OR s.tombstoned_ms < s.expires_ms)
+
 -- name: expired
 SELECT t.name, s.version_id FROM state s JOIN tenant t ON t.tenant_id = s.tenant_id
-WHERE s.expires_ms <= :now_ms AND s.tombstoned_ms IS NULL AND s.held = 0
+WHERE s.expires_ms <= :now_ms AND {{to_be_erased}}
 ORDER BY s.expires_ms LIMIT :limit
 
 -- name: next_expiry
-SELECT min(expires_ms) FROM state WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL AND held = 0
+SELECT min(s.expires_ms) FROM state s WHERE s.expires_ms IS NOT NULL AND {{to_be_erased}}
 
 -- name: api_key_add
 INSERT INTO api_key (key_id, key_hash, name, tenant, scopes, created_ms)

@@ -34,7 +34,9 @@ CREATE TABLE version (
   -- A keyed hash of the document as accepted, under a key that is not in the database.
   seal        BLOB,
   native      BLOB NOT NULL,
-  cause       BLOB
+  cause       BLOB,
+  -- What earlier versions of its memory bind it to and its own document does not say; encrypted like the document.
+  bounds      BLOB
 );
 
 -- What may change, and what is filtered on. user, agent, session and sameness are keyed fingerprints, because
@@ -119,7 +121,8 @@ CREATE INDEX state_redacted ON state (tenant_id, updated_ms, version_id) WHERE r
 CREATE INDEX state_unnamed ON state (tenant_id, version_id) WHERE named = 0;
 CREATE INDEX field_missing ON state (tenant_id, version_id) WHERE address IS NULL AND erased = 0;
 -- The expiry sweep serves all tenants at once, so time comes first here.
-CREATE INDEX state_expiry ON state (expires_ms) WHERE expires_ms IS NOT NULL AND tombstoned_ms IS NULL;
+CREATE INDEX state_expiry ON state (expires_ms)
+  WHERE expires_ms IS NOT NULL AND held = 0 AND (tombstoned_ms IS NULL OR tombstoned_ms < expires_ms);
 
 -- Names of any standard resolve here. version_id NULL means "whatever is the head of that memory".
 CREATE TABLE alias (

@@ -1,0 +1,83 @@
+"""Retention and TTL end in erasure (UMP §2.7 and §3.6, openwop RFC 0004): on time, once, and a little at a time.
+
+No read shows a text from the instant at which it ends (`views`, and every selection); this takes it from the disk, with
+every earlier wording of it. Who stays does it when something falls due, the command line with every command. A hold
+keeps what it holds, out of every answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from memoranda.errors import GrainError
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Version
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.erasure import erase_version, tombstone_of
+from memoranda.service.core.views import EXPIRED
+from memoranda.storage.engine import Unit
+
+# What one unit of work erases: few, so that others get their turn.
+BATCH_LIMIT: Final = 50
+
+
+def purge(context: Context) -> int:
+    """Erase everything that is past its end; how many versions came to theirs."""
+    count = 0
+    while due := context.engine.system.expired(context.clock(), BATCH_LIMIT):
+        by_tenant: dict[str, list[int]] = defaultdict(list)
+        for tenant, version_id in due:
+            by_tenant[tenant].append(version_id)
+        for tenant, version_ids in by_tenant.items():
+            _end(context, tenant, version_ids)
+        count += len(due)
+    if count:
+        context.engine.scrub()
+    return count
+
+
+def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
+    now = context.clock()
+    with context.engine.read(tenant) as snapshot:
+        due = snapshot.versions(version_ids)
+        last = {each.memory_id: each.version_id for each in sorted(due, key=lambda each: each.version_id)}
+        ending = [
+            each
+            for memory_id, version_id in last.items()
+            for each in snapshot.history(memory_id)
+            if each.version_id <= version_id and not each.state.erased
+        ]
+        tombstones = {each.version_id: tombstone_of(context, each, EXPIRED, now) for each in ending}
+    named = frozenset(version_ids)
+
+    def work(unit: Unit) -> None:
+        for version in unit.versions(list(tombstones)):
+            if not version.state.erased:
+                _end_one(context, unit, version, tombstones[version.version_id], now, named)
+
+    context.engine.write(tenant, work)
+
+
+def _end_one(
+    context: Context, unit: Unit, version: Version, tombstone: bytes, now: Instant, named: frozenset[int]
+) -> None:
+    state = version.state
+    try:
+        erase_version(context, unit, version, EXPIRED, now, tombstone=tombstone)
+        result = "erased"
+    except GrainError:
+        # A hold beats the end: it is kept, and out of every answer.
+        unit.tombstone(version, valid_to=_earlier(state.valid_to, state.expires or now), now=now)
+        result = "kept by a hold"
+    if version.version_id not in named or state.tombstoned is not None or state.retired is not None:
+        return  # told before, or an earlier document of a memory that is announced once
+    unit.announce("tombstoned", version, now=now)
+    access = Access(credential="retention", actor="memoranda", tenant=version.tenant, default_tenant=version.tenant)
+    unit.record(audit_entry(access, "expire", now=now, targets=(version.document.name,), result=result))
+
+
+def _earlier(one: Instant | None, other: Instant) -> Instant:
+    return other if one is None else min(one, other)

@@ -1,0 +1,102 @@
+"""The one way to write what follows a version of a memory, for every standard.
+
+What binds the prior version binds this one, too: its user, who may see it, its consent, its end, its marks of personal
+data. What the new document does not say of it itself is kept beside it (`model/bounds.py`), laid over every view, and
+found by every index. It is only ever tightened; the owner alone may say that more people are to see a memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from memoranda.errors import ConsentViolation
+from memoranda.model.bounds import FREE, beyond, bound
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Bounds, Document, Projection, Version
+from memoranda.model.standard import UMP
+from memoranda.service.core import compliance
+from memoranda.service.core.context import Context
+from memoranda.service.core.protection import refuse_rewriting
+from memoranda.service.core.views import project, record_of
+from memoranda.storage.engine import Unit
+
+# What marks a memory for the rules of a preset or a domain.
+_MARKS: Final = ("pii:", "phi:", "legal:", "profile:")
+_SAID: Final = ("processing_basis", "con:ccpa_opted_out", "legal:privilege")
+
+
+def append_next(
+    context: Context,
+    unit: Unit,
+    prior: Version,
+    document: Document,
+    projection: Projection,
+    *,
+    now: Instant,
+    by_owner: bool = True,
+    **how: Any,
+) -> Version:
+    """Write the next version of a memory, bound by what bound the prior one; `how` as for `Unit.append`."""
+    refuse_rewriting(prior)
+    followed = _bound(context, prior, document, projection, by_owner=by_owner)
+    return unit.append(document, followed, now=now, memory_id=prior.memory_id, **how)
+
+
+def _bound(
+    context: Context, prior: Version, document: Document, projection: Projection, *, by_owner: bool
+) -> Projection:
+    if prior.state.erased:
+        return projection
+    earlier = binding(context, prior)
+    if by_owner:
+        # Whoever writes a memory of his own says himself who may see it.
+        earlier = replace(earlier, visibility=FREE.visibility)
+    found = beyond(earlier, _said(context, document, projection, prior.tenant))
+    if found == FREE:
+        return projection
+    followed = replace(bound(projection, found), bounds=found)
+    if followed.scope.visibility == "public" and not followed.exportable:
+        raise ConsentViolation("consent: what may not leave cannot be made public")
+    return followed
+
+
+def binding(context: Context, version: Version) -> Bounds:
+    """All that binds a version: what its document says, and what those before it do."""
+    read = project(context, version)
+    own = _said(context, version.document, read, version.tenant)
+    inherited = version.bounds or FREE
+    return replace(
+        own,
+        expires=version.state.expires,
+        redact=tuple(dict.fromkeys((*own.redact, *inherited.redact))),
+        tags=tuple(dict.fromkeys((*own.tags, *inherited.tags))),
+        said={**inherited.said, **own.said},
+    )
+
+
+def _said(context: Context, document: Document, read: Projection, tenant: str) -> Bounds:
+    """What a document says by itself."""
+    fields = compliance.fields_of(document, tenant)
+    tags = (tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str) and tag.startswith(_MARKS))
+    said = {name: value for name in _SAID if isinstance(value := fields.get(name), str | bool) and value}
+    scope = read.scope
+    return Bounds(
+        user=scope.user,
+        agent=scope.agent,
+        session=scope.session,
+        visibility=scope.visibility,
+        exportable=read.exportable,
+        redact=_redact(context, document, read, tenant),
+        expires=read.expires,
+        tags=tuple(dict.fromkeys(tags)),
+        said=said,
+    )
+
+
+def _redact(context: Context, document: Document, read: Projection, tenant: str) -> tuple[str, ...]:
+    """What others are not shown of a record, or of the record inside."""
+    if document.standard != UMP and not read.redacted:
+        return ()
+    record = record_of(context, document, tenant, read.scope.space)
+    return tuple(record.get("consent", {}).get("redact", ()))
