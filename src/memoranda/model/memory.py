@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from memoranda.model.instant import Instant
 
@@ -111,9 +112,11 @@ class Document:
     native: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """What the store knows about a version. Everything here may change; the document never does."""
+class State(NamedTuple):
+    """What the store knows about a version. Everything here may change; the document never does.
+
+    A named tuple, because every recall makes dozens of them, and of a class each field is set by itself.
+    """
 
     status: Status
     valid_from: Instant
@@ -131,7 +134,7 @@ class State:
     erased: bool = False
     superseded_by: str = ""
     # The same successor under the names it has in each standard.
-    successor_names: Mapping[str, str] = field(default_factory=dict)
+    successor_names: Mapping[str, str] = MappingProxyType({})
     # A legal hold: nothing may be erased.
     held: bool = False
     # Someone is to look at how this came to be superseded.

@@ -83,7 +83,7 @@ class WordSearch:
         present = {word: count for word, count in known.counts.items() if count}
         scoring = _rarest(present)
         others = [word for word in present if word not in scoring]
-        found = self._scored(scoring, weights, known.mean_terms, within, limit + 1) if scoring else []
+        found = self._scored(sql, scoring, weights, known.mean_terms, within, limit + 1) if scoring else []
         for expression in self._unscored(scoring, others):
             if len(found) <= limit:
                 found += self._newest(expression, within, limit + 1 - len(found))
@@ -128,9 +128,14 @@ class WordSearch:
     # --- finding -----------------------------------------------------------------------------------------
 
     def _scored(
-        self, scoring: list[str], weights: dict[str, float], mean_terms: float, within: list[str], limit: int
+        self,
+        sql: SelectionSql,
+        scoring: list[str],
+        weights: dict[str, float],
+        mean_terms: float,
+        within: list[str],
+        limit: int,
     ) -> list[Selected]:
-        sql = self._selected()
         query = sql.scored(orjson.dumps([[self._expression(word, within), weights[word]] for word in scoring]).decode())
         params: dict[str, Any] = {**sql.params, "k1": K1, "b": B, "mean_terms": mean_terms, "limit": limit}
         return [Selected(*row) for row in self._connection.select(query, params)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 import orjson
 
@@ -23,6 +24,7 @@ from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.search import Population, WordSearch
 from memoranda.storage.selection import COUNT_CAPS, FOREVER_MS, RARE_FORM, Naming, SelectionSql
 
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 _SCOPE_USES = {name: name.encode() for name in ("space", "user", "agent", "session", "visibility")}
 
 
@@ -53,10 +55,9 @@ class SqlSnapshot(BackgroundReads):
         return self._tenant
 
     def _versions(self, query: str, /, **params: Any) -> list[Version]:
-        return [self._version(row) for row in self._rows(query, **params)]
+        return [self._version(VersionRow(*row)) for row in self._rows(query, **params)]
 
-    def _version(self, columns: Row, opener: Opener | None = None) -> Version:
-        row = VersionRow(*columns)
+    def _version(self, row: VersionRow, opener: Opener | None = None) -> Version:
         native, cause, kept, is_readable = self._opened(row, opener or self._cipher.open)
         return Version(
             tenant=self._tenant,
@@ -92,9 +93,9 @@ class SqlSnapshot(BackgroundReads):
         return found[0] if found else None
 
     def versions(self, version_ids: Sequence[int]) -> list[Version]:
-        rows = self._rows("versions_by_id", version_ids=as_json(list(version_ids)))
-        # The ring is looked at once for all of them.
-        opener = self._cipher.opener() if len(rows) > 1 else None
+        rows = [VersionRow(*row) for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))]
+        # The ring is looked at once for all of them, and not at all for what is not encrypted.
+        opener = self._cipher.opener() if any(row.key_id is not None for row in rows) else None
         return [self._version(row, opener) for row in rows]
 
     def history(self, memory_id: int) -> list[Version]:
@@ -246,7 +247,7 @@ class SqlSnapshot(BackgroundReads):
 
     def changes(self, after: int, limit: int) -> list[Change]:
         return [
-            Change(seq=seq, type=type_, at=Instant(at), version=self._version(tuple(columns)))
+            Change(seq=seq, type=type_, at=Instant(at), version=self._version(VersionRow(*columns)))
             for seq, type_, at, *columns in self._rows("changes_after", after=after, limit=limit)
         ]
 
@@ -291,7 +292,7 @@ def _state(row: VersionRow, is_readable: bool) -> State:
         needs_review=bool(row.review),
         verification=row.verification,
         space=row.space,
-        successor_names=orjson.loads(row.successor_names) if row.successor_names else {},
+        successor_names=orjson.loads(row.successor_names) if row.successor_names else _NO_NAMES,
     )
 
 

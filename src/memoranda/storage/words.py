@@ -32,6 +32,8 @@ would you your yours yourself yourselves
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 _WORD = re.compile(r"[^\W_]+")
+# The same, of a text that has no other letters: twice as fast.
+_ASCII_WORD = re.compile("[a-zA-Z0-9]+")
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
@@ -42,21 +44,21 @@ def words(text: str) -> list[str]:
     """The search words of a text, in order, repeats kept."""
     folded = _fold(text)
     if folded.isascii():
-        kept = (word for word in _WORD.findall(folded) if word not in STOP_WORDS and len(word) <= WORD_CHARS_LIMIT)
-        return [_stem(word) for word in kept][:WORDS_LIMIT]
-    found: list[str] = []
+        found = _ASCII_WORD.findall(folded)
+        return [_stem(word) for word in found if word not in STOP_WORDS and len(word) <= WORD_CHARS_LIMIT][:WORDS_LIMIT]
+    parts: list[str] = []
     for match in _WORD.finditer(folded):
         word = match[0]
         if word in STOP_WORDS:
             continue
         if word.isascii():
             if len(word) <= WORD_CHARS_LIMIT:
-                found.append(_stem(word))
+                parts.append(_stem(word))
         else:
-            found.extend(_cut(word))
-        if len(found) >= WORDS_LIMIT:
+            parts.extend(_cut(word))
+        if len(parts) >= WORDS_LIMIT:
             break
-    return found
+    return parts
 
 
 def _fold(text: str) -> str:

@@ -26,6 +26,7 @@ DEFAULT_SALIENCE = 0.5
 # One follow or override moves salience by a twentieth, and all together by at most three tenths.
 _FEEDBACK_STEP, _FEEDBACK_LIMIT = 0.05, 0.3
 _K1, _B = 1.2, 0.75
+_SCOPE = ("owner", "project", "user", "agent", "session")
 # Enough to tell memories apart that are ten milliseconds apart.
 _DIGITS = 9
 
@@ -61,7 +62,9 @@ def rate(record: Record, state: State, question: Question) -> Ranked:
         "scope_match": round(_scope_match(record["scope"], question.scope), _DIGITS),
         "provenance_depth": len(record.get("provenance", {}).get("evidence", ())),
     }
-    score = sum(weight * signals[name] for name, weight in WEIGHTS.items())
+    score = 0.0
+    for name, weight in WEIGHTS.items():
+        score += weight * signals[name]
     return Ranked(record=record, signals=signals, score=round(score, _DIGITS))
 
 
@@ -85,7 +88,9 @@ def _similarity(text: str, question: Question) -> float:
         if stem in weights:
             counts[stem] = counts.get(stem, 0) + 1
     length = _K1 * (1.0 - _B + _B * len(stems) / question.mean_terms)
-    covered = sum(weights[stem] * min(1.0, (_K1 + 1.0) * count / (count + length)) for stem, count in counts.items())
+    covered = 0.0
+    for stem, count in counts.items():
+        covered += weights[stem] * min(1.0, (_K1 + 1.0) * count / (count + length))
     return min(1.0, covered / total)
 
 
@@ -100,5 +105,9 @@ def _salience(record: Record, state: State) -> float:
 
 
 def _scope_match(scope: Mapping[str, object], asked: Mapping[str, str]) -> float:
-    named = [field for field in ("owner", "project", "user", "agent", "session") if scope.get(field)]
-    return sum(asked.get(field) == scope[field] for field in named) / len(named)
+    named = matching = 0
+    for field in _SCOPE:
+        if value := scope.get(field):
+            named += 1
+            matching += asked.get(field) == value
+    return matching / named

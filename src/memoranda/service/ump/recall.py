@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, cast
@@ -32,10 +32,11 @@ _NEVER_RECALLED = "tombstoned"
 def recall(context: Context, access: Access, request: RecallRequest) -> list[Ranked]:
     """The best memories for a query, each with its signals."""
     now = context.clock()
-    tenant = access.tenant_for(request.scope.get("owner"))
-    scope = {**request.scope, "owner": tenant}
+    asked_scope = request.scope
+    tenant = access.tenant_for(asked_scope.get("owner"))
+    scope = {**asked_scope, "owner": tenant}
     access.require_scope(scope)
-    asked = _selection(request, now)
+    asked = _selection(request, asked_scope, now)
     where = reach(context, access, tenant, asked)
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
     enough = wanted if request.prefer else request.limit
@@ -69,16 +70,16 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
     )
 
 
-def _selection(request: RecallRequest, now: Instant) -> Selection:
-    visibility = cast("Visibility | None", request.scope.get("visibility"))
+def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -> Selection:
+    visibility = cast("Visibility | None", scope.get("visibility"))
     statuses = request.statuses or ("active", "candidate")
     return Selection(
         at=Instant(now if request.valid_at is None else request.valid_at),
         known_at=None if request.known_at is None else Instant(request.known_at),
-        space=request.scope.get("project"),
-        user=request.scope.get("user"),
-        agent=request.scope.get("agent"),
-        session=request.scope.get("session"),
+        space=scope.get("project"),
+        user=scope.get("user"),
+        agent=scope.get("agent"),
+        session=scope.get("session"),
         visibilities=None if visibility is None else (visibility,),
         kinds=request.kinds,
         statuses=tuple(s for s in statuses if s != _NEVER_RECALLED),
@@ -107,7 +108,7 @@ class _Part:
 
 
 def _rated_part(part: _Part, question: Question) -> tuple[Ranked, Version]:
-    state = replace(part.version.state, observed=mapping.project(part.shown).observed)
+    state = part.version.state._replace(observed=mapping.project(part.shown).observed)
     return replace(rate(part.shown, state, question), record=part.whole), part.version
 
 
