@@ -14,10 +14,11 @@ from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, GrainError, NotFound
 from memoranda.model.bounds import bound
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Bounds, Version
-from memoranda.service.consolidation.results import cited_keys, strategy_of, user_of
+from memoranda.model.memory import DERIVED_FROM, Bounds, Relation, Version
+from memoranda.service.consolidation.results import cited_keys, mark_of, strategy_of, user_of
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import load, project_memory
 from memoranda.service.oams import memories
@@ -315,8 +316,17 @@ def owned(context: Context, given: Given, fresh: Memory) -> Given:
     user = given.place.user
     if user and user != read.scope.user:
         read = replace(bound(read, Bounds(user=user)), bounds=Bounds(user=user))
-    read = with_stems(read)
+    read = with_stems(replace(read, relations=_sources(fresh)))
     return replace(given, memory=fresh, fresh=fresh, projection=read, raw=json_text.dump(fresh))
+
+
+def _sources(result: Memory) -> tuple[Relation, ...]:
+    """All that a result cites, and, where it cites not all that was read, everything that was there."""
+    namespace, cited = result["namespace"], cited_keys(result)
+    if "inputs" in mark_of(result):
+        cited = [*cited, EVERYTHING]
+    named = (mapping.reference_text(namespace, key) for key in cited)
+    return tuple(Relation(type=DERIVED_FROM, target=name) for name in dict.fromkeys(named))
 
 
 def may_change(snapshot: Snapshot, prior: Version, now: Instant) -> bool:

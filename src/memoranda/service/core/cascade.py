@@ -7,27 +7,25 @@ thread finishes. A hold beats a withdrawal: what is held stays, is counted, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Link, Projection, Version
-from memoranda.model.standard import OAMS, OMS
+from memoranda.model.memory import Document, Projection, Version
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.lineage import bring_back, linked, made_from
 from memoranda.service.core.protection import check_erasure
-from memoranda.service.core.views import load
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Snapshot, Unit
 
 # Kept beside the memories until everything that rested on the consent is gone.
 PENDING: Final = "withdrawn consent"
-PAGE_LIMIT: Final = 500
 # Memories erased in one unit of work: few, so that others get their turn.
 BATCH_LIMIT: Final = 50
 _REASON: Final = "the consent that it rested on was withdrawn"
@@ -111,7 +109,7 @@ def _fall(context: Context, tenant: str, consent: str) -> Fallen:
     while waiting:
         some, waiting = waiting[:BATCH_LIMIT], waiting[BATCH_LIMIT:]
         with context.engine.read(tenant) as snapshot:
-            made = {memory for each in some for memory in _made_from(snapshot, each)}
+            made = {version.memory_id for each in some for version in made_from(snapshot, each)}
         gone = context.engine.write(tenant, lambda unit, some=some: _erase(context, unit, some, now))  # type: ignore[misc]
         erased, held = erased + gone, held + len(some) - gone
         waiting += sorted(made - seen)
@@ -137,7 +135,7 @@ def _resting(context: Context, tenant: str, consent: str, now: Instant) -> Itera
     found: dict[int, None] = {}
     with context.engine.read(tenant) as snapshot:
         for name in (consent, oms.ADDRESS_PREFIX + consent):
-            for version in _linked(snapshot, "basis", name):
+            for version in linked(snapshot, "basis", name):
                 if _rests(context, version, consent, now):
                     found[version.memory_id] = None
     yield from found
@@ -152,50 +150,17 @@ def _rests(context: Context, version: Version, consent: str, now: Instant) -> bo
     return compliance.rests_on(context.presets, fields, consent, now=now)
 
 
-def _made_from(snapshot: Snapshot, memory_id: int) -> Iterator[int]:
-    """The memories that name any version of this one as what they were made from, in any standard's words."""
-    names = {name for version in snapshot.history(memory_id) for name in _names(snapshot, version)}
-    for name in sorted(names):
-        for version in _linked(snapshot, "source", name):
-            if version.memory_id != memory_id:
-                yield version.memory_id
-
-
-def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
-    from memoranda.standards.oams import mapping as oams
-    from memoranda.standards.oams.namespace import namespace_of
-    from memoranda.standards.oms import mapping as oms
-
-    names = snapshot.names_of(version.version_id)
-    yield version.document.name
-    yield from names.values()
-    if OMS in names:
-        yield oms.ADDRESS_PREFIX + names[OMS]
-    document, namespace = version.document, namespace_of(version.state.space, version.tenant)
-    if document.standard != OAMS:
-        yield oams.reference_text(namespace, oams.key_of(document))
-    elif not version.state.erased:
-        memory = load(document.native)
-        yield oams.reference_text(memory["namespace"], memory["key"])
-
-
-def _linked(snapshot: Snapshot, link: Link, name: str) -> Iterator[Version]:
-    after: int | None = 0
-    while after is not None:
-        page = snapshot.linked(link, name, after=after, limit=PAGE_LIMIT)
-        yield from page
-        after = page[-1].version_id if len(page) == PAGE_LIMIT else None
-
-
-def _erase(context: Context, unit: Unit, memory_ids: Iterable[int], now: Instant) -> int:
+def _erase(context: Context, unit: Unit, memory_ids: Sequence[int], now: Instant) -> int:
     """Erase memories with all their versions; how many: one that is held stays whole."""
     erased = 0
+    over = {version.version_id for memory_id in memory_ids for version in unit.history(memory_id)}
     for memory_id in memory_ids:
         history = [version for version in unit.history(memory_id) if not version.state.erased]
         if not history or any(_is_held(version, now) for version in history):
             continue
         for version in history:
             erase_version(context, unit, version, _REASON, now)
+        bring_back(unit, history[-1], over, now)
         unit.announce("tombstoned", history[-1], now=now)
         erased += 1
     return erased

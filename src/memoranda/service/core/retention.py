@@ -14,6 +14,7 @@ from typing import Final
 from memoranda.errors import GrainError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
+from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version, tombstone_of
@@ -51,12 +52,14 @@ def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
             if each.version_id <= version_id and not each.state.erased
         ]
         tombstones = {each.version_id: tombstone_of(context, each, EXPIRED, now) for each in ending}
+        made = lineage.derived(snapshot, last)
     named = frozenset(version_ids)
 
     def work(unit: Unit) -> None:
         for version in unit.versions(list(tombstones)):
             if not version.state.erased:
                 _end_one(context, unit, version, tombstones[version.version_id], now, named)
+        lineage.drop(context, unit, made, gone=last, is_hard=True, now=now)
 
     context.engine.write(tenant, work)
 

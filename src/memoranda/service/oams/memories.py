@@ -31,6 +31,7 @@ from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import give_name
+from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.succession import append_next
@@ -447,6 +448,7 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
             refuse_held(each)
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
+        forget_derived(context, unit, version.memory_id, is_hard=False, now=now)
         unit.record(audited(access, "forget", now, place, (_etag(version),), "tombstoned"))
 
     context.engine.write(place.tenant, work)

@@ -24,7 +24,7 @@ from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version, is_over
 from memoranda.model.selection import Selection
-from memoranda.service.core import cascade, compliance
+from memoranda.service.core import cascade, compliance, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
@@ -265,6 +265,7 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
         version = unit.named(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
+        lineage.forget_derived(context, unit, version.memory_id, is_hard=True, now=now)
         erase_version(context, unit, version, reason, now)
         unit.announce("tombstoned", version, now=now)
         unit.record(audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason}))
@@ -310,10 +311,17 @@ def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Insta
         with context.engine.read(tenant) as snapshot:
             everything = Selection(standing="unerased", user=user)
             page = read_page(snapshot, everything, after=after, limit=BATCH_LIMIT, now=now)
+            made = lineage.derived(snapshot, sorted({version.memory_id for version in page}))
         if not page:
             return erased, held
         after = page[-1].version_id
-        gone, kept = context.engine.write(tenant, lambda unit, page=page: _erase_page(context, unit, page, reason, now))  # type: ignore[misc]
+
+        def work(unit: Unit, page: list[Version] = page, made: list[int] = made) -> tuple[int, int]:
+            done = _erase_page(context, unit, page, reason, now)
+            over = {version.memory_id for version in page}
+            return done[0] + lineage.drop(context, unit, made, gone=over, is_hard=True, now=now), done[1]
+
+        gone, kept = context.engine.write(tenant, work)
         erased, held = erased + gone, held + kept
 
 

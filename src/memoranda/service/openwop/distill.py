@@ -26,6 +26,7 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.lineage import note_replaced
 from memoranda.service.core.views import holds
 from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.runs import Run
@@ -176,6 +177,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
         _require_free(unit, replaced)
         version = memory.append(unit, new, now)
         unit.supersede([(version_id, version.version_id) for version_id in replaced], now=now)
+        note_replaced(unit, new.entry["id"], replaced)
         run, logged = runs.host_run(unit, "compaction", now, (events.MEMORY_COMPACTED, payload))
         _record(unit, access, "compact", space, now, f"{len(ids)} entries into one")
         return Compacted(run=run, event=logged[0], entry=new.entry)
@@ -270,7 +272,8 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     key = None if asked.run_id is None else (tenant, asked.run_id)
     chosen, content, used = _within(context, notes, asked, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
-    names = _provenance([note.name for note in chosen]) if asked.given is None else []
+    sources = [note.name for note in chosen] if asked.given is None else []
+    names = _provenance(sources)
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
     draft = Draft(content=content, tags=(tag, *names), expires=expires)
     archives = [entry for _, entry in found if is_archive(entry["tags"])]
@@ -286,7 +289,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
         ),
         archives=tuple(archives),
         known=known,
-        new=None if known is not None else memory.prepare(tenant, asked.space, draft, now),
+        new=None if known is not None else memory.prepare(tenant, asked.space, draft, now, sources=sources),
         checksum=checksum,
         source_count=len(chosen),
         tokens_used=used,

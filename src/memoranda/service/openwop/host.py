@@ -11,18 +11,22 @@ has expired, was forgotten or belongs to somebody else does not show, whatever t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from memoranda import __version__
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
+from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
+from memoranda.service.core.views import project
 from memoranda.service.openwop import distill, memory, workspace
 from memoranda.service.openwop import runs as wop_runs
 from memoranda.service.openwop.runs import Run
+from memoranda.service.retrieve import reach, walk
 from memoranda.standards.openwop import capabilities, inventory
-from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_LIMIT, MAX_TAG_CHARS, ListOptions
+from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, ListOptions
 from memoranda.standards.openwop.events import PROPOSAL_KINDS
 
 NAMED: Final = "$memory"
@@ -138,11 +142,16 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     tag = SUBJECT_PREFIX + subject
     if len(tag) > MAX_TAG_CHARS:
         raise InvalidInput(f"subject must have at most {MAX_TAG_CHARS - len(SUBJECT_PREFIX)} characters")
-    count = 0
-    options = ListOptions(limit=MAX_LIMIT, tag=tag)
-    while found := memory.list_entries(context, access, ref, options):
-        gone = [memory.delete_entry(context, access, ref, entry["id"]) for entry in found]
-        count += sum(gone)
-        if not any(gone):
-            break
-    return count
+    tenant, now = access.default_tenant, context.clock()
+    space = memory.space_of(access, ref, tenant)
+    if space is None:
+        return 0
+    # Also what a pass has put another entry in the place of: that says what these said.
+    asked = Selection(standing="unforgotten", space=space, tags=(tag.lower(),))
+    with context.engine.read(tenant) as snapshot:
+        found = [version for version, _ in walk(snapshot, reach(context, access, tenant, asked), now=now)]
+    about = [each for each in found if tag in project(context, each).tags and memory.may_see(context, access, each)]
+    heads = {each.memory_id: each.version_id for each in about}.values()
+    # The first written first: what a pass made from others is gone with them.
+    gone = [context.engine.write(tenant, partial(memory.forget_found, context, access, each, now)) for each in heads]
+    return sum(gone)

@@ -17,10 +17,11 @@ from typing import Any, Final, cast
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Version
+from memoranda.model.memory import DERIVED_FROM, Document, Projection, Relation, Version, is_over
 from memoranda.model.selection import UPDATED, Selection, WasThere
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
 from memoranda.service.oams.memories import Place, name_of
@@ -59,7 +60,7 @@ def list_entries(
     """The entries of a ref, the newest first; nothing for a ref that is malformed, unknown or somebody else's."""
     wanted = options or ListOptions()
     tenant, now = access.default_tenant, context.clock()
-    space = _space(access, ref, tenant)
+    space = space_of(access, ref, tenant)
     if space is None:
         return []
     with context.engine.read(tenant) as snapshot:
@@ -77,7 +78,7 @@ def get_entry(
 ) -> Entry | None:
     """One entry of a ref, or None."""
     tenant, now = access.default_tenant, context.clock()
-    space = _space(access, ref, tenant)
+    space = space_of(access, ref, tenant)
     if space is None or not isinstance(entry_id, str) or not 0 < len(entry_id) <= MAX_ID_CHARS:
         return None
     with context.engine.read(tenant) as snapshot:
@@ -104,7 +105,7 @@ def put_entry(
 ) -> Entry:
     """Write an entry; the host gives it its id and its time. Secrets of the run never reach the store (SR-1)."""
     tenant, now = access.default_tenant, context.clock()
-    space = _space(access, ref, tenant)
+    space = space_of(access, ref, tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
     if draft.expires is not None and draft.expires <= now:
@@ -131,7 +132,7 @@ def put_entry(
 def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Draft]) -> list[Entry]:
     """Write many entries, all or none: what a host brings along when it starts."""
     tenant, now = access.default_tenant, context.clock()
-    space = _space(access, ref, tenant)
+    space = space_of(access, ref, tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
     if any(draft.expires is not None and draft.expires <= now for draft in drafts):
@@ -156,13 +157,17 @@ class New:
     projection: Projection
 
 
-def prepare(tenant: str, space: str, draft: Draft, now: Instant) -> New:
-    """A redacted draft as an entry, which has its id and its time from now on."""
+def prepare(tenant: str, space: str, draft: Draft, now: Instant, *, sources: Sequence[str] = ()) -> New:
+    """A redacted draft as an entry, which has its id and its time from now on; `sources` are what it was made from."""
     made = entry(id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires)
     document = Document(
         standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=made["id"], native=mapping.encode(made)
     )
-    return New(entry=made, document=document, projection=with_stems(mapping.project(made, tenant, space)))
+    read = with_stems(mapping.project(made, tenant, space))
+    if sources:
+        # More than its tags have room for.
+        read = replace(read, relations=tuple(Relation(type=DERIVED_FROM, target=name) for name in sources))
+    return New(entry=made, document=document, projection=read)
 
 
 def append(unit: Unit, new: New, now: Instant) -> Version:
@@ -190,21 +195,37 @@ def _attribute(
 def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> bool:
     """Take an entry out of every later answer; whether there was one."""
     tenant, now = access.default_tenant, context.clock()
-    space = _space(access, ref, tenant)
+    space = space_of(access, ref, tenant)
     if space is None:
         return False
 
     def work(unit: Unit) -> bool:
         version = find(context, unit, space, entry_id)
-        if version is None or not is_open(version, None, now) or not _may_see(context, access, version):
+        if version is None or not is_open(version, None, now) or not may_see(context, access, version):
             return False
-        check_supersession(unit, version, {}, now=now)
-        tombstone(unit, version, now)
-        unit.announce("tombstoned", version, now=now)
-        unit.record(_entry(access, "delete", space, now, (entry_id,), "tombstoned"))
+        forget_entry(context, access, unit, version=version, now=now)
         return True
 
     return context.engine.write(tenant, work)
+
+
+def forget_found(context: Context, access: Access, version_id: int, now: Instant, unit: Unit) -> bool:
+    """Forget a version that was found before the unit of work; whether it was still there."""
+    (version,) = unit.versions([version_id])
+    if is_over(version.state, now):
+        return False
+    forget_entry(context, access, unit, version=version, now=now)
+    return True
+
+
+def forget_entry(context: Context, access: Access, unit: Unit, *, version: Version, now: Instant) -> None:
+    """Take an entry out of every later answer in a unit of work, and what passes made from it."""
+    check_supersession(unit, version, {}, now=now)
+    tombstone(unit, version, now, whole=True)
+    unit.announce("tombstoned", version, now=now)
+    forget_derived(context, unit, version.memory_id, is_hard=False, now=now)
+    name = id_of(unit, version)
+    unit.record(_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
 
 
 # --- what a run sees -----------------------------------------------------------------------------------------
@@ -391,7 +412,7 @@ def _id(root: Version) -> str:
 
 
 def _shown(context: Context, access: Access, snapshot: Snapshot, version: Version) -> Entry | None:
-    if version.state.erased or not holds(version) or not _may_see(context, access, version):
+    if version.state.erased or not holds(version) or not may_see(context, access, version):
         return None
     return unless_damaged(version, lambda: show(context, snapshot, version))
 
@@ -413,12 +434,14 @@ def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     return mapping.from_projection(read, _id(root))
 
 
-def _may_see(context: Context, access: Access, version: Version) -> bool:
+def may_see(context: Context, access: Access, version: Version) -> bool:
+    """Whether a version is for this caller, whole."""
     is_free = access.sees_unredacted(version.tenant) and not access.is_narrowed
     return is_free or is_listed(context, access, version)
 
 
-def _space(access: Access, ref: object, tenant: str) -> str | None:
+def space_of(access: Access, ref: object, tenant: str) -> str | None:
+    """The space of a ref that the caller may go to; None for what is malformed or another tenant's."""
     space = refs.resolve(ref, tenant)
     if space is None or not access.within({**access.limits, "owner": tenant, "project": space or None}):
         return None

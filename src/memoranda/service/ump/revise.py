@@ -13,6 +13,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.find import find_own
+from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import holds, scope_of, ump_document, view
@@ -92,6 +93,7 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
             _erase(context, unit, version, request.reason or "", now)
         elif version.state.tombstoned is None:
             check_supersession(unit, version, {}, now=now)
+            forget_derived(context, unit, version.memory_id, is_hard=False, now=now)
             tombstone(unit, version, now)
             unit.announce("tombstoned", version, now=now)
         meta = {"reason": request.reason or "", "hard": request.hard}
@@ -155,6 +157,7 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
 
 def _erase(context: Context, unit: Unit, version: Version, reason: str, now: Instant) -> None:
     """Erase this version and every earlier one of its memory: an old wording gives away the new one."""
+    forget_derived(context, unit, version.memory_id, is_hard=True, now=now)
     for earlier in unit.history(version.memory_id):
         if earlier.version_id > version.version_id or earlier.state.erased:
             continue

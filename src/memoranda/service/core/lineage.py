@@ -1,0 +1,153 @@
+"""What was made from a memory forgets with it: summaries, archives, dreams.
+
+A derived memory names what it was made from, whichever standard made it. When a source is forgotten, what a pass made
+from it goes in the same unit of work, softly or for good as the source does, and what that had taken the place of comes
+back, without the source: nothing else is lost, and the next pass makes it anew. What a person wrote and says to be
+derived from it is theirs and stays, unless a consent is withdrawn (`cascade`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from memoranda.encoding.json_text import dump, parse
+from memoranda.errors import GrainError
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Link, Version
+from memoranda.model.standard import OAMS, OMS, OPENWOP
+from memoranda.service.core.context import Context
+from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.protection import refuse_held
+from memoranda.service.core.views import holds, load
+from memoranda.storage.engine import Snapshot, Unit
+
+# Kept beside the memories: which versions an entry took the place of, by its id.
+_REPLACED: Final = "openwop compaction"
+# What stands for everything in a space as a source, where a pass read more than it can name.
+EVERYTHING: Final = "*"
+PAGE_LIMIT: Final = 500
+_REASON: Final = "what it was made from was erased"
+
+
+def note_replaced(unit: Unit, entry_id: str, version_ids: Sequence[int]) -> None:
+    """Note what an entry takes the place of, so that it can come back."""
+    unit.put_item(_REPLACED, entry_id, dump(list(version_ids)))
+
+
+def made_from(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
+    """The versions that name any version of a memory as what they were made from, in any standard's words."""
+    history = snapshot.history(memory_id)
+    names = {name: None for version in history for name in _names(snapshot, version)}
+    for name in names:
+        for version in linked(snapshot, "source", name):
+            # Whoever read everything did not read what was written later.
+            is_later = version.version_id > memory_id
+            if version.memory_id != memory_id and (is_later or not name.endswith(f"/{EVERYTHING}")):
+                yield version
+    for version in history:
+        successor = version.state.superseded_by if version.document.standard == OPENWOP else ""
+        named = snapshot.named(OPENWOP, successor) if successor else None
+        if named is not None and named.memory_id != memory_id:
+            yield named
+
+
+def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
+    from memoranda.standards.oams import mapping as oams
+    from memoranda.standards.oams.namespace import namespace_of
+    from memoranda.standards.oms import mapping as oms
+
+    names = snapshot.names_of(version.version_id)
+    yield version.document.name
+    yield from names.values()
+    if OMS in names:
+        yield oms.ADDRESS_PREFIX + names[OMS]
+    document, namespace = version.document, namespace_of(version.state.space, version.tenant)
+    yield oams.reference_text(namespace, EVERYTHING)
+    if document.standard != OAMS:
+        yield oams.reference_text(namespace, oams.key_of(document))
+    elif not version.state.erased:
+        memory = load(document.native)
+        yield oams.reference_text(memory["namespace"], memory["key"])
+
+
+def linked(snapshot: Snapshot, link: Link, name: str) -> Iterator[Version]:
+    """Everything that names something, page by page."""
+    after: int | None = 0
+    while after is not None:
+        page = snapshot.linked(link, name, after=after, limit=PAGE_LIMIT)
+        yield from page
+        after = page[-1].version_id if len(page) == PAGE_LIMIT else None
+
+
+def derived(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
+    """The memories that passes made from these, and from what they made."""
+    waiting = list(memory_ids)
+    seen, found = set(waiting), list[int]()
+    while waiting:
+        for version in made_from(snapshot, waiting.pop()):
+            if version.memory_id not in seen and _is_by_a_pass(snapshot.history(version.memory_id)[-1]):
+                seen.add(version.memory_id)
+                found.append(version.memory_id)
+                waiting.append(version.memory_id)
+    return found
+
+
+def _is_by_a_pass(version: Version) -> bool:
+    """Whether a pass wrote a version; one that somebody changed since is theirs."""
+    from memoranda.service.consolidation.results import MARK, strategy_of
+    from memoranda.standards.openwop.mapping import DERIVED_PREFIX
+
+    document = version.document
+    if version.state.erased or document.standard not in (OAMS, OPENWOP) or not holds(version):
+        return False
+    said = load(document.native)
+    if document.standard == OAMS:
+        metadata = said.get("metadata") or {}
+        return "dream_strategy" in metadata and (MARK not in metadata or strategy_of(said) is not None)
+    return any(tag.startswith(DERIVED_PREFIX) for tag in said["tags"])
+
+
+def drop(
+    context: Context, unit: Unit, memory_ids: Sequence[int], *, gone: Collection[int], is_hard: bool, now: Instant
+) -> int:
+    """Let derived memories go with those that are gone, and what they took the place of come back; how many went."""
+    over = {version.version_id for memory_id in (*gone, *memory_ids) for version in unit.history(memory_id)}
+    count = 0
+    for memory_id in memory_ids:
+        history = [each for each in unit.history(memory_id) if not each.state.erased]
+        try:
+            for version in history:
+                _let_go(context, unit, version, is_hard=is_hard, now=now)
+        except GrainError:
+            # A hold beats it: it is looked at again when that is lifted.
+            continue
+        if history:
+            unit.announce("tombstoned", history[-1], now=now)
+            bring_back(unit, history[-1], over, now)
+            count += 1
+    return count
+
+
+def _let_go(context: Context, unit: Unit, version: Version, *, is_hard: bool, now: Instant) -> None:
+    if is_hard:
+        erase_version(context, unit, version, _REASON, now)
+    elif version.state.tombstoned is None:
+        refuse_held(version)
+        ends = version.state.valid_to
+        unit.tombstone(version, valid_to=now if ends is None else min(ends, now), now=now)
+
+
+def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant) -> None:
+    """Let what an entry took the place of be there again, but for what is over."""
+    entry_id = version.document.name
+    kept = unit.item(_REPLACED, entry_id) if version.document.standard == OPENWOP else None
+    if kept is not None:
+        unit.reopen_superseded([(number, version.version_id) for number in parse(kept) if number not in over], now=now)
+        unit.delete_item(_REPLACED, entry_id)
+
+
+def forget_derived(context: Context, unit: Unit, memory_id: int, *, is_hard: bool, now: Instant) -> int:
+    """Let what passes made from one memory go with it; before it goes itself, while its names can be read."""
+    found = derived(unit, (memory_id,))
+    return drop(context, unit, found, gone=(memory_id,), is_hard=is_hard, now=now) if found else 0
