@@ -16,9 +16,8 @@ from memoranda.model.memory import Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
-from memoranda.service.core.find import name_all
 from memoranda.service.exchange import Item, numbered
-from memoranda.service.oms.views import jsonable, read_all, shown
+from memoranda.service.oms.views import jsonable, shown
 from memoranda.service.openwop.memory import id_of
 from memoranda.standards.oams.mapping import EXPIRES_KEY
 from memoranda.standards.oms import grains as codec
@@ -54,8 +53,6 @@ class House(World):
 
     def names(self, version: Version) -> Mapping[str, str]:
         """What every standard calls a version, or its memory."""
-        name_all(self.context, self.tenant)
-        read_all(self.context, self.tenant)
         with self.engine.read(self.tenant) as snapshot:
             names = snapshot.names_of(version.version_id)
             entry = id_of(snapshot, version)

@@ -426,5 +426,5 @@ def _known(wop: Wop) -> dict[Any, Any]:
 
 def _plant(wop: Wop, content: str) -> None:
     """What a host before us, or an import, left in the store."""
-    new = memory.prepare(wop.owner.default_tenant, REF, Draft(content=content), wop.now)
+    new = memory.prepare(wop.context, wop.owner.default_tenant, REF, Draft(content=content), wop.now)
     wop.engine.write(wop.owner.default_tenant, lambda unit: memory.append(unit, new, wop.now))

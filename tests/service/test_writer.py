@@ -5,7 +5,6 @@ Every test is measured (tests/conftest.py); these are those whose units were lon
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Iterator
 
@@ -13,7 +12,6 @@ import pytest
 
 from memoranda.errors import NotFound
 from memoranda.model.instant import DAY_MS
-from memoranda.service.core.upkeep import READ_WHEN_BUSY, Upkeep, index
 from memoranda.service.openwop import commitments
 from memoranda.service.openwop.commitments import OVER_MS
 from memoranda.standards.openwop.entry import Draft
@@ -188,28 +186,24 @@ def test_large_memories_and_large_batches_are_read_before_they_are_written(wop: 
     wop.forget(wop.recall("word4999 word7")[0].record["id"], hard=True)
 
 
-def unread(wop: Wop) -> int:
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        return max(len(snapshot.without_field_index(MANY)), len(snapshot.unnamed(MANY)))
-
-
-def test_upkeep_reads_what_was_written_for_the_other_standards_a_little_at_a_time(wop: Wop) -> None:
-    fill(wop, 300)
+def test_what_is_written_can_be_asked_for_at_once_and_no_reader_writes(wop: Wop) -> None:
+    fill(wop, 50)
     wop.remember("Ada likes tea.")
-    rounds = 0
-    while index(wop.context, 100):
-        rounds += 1
-    assert (rounds, unread(wop)) == (4, 0)
+    wop.put(object="green")
+    Oams(wop, namespace(wop.owner.default_tenant, "here")).store("k", "A memory.")
+    written: list[str] = []
+    real = wop.engine.write
 
+    def write(tenant, work):  # type: ignore[no-untyped-def]
+        written.append(work.__qualname__)
+        return real(tenant, work)
 
-def test_upkeep_reads_all_that_is_waiting_while_nothing_else_is_done(wop: Wop) -> None:
-    fill(wop, 60)
-    Upkeep(wop.context, processor=lambda: 0.0).read_on(seconds=600)
-    assert unread(wop) == 0
-
-
-def test_upkeep_reads_next_to_nothing_while_requests_are_answered(wop: Wop) -> None:
-    fill(wop, 60)
-    used = itertools.count(step=1.0)
-    Upkeep(wop.context, processor=lambda: next(used)).read_on(seconds=600)
-    assert unread(wop) == 60 - READ_WHEN_BUSY
+    wop.engine.write = write  # type: ignore[method-assign]
+    found = wop.service.cal.run(wop.owner, "RECALL beliefs LIMIT 100", namespace=REF)
+    assert len(found["results"]) == 50
+    for name in {each["content_address"] for each in found["results"]}:
+        assert wop.service.grains.get(wop.owner, name.removeprefix("sha256:")).address
+    assert len(list(wop.service.grains.export(wop.owner))) == 53
+    for record in wop.service.export(wop.owner):
+        wop.service.get(wop.owner, record["id"])
+    assert written == []

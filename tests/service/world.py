@@ -14,7 +14,6 @@ from memoranda.model.selection import Selection
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
 from memoranda.service.core.context import AuditReads, Context
-from memoranda.service.core.find import name_all
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.ranking import Ranked
 from memoranda.service.oms.views import StoredGrain, shown
@@ -99,7 +98,6 @@ class World:
         return shown(self.context, self.named("ump", record_id))
 
     def named(self, standard: str, name: str) -> Version:
-        name_all(self.context, self.owner.default_tenant)
         with self.engine.read(self.owner.default_tenant) as snapshot:
             version = snapshot.named(standard, name)
         assert version is not None

@@ -219,26 +219,11 @@ class FactsContract:
                 found = snapshot.match(EVERYTHING, (Words(text="apple"),), limit=9, whole=True, now=now).found
                 assert len(found) == expected
 
-    def test_a_field_index_may_be_written_later(self, engine: Engine) -> None:
-        version = engine.write("ada", lambda unit: unit.append(document("x"), projection("apple"), now=NOW))
-        other = engine.write("ada", lambda unit: unit.append(document("y"), projection("apple"), now=NOW))
+    def test_what_has_no_field_index_cannot_be_asked_for_by_field(self, engine: Engine) -> None:
+        engine.write("ada", lambda unit: unit.append(document("x"), projection("apple"), now=NOW))
         with engine.read("ada") as snapshot:
-            assert [each.document.name for each in snapshot.without_field_index(9)] == ["x", "y"]
-            assert [each.document.name for each in snapshot.without_field_index(1)] == ["x"]
             assert snapshot.count(EVERYTHING, now=NOW) == 0
-        facts = FieldIndex(
-            address="aa", form="belief", at=NOW, subject="s", texts=(("color", "red"),), numbers=(("n", 1.0),)
-        )
-        engine.write("ada", lambda unit: unit.put_field_index(version, facts))
-        engine.write("ada", lambda unit: unit.erase(other, tombstone=b"tombstone_record", now=NOW))
-        with engine.read("ada") as snapshot:
-            assert snapshot.without_field_index(9) == []
-            for test in (
-                IsOneOf(name="subject", texts=("s",)),
-                IsOneOf(name="color", texts=("red",)),
-                Compares(name="n", operator="=", number=1),
-            ):
-                assert snapshot.count(Selection(tests=(test,), has_fields=True), now=NOW) == 1
+            assert snapshot.count(Selection(), now=NOW) == 1
 
     def test_documents_come_in_the_order_asked_for_with_what_a_query_shows(self, engine: Engine) -> None:
         def work(unit: Unit) -> list[Version]:

@@ -232,20 +232,44 @@ class ListsContract:
             assert sorted(snapshot.spaces()) == sorted(set(names))
             assert [snapshot.has_space(name) for name in (*names, "c", "of bob")] == [True] * 6 + [False] * 2
 
-    def test_names_that_come_later_are_waited_for_until_they_are_given(self, engine: Engine) -> None:
-        def work(unit: Unit) -> list[Version]:
-            return [
-                unit.append(document(f"n{number}"), projection("x"), now=NOW, is_named=number % 2 == 0)
-                for number in range(7)
-            ]
+    def test_the_name_of_a_view_stays_with_what_it_stands_for_until_that_is_gone(self, engine: Engine) -> None:
+        def stands_for() -> str:
+            with engine.read("ada") as snapshot:
+                found = snapshot.named("other", "view")
+                return "" if found is None else found.document.name
 
-        written = engine.write("ada", work)
-        with engine.read("ada") as snapshot:
-            assert [version.document.name for version in snapshot.unnamed(9)] == ["n1", "n3", "n5"]
-            assert [version.document.name for version in snapshot.unnamed(2)] == ["n1", "n3"]
-        engine.write("ada", lambda unit: unit.set_named(written[3]))
-        with engine.read("ada") as snapshot:
-            assert [version.document.name for version in snapshot.unnamed(9)] == ["n1", "n5"]
+        def write(name: str, native: bytes = b"x") -> Version:
+            made, views = document(name, native), [("other", "view")]
+            return engine.write("ada", lambda unit: unit.append(made, projection("x"), now=NOW, view_names=views))
+
+        first = write("first")
+        second = write("second")
+        assert stands_for() == "first"
+        engine.write("ada", lambda unit: unit.add_view_name(second, "other", "view"))
+        engine.write("ada", lambda unit: unit.tombstone(first, valid_to=None, now=NOW))
+        write("third")
+        assert stands_for() == "first"
+        engine.write("ada", lambda unit: unit.erase(first, tombstone=b"gone", now=NOW))
+        write("fourth")
+        assert stands_for() == "fourth"
+
+    def test_what_is_forgotten_and_brought_again_has_its_views_name_again(self, engine: Engine) -> None:
+        def write(native: bytes) -> Version:
+            made, views = document("n", native), [("other", "view")]
+            return engine.write("ada", lambda unit: unit.append(made, projection("x"), now=NOW, view_names=views))
+
+        def stands_for() -> int:
+            with engine.read("ada") as snapshot:
+                found = snapshot.named("other", "view")
+                assert found is not None
+                return found.version_id
+
+        first = write(b"the same")
+        engine.write("ada", lambda unit: unit.tombstone(first, valid_to=None, now=NOW))
+        write(b"something else")
+        assert stands_for() == first.version_id
+        again = write(b"the same")
+        assert stands_for() == again.version_id
 
     def test_a_document_may_be_named_after_whatever_is_the_head(self, engine: Engine) -> None:
         def work(unit: Unit) -> None:
@@ -273,7 +297,7 @@ class ListsContract:
             for tags in ((), ("red",)):
                 assert snapshot.page(Selection(space="p", tags=tags), UPDATED, limit=9, now=NOW) == []
             assert leaving(snapshot, "p", 9, NOW) == []
-            assert (snapshot.spaces(), snapshot.has_space("p"), snapshot.unnamed(9)) == ([], False, [])
+            assert (snapshot.spaces(), snapshot.has_space("p")) == ([], False)
             assert snapshot.usage() == (0, 0)
 
     @given(moves=st.lists(st.tuples(st.sampled_from([*FATES, "append", "succeed"]), st.integers(0, 9)), max_size=20))

@@ -28,11 +28,12 @@ from memoranda.storage.selection import Naming, SelectionSql
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import LATER_SECONDS, SqliteDatabase
 from tests.storage.contract import NOW, EngineContract, document, matches, projection, seal
+from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
 from tests.storage.contract_lists import ListsContract
 
 
-class TestSqliteFile(EngineContract, ListsContract, FactsContract):
+class TestSqliteFile(EngineContract, ListsContract, FactsContract, BackgroundContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> Iterator[Engine]:
         engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
@@ -40,7 +41,7 @@ class TestSqliteFile(EngineContract, ListsContract, FactsContract):
         engine.close()
 
 
-class TestSqliteInMemory(EngineContract, ListsContract, FactsContract):
+class TestSqliteInMemory(EngineContract, ListsContract, FactsContract, BackgroundContract):
     @pytest.fixture
     def engine(self) -> Iterator[Engine]:
         engine = SqlEngine(SqliteDatabase(None), seal)
@@ -48,11 +49,11 @@ class TestSqliteInMemory(EngineContract, ListsContract, FactsContract):
         engine.close()
 
 
-class TestSqliteEncrypted(EngineContract, ListsContract, FactsContract):
+class TestSqliteEncrypted(EngineContract, ListsContract, FactsContract, BackgroundContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> Iterator[Engine]:
         cipher = RingCipher(SqliteKeyRing(tmp_path / "ring.db"), MasterKeyFile(tmp_path / "master.key"), "all")
-        engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal, cipher)
+        engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal, cipher, document_key=b"documents")
         yield engine
         engine.close()
 
@@ -125,7 +126,6 @@ def test_every_statement_on_memories_names_the_tenant() -> None:
         ("commitments_waiting", "commitment_waiting"),
         ("versions_linked", "PRIMARY KEY (tenant_id=? AND name=? AND value_key=? AND version_id>?)"),
         ("has_space", "state_listed (tenant_id=? AND space=?)"),
-        ("unnamed", "state_unnamed"),
         ("memory_updated", "state_memory"),
         ("state_counted", "PRIMARY KEY (tenant_id=? AND version_id=?)"),
     ],

@@ -99,7 +99,7 @@ def expires(host: Host) -> Variables:
     fresh = host.put("This one lasts for an hour.", "source:probe", expires=Instant(now + _EXPIRES_MS))
     space = refs.space_of(host.ref)
     ended = Draft(content="This one is over.", tags=("source:probe",), expires=Instant(now - 1))
-    gone = memory.prepare(host.access.default_tenant, space, ended, now)
+    gone = memory.prepare(host.context, host.access.default_tenant, space, ended, now)
     host.context.engine.write(host.access.default_tenant, lambda unit: memory.append(unit, gone, now))
     return {"memoryList": host.entries(), "freshId": fresh, "expiredId": gone.entry["id"]}
 

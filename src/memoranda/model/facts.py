@@ -1,8 +1,7 @@
 """What a version can be asked for field by field, without any standard's words.
 
-The field index of a version is read from the one form in which every memory can be shown. It is written with the
-version, or, for memories of other standards, when somebody first asks. Texts are compared for equality alone, numbers
-also by order.
+The field index of a version is read from the one form in which every memory can be shown, and written with the
+version. Texts are compared for equality alone, numbers also by order.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from memoranda.service import originals
 from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import is_left, name_all
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.oams import memories
 from memoranda.service.originals import Form, Outcome, Ready
@@ -369,8 +368,8 @@ class _Import:
         version = _version_of(unit, ready)
         if version is None or version.state.erased:
             return outcome
-        if is_view and is_left(unit.named(oms.STANDARD, ready.known_as), version):
-            unit.add_name(version, oms.STANDARD, ready.known_as)
+        if is_view:
+            unit.add_view_name(version, oms.STANDARD, ready.known_as)
         if prior is not None and waiting is not None and prior.version_id != version.version_id:
             _close(unit, prior, version, waiting.valid_to, waiting.closed, now)
         try:
@@ -418,7 +417,6 @@ class _Import:
         """Close what was superseded by something that came another way, or that did not come at all."""
         if not self._links or self._is_dry:
             return
-        name_all(self._context, self._tenant)
         waiting = list(self._links.items())
         for start in range(0, len(waiting), BATCH_LIMIT):
             some = waiting[start : start + BATCH_LIMIT]

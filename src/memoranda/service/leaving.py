@@ -20,7 +20,7 @@ from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import find_visible, name_all
+from memoranda.service.core.find import find_visible
 from memoranda.service.core.views import holds, load, outline, redacted, scope_of, view
 from memoranda.service.exchange import Report
 from memoranda.service.oams import memories
@@ -141,8 +141,6 @@ def export_records(
     tenant = leaving.tenant
     asked = {"owner": tenant, **({"project": project} if project else {})}
     access.require_scope({"visibility": access.limits.get("visibility"), **asked})
-    # What superseded a memory is told by its name.
-    name_all(context, tenant)
     pages = leaving.pages(project) if names is None else _named(leaving, names, project)
     for page in pages:
         for version in page:
@@ -190,7 +188,7 @@ def export_grains(
     asked = {"owner": leaving.tenant, **({"project": space} if space else {})}
     access.require_scope({**access.limits, **asked})
     for page in leaving.pages(space):
-        for found in grain_views.delivered(context, leaving.tenant, [each for each in page if leaving.is_whole(each)]):
+        for found in grain_views.delivered(context, [each for each in page if leaving.is_whole(each)]):
             leaving.report.exported += 1
             yield found
     leaving.finish("oms.export", "grains", asked)

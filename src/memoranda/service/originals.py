@@ -24,6 +24,7 @@ from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
+from memoranda.service.core.indexing import prepare
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import refuse_secrets
 from memoranda.service.core.succession import append_next
@@ -33,7 +34,6 @@ from memoranda.service.oms import grains
 from memoranda.service.oms.grains import admitted
 from memoranda.service.oms.views import Opened, open_given
 from memoranda.service.ump import remember
-from memoranda.standards.cal.field_index import field_index_of
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oms import mapping as oms
@@ -193,15 +193,13 @@ def ready_grain(
 
 
 def _grain(context: Context, access: Access, opened: Opened, tenant: str, index: IndexState = DEFAULT) -> Ready:
-    grain, delivery = opened.grain, opened.delivery
-    projection = admitted(context, access, grain, tenant)
-    index_of = field_index_of(grain)
+    grain, new = opened.grain, admitted(context, access, opened, tenant)
 
     def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:
         known = None if is_new else unit.named(oms.STANDARD, grain.address)
         if known is not None and not known.state.erased:
             return "known"
-        version = grains.append(context, unit, grain, delivery, projection, now, prior=prior, field_index=index_of)
+        version = grains.append(context, unit, new, now, prior=prior)
         unit.announce("created", version, now=now)
         return "created"
 
@@ -319,7 +317,7 @@ def _ready_document(context: Context, access: Access, inner: Document, tenant: s
 def _memory_inside(context: Context, access: Access, inner: Document) -> Ready:
     memory = parse(inner.native, max_bytes=_MAX_NATIVE_BYTES)
     given = memories.accept(context, access, memory, raw=inner.native, complete=True)
-    if given.raw != inner.native or oams.outside(inner, given.memory) != inner:
+    if given.new.document.native != inner.native or oams.outside(inner, given.memory) != inner:
         raise InvalidInput("not the memory that it is named after")
     place, key = given.place, given.memory["key"]
     name = memories.name_of(context, place, key)
@@ -335,7 +333,7 @@ def _memory_inside(context: Context, access: Access, inner: Document) -> Ready:
         head = known if known is not None and not known.state.erased else prior
         if head is not None and prior is None:
             check_supersession(unit, head, {}, now=now)
-        memories.append(context, unit, given, given.memory, head, now, closes=prior is None)
+        memories.append(context, unit, given.new, head, now, closes=prior is None)
         return "created" if head is None or prior is not None else "updated"
 
     return Ready(tenant=place.tenant, standard=oams.STANDARD, name=name, write=write, native=inner.native)
@@ -348,16 +346,13 @@ def _entry(context: Context, access: Access, inner: Document, tenant: str, space
         raise InvalidInput("not the entry that it is named after")
     access.require_scope({"owner": tenant, "visibility": "private", "project": space or None})
     refuse_secrets(context, {"content": entry["content"], "tags": entry["tags"]})
-    projection = openwop.project(entry, tenant, space)
+    new = prepare(context, inner, openwop.project(entry, tenant, space))
 
     def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:
         known = None if is_new else unit.named(openwop.STANDARD, inner.name)
         if known is not None and not known.state.erased:
             return "known"
-        if prior is None:
-            version = unit.append(inner, projection, now=now, is_named=False)
-        else:
-            version = append_next(context, unit, prior, inner, projection, now=now, is_named=False)
+        version = new.append(unit, now=now) if prior is None else append_next(context, unit, prior, new, now=now)
         unit.announce("created", version, now=now)
         return "created"
 

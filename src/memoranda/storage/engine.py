@@ -111,20 +111,12 @@ class Snapshot(Protocol):
         """The documents of these versions, in the given order; unknown and erased ones are left out."""
         ...
 
-    def without_field_index(self, limit: int) -> list[Version]:
-        """Versions whose field index was not written yet, oldest first."""
-        ...
-
     def has_space(self, space: str) -> bool:
         """Whether anything was ever written there."""
         ...
 
     def spaces(self) -> list[str]:
         """Where anything was ever written."""
-        ...
-
-    def unnamed(self, limit: int) -> list[Version]:
-        """Versions whose views in other standards have no names yet, oldest first."""
         ...
 
     def usage(self) -> tuple[int, int]:
@@ -260,22 +252,18 @@ class Unit(Snapshot, Protocol):
         memory_id: int | None = None,
         cause: bytes | None = None,
         field_index: FieldIndex | None = None,
+        view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
-        is_named: bool = True,
     ) -> Version:
         """Write a version: of a new memory, or the next one of an existing memory.
 
-        `follow_head` lets its name stand for whatever is the head of the memory. `is_named=False` says that its
-        views in other standards get their names later.
+        `view_names` are the names (standard, name) of its views in other standards, `field_index` what it says field
+        by field. `follow_head` lets its own name stand for whatever is the head of the memory.
         """
         ...
 
-    def set_named(self, version: Version) -> None:
-        """Say that its views have their names now."""
-        ...
-
-    def put_field_index(self, version: Version, field_index: FieldIndex) -> None:
-        """Write what a version says, field by field, once that was read."""
+    def add_view_name(self, version: Version, standard: str, name: str) -> None:
+        """Let a name stand for the view of a version, unless it stands for something that is still there."""
         ...
 
     def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
@@ -396,10 +384,6 @@ class System(Protocol):
 
     def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
         """Which tenants keep notes of these kinds. For background work only."""
-        ...
-
-    def tenants_with_unread(self) -> list[str]:
-        """Which tenants have versions without a field index or without names in other standards. For upkeep only."""
         ...
 
     def tenants_with_commitments(self, now: Instant) -> list[str]:

@@ -201,19 +201,11 @@ class SqlSnapshot(BackgroundReads):
         is_sealed = opened is not None
         return Kept(version_id, standard, name, opened or b"", is_sealed, address, verification, gone, closed)
 
-    def without_field_index(self, limit: int) -> list[Version]:
-        unread = self._rows("field_index_missing", limit=limit)
-        return self.versions([version_id for (version_id,) in unread]) if unread else []
-
     def has_space(self, space: str) -> bool:
         return bool(self._rows("has_space", space=space))
 
     def spaces(self) -> list[str]:
         return [space for (space,) in self._rows("spaces")]
-
-    def unnamed(self, limit: int) -> list[Version]:
-        found = self._rows("unnamed", limit=limit)
-        return self.versions([version_id for (version_id,) in found]) if found else []
 
     def usage(self) -> tuple[int, int]:
         return self._live_count, self._byte_count

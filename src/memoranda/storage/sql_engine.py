@@ -51,7 +51,9 @@ class SqlEngine:
     def __init__(
         self, database: Database, seal: Seal, cipher: Cipher | None = None, *, document_key: bytes | None = None
     ) -> None:
-        """`document_key` seals documents, so that reading one need not verify its signature again."""
+        """`document_key` seals documents: reading one need not verify its signature again, and two that are encrypted
+        can be told to be the same.
+        """
         self._database = database
         self._cipher = cipher or NoCipher()
         self._seal = seal

@@ -30,9 +30,6 @@ class SqlSystem:
     def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_with_items", kinds=as_json(list(kinds)))]
 
-    def tenants_with_unread(self) -> list[str]:
-        return [tenant for (tenant,) in self._rows("tenants_with_unread")]
-
     def tenants_with_commitments(self, now: Instant) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_with_commitments", now_ms=now)]
 

@@ -58,8 +58,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         memory_id: int | None = None,
         cause: bytes | None = None,
         field_index: FieldIndex | None = None,
+        view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
-        is_named: bool = True,
     ) -> Version:
         seal = self._prints.document(self._tenant, document.standard, document.name, document.native)
         (version_id,) = self._buffer.add_now(
@@ -76,7 +76,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         )
         memory = version_id if memory_id is None else memory_id
         updated = self._updated(projection, memory_id)
-        self._index(version_id, memory, projection, field_index, now, updated=updated, is_named=is_named)
+        self._index(version_id, memory, projection, field_index, now, updated=updated)
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
         state = State(
@@ -100,6 +100,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             bounds=projection.bounds,
         )
         self.add_name(version, document.standard, document.name, follow_head=follow_head)
+        for standard, name in view_names:
+            self.add_view_name(version, standard, name)
         return version
 
     def _updated(self, projection: Projection, memory_id: int | None) -> Instant:
@@ -136,7 +138,6 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         now: Instant,
         *,
         updated: Instant,
-        is_named: bool,
     ) -> None:
         scope = projection.scope
         stems = words(projection.text) if projection.stems is None else projection.stems
@@ -154,7 +155,6 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             session_key=prints.value(tenant_id, scope.session),
             sameness_key=prints.value(tenant_id, projection.sameness),
             **self._field_index_columns(field_index),
-            named=int(is_named),
             observed_ms=projection.observed,
             updated_ms=updated,
             valid_from_ms=projection.valid_from,
@@ -208,10 +208,6 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         params["tenant_id"] = self._tenant_id
         self._buffer.add_later(query, params)
 
-    def put_field_index(self, version: Version, field_index: FieldIndex) -> None:
-        self._run("field_index_put", version_id=version.version_id, **self._field_index_columns(field_index))
-        self._add_fields(version.version_id, field_index)
-
     def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
         name_key, since = self._value_key(name), now - window_ms
         ((used,),) = self._rows("uses_since", name_key=name_key, since_ms=since)
@@ -230,8 +226,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         version_id = None if follow_head else version.version_id
         self._add("alias_put", standard=standard, name=name, memory_id=version.memory_id, version_id=version_id)
 
-    def set_named(self, version: Version) -> None:
-        self._run("state_named", version_id=version.version_id)
+    def add_view_name(self, version: Version, standard: str, name: str) -> None:
+        memory_id, version_id = version.memory_id, version.version_id
+        self._add("view_name_put", standard=standard, name=name, memory_id=memory_id, version_id=version_id)
 
     def _leave(self, version: Version) -> tuple[int, int, int]:
         """A version that was live is not any more; itself, the bytes of its document and its words, if not erased.

@@ -97,4 +97,6 @@ def _stem(word: str) -> str:
 
 def with_stems(projection: Projection) -> Projection:
     """A projection with the search words of its text, read before the writer's turn."""
+    if projection.stems is not None:
+        return projection
     return replace(projection, stems=tuple(words(projection.text)))

@@ -17,7 +17,6 @@ from memoranda.bindings.files import exchange, oams
 from memoranda.bindings.files.sync import FolderSync
 from memoranda.model.memory import Version
 from memoranda.model.selection import Selection
-from memoranda.service.core.find import name_all
 from memoranda.service.exchange import Report
 from memoranda.service.retrieve import read_page
 from memoranda.standards.oms import signature as oms_signature
@@ -53,7 +52,6 @@ def read(m: Memoranda, source: Path) -> Report:
 
 
 def versions(m: Memoranda) -> list[Version]:
-    name_all(m.service.context, m.owner)
     with m.service.context.engine.read(m.owner) as snapshot:
         found = read_page(snapshot, Selection(standing="all"), after=0, limit=1_000, now=m.service.context.clock())
     return [each for each in found if each.state.tombstoned is None]
@@ -138,7 +136,6 @@ class Writer:
         self.m.revise(name, f"{self.text} revised")
 
     def supersede(self, name: str) -> None:
-        name_all(self.m.service.context, self.m.owner)
         list(self.m.service.grains.export(self.m.access))
         with self.m.service.context.engine.read(self.m.owner) as snapshot:
             version = snapshot.named("ump", name)

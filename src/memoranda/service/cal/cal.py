@@ -26,7 +26,6 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.oms.grains import space_of, tenant_of
-from memoranda.service.oms.views import read_all
 from memoranda.standards.cal import limits, plan
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.assembly import stream as events
@@ -135,7 +134,6 @@ def prepare(
     with _on_record(context, session, given, name="prepare") as record:
         query = record.read(given, params, strict=strict)
         check_ops(session, query)
-        read_all(context, session.tenant)
         written = query.written or query
         made = cal_prepare.prepare(context, session, query, record.query_hash, canonical(written), dict(params or {}))
         record.done()
@@ -298,11 +296,6 @@ def _on_record(context: Context, session: Session, given: Given, name: str | Non
 @contextmanager
 def _reading(context: Context, session: Session, seconds: float, code: str) -> Iterator[Reader]:
     with context.engine.read(session.tenant) as snapshot:
-        if not snapshot.without_field_index(1):
-            yield _reader(context, session, snapshot, seconds, code)
-            return
-    read_all(context, session.tenant)
-    with context.engine.read(session.tenant) as snapshot:
         yield _reader(context, session, snapshot, seconds, code)
 
 
@@ -321,7 +314,6 @@ def _reader(context: Context, session: Session, snapshot: Snapshot, seconds: flo
 def _run(context: Context, session: Session, query: Query, record: _Record, cursor: str | None) -> dict[str, Any]:
     statement = query.statement
     if tier(statement):
-        read_all(context, session.tenant)
         body = evolve.run(context, session, query, record.query_hash)
         found = [warning._asdict() for warning in checks.warnings(query)]
         return {"_cal": record.told(1), **body, "warnings": found}

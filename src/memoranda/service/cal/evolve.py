@@ -19,11 +19,12 @@ from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import Session, check_op, refuse
 from memoranda.service.core import compliance
 from memoranda.service.core.context import Context
+from memoranda.service.core.indexing import whole
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import load_record
-from memoranda.service.oms.grains import admitted, append, replace_version
-from memoranda.service.oms.views import Opened, is_free, is_listed, jsonable, whole
+from memoranda.service.oms.grains import Successor, admitted, append
+from memoranda.service.oms.views import Opened, is_listed, jsonable
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.item import bare_address, state_word
 from memoranda.standards.cal.language import times
@@ -105,7 +106,7 @@ def side_effects(context: Context, session: Session, query: Query) -> list[dict[
         grain = _encoded(change.fields, session.now)
         if change.prior is not None:
             _check_policy(snapshot, change.prior, grain, session.now)
-    admitted(context, session.access, grain, session.tenant)
+    admitted(context, session.access, _opened(grain), session.tenant)
     # When it is made is only known when it is.
     preview = {name: value for name, value in grain.fields.items() if name != "created_at"}
     target = {} if change.target is None else {"target_hash": _hash(change.target)}
@@ -389,16 +390,16 @@ def _write(context: Context, session: Session, unit: Unit, change: _Change) -> s
     """Append the grain; its address."""
     grain, now = _fresh(unit, change.fields, session.now), session.now
     if change.prior is None:
-        projection = admitted(context, session.access, grain, session.tenant)
-        unit.announce("created", append(context, unit, grain, grain.blob, projection, now), now=now)
+        new = admitted(context, session.access, _opened(grain), session.tenant)
+        unit.announce("created", append(context, unit, new, now), now=now)
         return grain.address
     _check_policy(unit, change.prior, grain, now)
-    assert change.prior_address is not None
-    if is_free(unit, change.prior_address):
-        # A view is known by its address from the moment that something derives from it.
-        unit.add_name(change.prior, oms.STANDARD, change.prior_address)
-    opened = Opened(grain=grain, delivery=grain.blob, signer=None)
-    return replace_version(context, session.access, unit, change.prior, opened, now)[0].address
+    successor = Successor(context, session.access, _opened(grain), session.tenant)
+    return successor.replace(unit, change.prior, now)[0].address
+
+
+def _opened(grain: Grain) -> Opened:
+    return Opened(grain=grain, delivery=grain.blob, signer=None)
 
 
 def _fresh(unit: Unit, fields: Mapping[str, Any], now: Instant) -> Grain:

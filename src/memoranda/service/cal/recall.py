@@ -31,12 +31,14 @@ from memoranda.service.cal.window import (
 )
 from memoranda.service.core.compliance import minimum_necessary
 from memoranda.service.core.context import Context
-from memoranda.service.oms.views import is_listed, whole
+from memoranda.service.core.indexing import whole
+from memoranda.service.oms.views import is_listed
 from memoranda.service.retrieve import reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Outcome, Values
-from memoranda.standards.cal.field_index import SEARCH, SEMANTIC, passes, questions
+from memoranda.standards.cal.conditions import SEARCH, passes, questions
+from memoranda.standards.cal.field_index import SEMANTIC
 from memoranda.standards.cal.item import Item, bare_address, field_of, value_of
 from memoranda.standards.cal.language.desugar import desugar_recall
 from memoranda.standards.cal.language.syntax import (

@@ -14,7 +14,8 @@ from memoranda.model.selection import IsOneOf
 from memoranda.service.cal.answer import recalled, result_of, text_of
 from memoranda.service.cal.recall import SCAN_LIMIT, Reader
 from memoranda.service.cal.window import Found
-from memoranda.service.oms.views import is_listed, jsonable, whole
+from memoranda.service.core.indexing import whole
+from memoranda.service.oms.views import is_listed, jsonable
 from memoranda.standards.cal import describe, plan
 from memoranda.standards.cal.assembly import pipeline, stream
 from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble

@@ -408,7 +408,7 @@ def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step, n
     if step.given is None:
         return replace(step, rests_on_erased=is_erased_below)
     fresh = memory.with_times(step.given.memory, now, None if is_erased_below else current)
-    given = owned(context, step.given, fresh)
+    given = replace(step.given, memory=fresh, fresh=fresh, new=owned(context, step.given.place, fresh))
     return replace(step, given=given, memory=memory.shown(fresh), rests_on_erased=is_erased_below)
 
 
@@ -454,7 +454,7 @@ def _take(context: Context, unit: Unit, step: _Step, now: Instant) -> Change:
         if prior is not None:
             withdraw(unit, prior, now)
         return Change(key=step.key, written=None, before=prior_id)
-    version = memories.append(context, unit, step.given, step.given.memory, prior, now)
+    version = memories.append(context, unit, step.given.new, prior, now)
     return Change(key=step.key, written=version.version_id, before=prior_id)
 
 

@@ -12,24 +12,23 @@ from typing import Any, Final
 
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, GrainError, NotFound
-from memoranda.model.bounds import bound
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import DERIVED_FROM, Bounds, Relation, Version
 from memoranda.service.consolidation.results import cited_keys, mark_of, strategy_of, user_of
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import load, project_memory
+from memoranda.service.core.views import load
 from memoranda.service.oams import memories
-from memoranda.service.oams.memories import Given, Memory, Place
+from memoranda.service.oams.memories import Memory, Place
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
-from memoranda.storage.words import with_stems
 
 _RUNS: Final = "oams dream"
 _CHANGES: Final = "oams dream changes"
@@ -205,7 +204,7 @@ class _Step:
     key: str
     before: int | None
     withdrawn: Version | None = None
-    brought: Given | None = None
+    brought: NewVersion | None = None
     is_left: bool = False
     # The memories that this was decided by.
     rests_on: frozenset[int] = frozenset()
@@ -245,7 +244,7 @@ def _apply(context: Context, unit: Unit, step: _Step, now: Instant) -> int | Non
         withdraw(unit, step.withdrawn, now)
     if step.brought is None:
         return None
-    return memories.append(context, unit, step.brought, step.brought.memory, None, now).version_id
+    return memories.append(context, unit, step.brought, None, now).version_id
 
 
 def _correct(
@@ -275,7 +274,7 @@ def _brought_again(
     now: Instant,
     *,
     withdrawn: Version | None,
-) -> Given | None:
+) -> NewVersion | None:
     """What a result said, to be stored again as it said it, unless something that it rests on is gone."""
     found = snapshot.versions([version_id])
     if not found or found[0].state.erased:
@@ -293,8 +292,7 @@ def _brought_again(
     if any(each is None for each in cited):
         return None
     rests_on.update(each.memory_id for each in (*cited, last) if each is not None)
-    whose = replace(place, user=user_of(content) or place.user)
-    return owned(context, Given(place=whose, memory=content, warnings=()), content)
+    return owned(context, replace(place, user=user_of(content) or place.user), content)
 
 
 def _is_result(version: Version) -> bool:
@@ -310,14 +308,12 @@ def require_whole(access: Access, place: Place) -> None:
         raise ForbiddenScope("consolidating is for who sees the whole namespace; this credential can only run it dry")
 
 
-def owned(context: Context, given: Given, fresh: Memory) -> Given:
+def owned(context: Context, place: Place, fresh: Memory) -> NewVersion:
     """What rests on memories of a user is the user's: encrypted under the same key, and erased with them."""
-    read = project_memory(context, fresh, given.place.tenant)
-    user = given.place.user
-    if user and user != read.scope.user:
-        read = replace(bound(read, Bounds(user=user)), bounds=Bounds(user=user))
-    read = with_stems(replace(read, relations=_sources(fresh)))
-    return replace(given, memory=fresh, fresh=fresh, projection=read, raw=json_text.dump(fresh))
+    new, user = memories.new_version(context, place, fresh), place.user
+    if user and user != new.projection.scope.user:
+        new = with_bounds(context, new, Bounds(user=user))
+    return replace(new, projection=replace(new.projection, relations=_sources(fresh)))
 
 
 def _sources(result: Memory) -> tuple[Relation, ...]:

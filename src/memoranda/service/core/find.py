@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from memoranda.errors import ForbiddenScope, NotFound, SignatureInvalid
@@ -12,14 +11,10 @@ from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, visibilities
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.views import holds, outline, scope_of, show, unless_damaged, view
+from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
 from memoranda.service.retrieve import reach
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Unit
-
-# Versions that one unit of work names.
-NAMES_LIMIT = 200
 
 
 def find_own(context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD) -> Version:
@@ -130,57 +125,7 @@ def _locate(context: Context, access: Access, name: str, standard: str, *, reach
 
 def _named(context: Context, tenant: str, standard: str, name: str) -> Version | None:
     with context.engine.read(tenant) as snapshot:
-        found = snapshot.named(standard, name)
-        # What is forgotten may have been brought again under the same name.
-        is_there = found is not None and found.state.tombstoned is None
-        if is_there or not snapshot.unnamed(1):
-            return found
-    name_all(context, tenant)
-    with context.engine.read(tenant) as snapshot:
         return snapshot.named(standard, name)
-
-
-def name_all(context: Context, tenant: str) -> None:
-    """Give the views of memories of other standards their UMP names: those that upkeep has not come to yet."""
-    while name_some(context, tenant):
-        pass
-
-
-def name_some(context: Context, tenant: str, limit: int = NAMES_LIMIT) -> bool:
-    """The same for a few of them, which a unit of work has room for; whether there were any."""
-    with context.engine.read(tenant) as snapshot:
-        waiting = snapshot.unnamed(limit)
-    if waiting:
-        names = [(version, _view_name(context, version)) for version in waiting]
-        context.engine.write(tenant, lambda unit: _put_names(unit, names))
-    return bool(waiting)
-
-
-def give_name(context: Context, unit: Unit, version: Version) -> None:
-    """Give the view of one memory its name at once: it follows another that says so, or everyone may ask for it."""
-    _put_names(unit, [(version, _view_name(context, version))])
-
-
-def _view_name(context: Context, version: Version) -> str | None:
-    record = unless_damaged(version, lambda: outline(context, version)) if holds(version) else None
-    return None if record is None else str(record["id"])
-
-
-def _put_names(unit: Unit, names: Sequence[tuple[Version, str | None]]) -> None:
-    for version, name in names:
-        if name is not None and is_left(unit.named(mapping.STANDARD, name), version):
-            unit.add_name(version, mapping.STANDARD, name)
-        unit.set_named(version)
-
-
-def is_left(known: Version | None, by: Version) -> bool:
-    """Whether a name may be taken: a name that stands for something stays with it.
-
-    But the very same document, forgotten and then brought again, is under one name what is there now.
-    """
-    if known is None or known.state.erased:
-        return True
-    return known.state.tombstoned is not None and known.document == by.document and by.state.tombstoned is None
 
 
 def _is_visible(context: Context, access: Access, version: Version) -> bool:

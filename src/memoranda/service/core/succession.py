@@ -8,15 +8,16 @@ found by every index. It is only ever tightened; the owner alone may say that mo
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from memoranda.errors import ConsentViolation
-from memoranda.model.bounds import FREE, beyond, bound
+from memoranda.model.bounds import FREE, beyond
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Version
 from memoranda.model.standard import UMP
 from memoranda.service.core import compliance
 from memoranda.service.core.context import Context
+from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.protection import refuse_rewriting
 from memoranda.service.core.views import project, record_of
 from memoranda.storage.engine import Unit
@@ -30,33 +31,31 @@ def append_next(
     context: Context,
     unit: Unit,
     prior: Version,
-    document: Document,
-    projection: Projection,
+    new: NewVersion,
     *,
     now: Instant,
     by_owner: bool = True,
-    **how: Any,
+    cause: bytes | None = None,
+    follow_head: bool = False,
 ) -> Version:
-    """Write the next version of a memory, bound by what bound the prior one; `how` as for `Unit.append`."""
+    """Write the next version of a memory, bound by what bound the prior one."""
     refuse_rewriting(prior)
-    followed = _bound(context, prior, document, projection, by_owner=by_owner)
-    return unit.append(document, followed, now=now, memory_id=prior.memory_id, **how)
+    followed = _bound(context, prior, new, by_owner=by_owner)
+    return followed.append(unit, now=now, memory_id=prior.memory_id, cause=cause, follow_head=follow_head)
 
 
-def _bound(
-    context: Context, prior: Version, document: Document, projection: Projection, *, by_owner: bool
-) -> Projection:
+def _bound(context: Context, prior: Version, new: NewVersion, *, by_owner: bool) -> NewVersion:
     if prior.state.erased:
-        return projection
+        return new
     earlier = binding(context, prior)
     if by_owner:
         # Whoever writes a memory of his own says himself who may see it.
         earlier = replace(earlier, visibility=FREE.visibility)
-    found = beyond(earlier, _said(context, document, projection, prior.tenant))
+    found = beyond(earlier, _said(context, new.document, new.projection, prior.tenant))
     if found == FREE:
-        return projection
-    followed = replace(bound(projection, found), bounds=found)
-    if followed.scope.visibility == "public" and not followed.exportable:
+        return new
+    followed = with_bounds(context, new, found)
+    if followed.projection.scope.visibility == "public" and not followed.projection.exportable:
         raise ConsentViolation("consent: what may not leave cannot be made public")
     return followed
 

@@ -30,7 +30,7 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import give_name
+from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
@@ -45,7 +45,6 @@ from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
-from memoranda.storage.words import with_stems
 
 Memory = dict[str, Any]
 
@@ -89,11 +88,11 @@ class Given:
     place: Place
     memory: Memory
     warnings: tuple[str, ...]
-    # Made before the writer's turn: the memory as it is written when nothing is there before it, its bytes (those in
-    # which it came, if they are to be kept), and how it is read.
-    fresh: Memory | None = None
-    raw: bytes = b""
-    projection: Projection | None = None
+    # Made before the writer's turn: the memory as it is written when nothing is there before it, and its version.
+    fresh: Memory
+    new: NewVersion
+    # The same for when this version is there before it.
+    after: tuple[Version, Memory, NewVersion] | None = None
     # The caller, if there is anything that it may not see; what it may not see it does not write over.
     bearer: Access | None = None
 
@@ -129,6 +128,8 @@ def store(
     """Write one memory: a new one, the next version of one, or nothing when it says what is there already."""
     now = context.clock()
     given = accept(context, access, value, now=now)
+    with context.engine.read(given.place.tenant) as snapshot:
+        given = _foresee(context, snapshot, given, now)
 
     def work(unit: Unit) -> Stored:
         spend(context, unit, 1, now)
@@ -230,10 +231,29 @@ def accept(
         warnings=tuple(warnings),
         fresh=fresh,
         # Bytes that say more than what is kept are not kept.
-        raw=raw if raw is not None and fresh is value else dump(fresh),
-        projection=with_stems(project_memory(context, fresh, place.tenant)),
+        new=new_version(context, place, fresh, raw if fresh is value else None),
         bearer=access if is_limited else None,
     )
+
+
+def new_version(
+    context: Context, place: Place, fresh: Memory, raw: bytes | None = None, like: Projection | None = None
+) -> NewVersion:
+    """A complete memory as it is written: `raw`, if it came in that form; `like` may have the words of its text."""
+    name, native = name_of(context, place, fresh["key"]), dump(fresh) if raw is None else raw
+    document = Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native)
+    projection = project_memory(context, fresh, place.tenant)
+    if like is not None and like.text == projection.text:
+        projection = replace(projection, stems=like.stems)
+    return prepare(context, document, projection)
+
+
+def _following(
+    context: Context, given: Given, wanted: Memory, current: Memory | None, now: Instant
+) -> tuple[Memory, NewVersion]:
+    """What is written when something is there already, or was."""
+    fresh = memory.with_times(wanted, now, current)
+    return fresh, new_version(context, given.place, fresh, like=given.new.projection)
 
 
 def _require_scope(access: Access, place: Place, given: Memory) -> None:
@@ -257,6 +277,17 @@ def write(
     """Write an accepted memory in a unit of work."""
     prior = find(context, unit, given.place, given.memory["key"], or_retracted=True)
     return follow(context, unit, given, prior, now, if_match=if_match, if_absent=if_absent)
+
+
+def _foresee(context: Context, snapshot: Snapshot, given: Given, now: Instant) -> Given:
+    """The same with the version that is written if what is there now still is when the writer's turn comes."""
+    prior = find(context, snapshot, given.place, given.memory["key"], or_retracted=True)
+    if prior is None:
+        return given
+    current, wanted = show(context, snapshot, prior, given.place).memory, mapping.without_original(given.memory)
+    if any(memory.same_content(current, each) for each in (given.memory, wanted)) and not _is_retracted(prior):
+        return given
+    return replace(given, after=(prior, *_following(context, given, wanted, current, now)))
 
 
 class Heads:
@@ -310,10 +341,13 @@ def follow(
         check_supersession(unit, prior, {}, now=now)
     elif _is_taken(context, unit, given):
         wanted = mapping.without_original(wanted)
-    fresh = given.fresh
-    if fresh is None or current is not None or wanted is not given.memory:
-        fresh = memory.with_times(wanted, now, None if current is None else current.memory)
-    version = append(context, unit, given, fresh, prior, now)
+    fresh, new = given.fresh, given.new
+    if given.after is not None and given.after[0] == prior:
+        _, fresh, new = given.after
+    elif current is not None or wanted is not given.memory:
+        fresh, new = _following(context, given, wanted, None if current is None else current.memory, now)
+    by_owner = given.bearer is None or not given.bearer.is_peer
+    version = append(context, unit, new, prior, now, by_owner=by_owner)
     result = "created" if prior is None else "updated"
     return Stored(memory=memory.shown(fresh), etag=_etag(version), result=result, warnings=given.warnings)
 
@@ -321,36 +355,23 @@ def follow(
 def append(
     context: Context,
     unit: Unit,
-    given: Given,
-    fresh: Memory,
+    new: NewVersion,
     prior: Version | None,
     now: Instant,
     *,
+    by_owner: bool = True,
     closes: bool = True,
 ) -> Version:
     """Write a version that is new or follows the prior one; `closes` says that this is what ends the prior one."""
-    place = given.place
-    native, projection = given.raw, given.projection
-    if projection is None or fresh is not given.fresh:
-        native, stems = dump(fresh), None if projection is None else projection.stems
-        projection = replace(project_memory(context, fresh, place.tenant), stems=stems)
-    projection = _in_time(projection, prior, now)
-    is_view = NATIVE_KEY in memory.metadata_of(fresh)
-    is_named = prior is not None or is_view or projection.scope.visibility == "public"
-    _check_room(context, unit, is_new=prior is None, size=len(native))
-    name = name_of(context, place, fresh["key"])
-    document = Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native)
-    cascade.check_basis(context, unit, document, projection, now)
+    new = replace(new, projection=_in_time(new.projection, prior, now))
+    projection = new.projection
+    _check_room(context, unit, is_new=prior is None, size=len(new.document.native))
+    cascade.check_basis(context, unit, new.document, projection, now)
     cascade.note(unit, projection)
     if prior is None:
-        version = unit.append(document, projection, now=now, follow_head=True, is_named=is_named)
+        version = new.append(unit, now=now, follow_head=True)
     else:
-        by_owner = given.bearer is None or not given.bearer.is_peer
-        version = append_next(context, unit, prior, document, projection, now=now, by_owner=by_owner, follow_head=True)
-    if is_named:
-        give_name(context, unit, version)
-    if is_view and (original := original_of(context, fresh, place.tenant)) and original[0].standard == oms.STANDARD:
-        unit.add_name(version, oms.STANDARD, original[0].name)
+        version = append_next(context, unit, prior, new, now=now, by_owner=by_owner, follow_head=True)
     if prior is not None and closes:
         unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
     unit.announce("created" if prior is None else "revised", version, now=now)

@@ -20,7 +20,6 @@ from memoranda.errors import (
     MemorandaError,
     NotFound,
 )
-from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version, is_over
 from memoranda.model.selection import Selection
@@ -29,13 +28,13 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.find import find_own, find_visible
+from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import append_next
-from memoranda.service.core.views import load_record, outline, scope_of
+from memoranda.service.core.views import load_record, scope_of
 from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut
 from memoranda.service.retrieve import read_page
 from memoranda.service.ump.revise import handover
-from memoranda.standards.cal.field_index import field_index_of
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy, signature
@@ -46,7 +45,6 @@ from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.storage.engine import Unit
-from memoranda.storage.words import with_stems
 
 LIST_LIMIT = 500
 BATCH_LIMIT = 200
@@ -82,12 +80,12 @@ def put(context: Context, access: Access, given: Given, *, owner: str | None = N
     implied = [name for name in SUPERSESSION_FIELDS if name in opened.grain.fields]
     if implied:
         raise GrainError(f"{implied[0]}: a grain that replaces another is written by supersede", oms_code="ERR_SCHEMA")
-    projection = admitted(context, access, opened.grain, tenant)
+    new = admitted(context, access, opened, tenant)
 
     def work(unit: Unit) -> Stored:
-        return write(context, access, unit, opened.grain, opened.delivery, projection, now)
+        return write(context, access, unit, opened.grain, new, now)
 
-    return _followed(context, tenant, projection, context.engine.write(tenant, work))
+    return _followed(context, tenant, new.projection, context.engine.write(tenant, work))
 
 
 def _followed(context: Context, tenant: str, written: Projection, stored: Stored) -> Stored:
@@ -97,21 +95,13 @@ def _followed(context: Context, tenant: str, written: Projection, stored: Stored
     return replace(stored, warnings=(*stored.warnings, *cascade.finish(context, tenant).warnings))
 
 
-def write(
-    context: Context,
-    access: Access,
-    unit: Unit,
-    grain: Grain,
-    delivery: bytes,
-    projection: Projection,
-    now: Instant,
-) -> Stored:
+def write(context: Context, access: Access, unit: Unit, grain: Grain, new: NewVersion, now: Instant) -> Stored:
     """Write an admitted grain in a unit of work."""
     known = unit.named(oms.STANDARD, grain.address)
     if known is not None and not known.state.erased:
         stored = Stored(address=grain.address, result="exists")
     else:
-        version = append(context, unit, grain, delivery, projection, now)
+        version = append(context, unit, new, now)
         unit.announce("created", version, now=now)
         stored = Stored(address=grain.address, result="created", warnings=warnings_for(grain.fields))
     unit.record(audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result))
@@ -164,6 +154,7 @@ def supersede(
         given = {**given, "supersession_justification": justification}
     opened = open_given(context, given)
     _refuse_index_fields(opened.grain)
+    successor = Successor(context, access, opened, tenant)
 
     def work(unit: Unit) -> Stored:
         prior = unit.named(oms.STANDARD, old_address)
@@ -173,35 +164,40 @@ def supersede(
             raise Conflict(f"{old_address} is already superseded; supersede its successor")
         if prior.state.tombstoned is not None:
             raise Conflict(f"{old_address} was forgotten; put the new grain as a memory of its own")
-        grain, decision = replace_version(context, access, unit, prior, opened, now)
+        grain, decision = successor.replace(unit, prior, now)
         targets = (grain.address, old_address)
         unit.record(audited(access, "supersede", now, targets, tenant, grain.namespace, decision.reason))
         warnings = warnings_for(grain.fields)
         return Stored(address=grain.address, result="superseded", warnings=warnings, needs_review=decision.needs_review)
 
-    return _followed(context, tenant, oms.project(opened.grain, tenant), context.engine.write(tenant, work))
+    return _followed(context, tenant, successor.new.projection, context.engine.write(tenant, work))
 
 
-def replace_version(
-    context: Context, access: Access, unit: Unit, prior: Version, opened: Opened, now: Instant
-) -> tuple[Grain, policy.Decision]:
-    """Write the successor of a head, if the policy of what it replaces lets it; the caller puts it on record."""
-    signers = _valid_signers(context, prior, opened.grain)
-    decision = check_supersession(
-        unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
-    )
-    fresh = _with_inherited_policy(opened, prior, decision)
-    if unit.named(oms.STANDARD, fresh.grain.address) is not None:
-        raise Conflict(f"{fresh.grain.address} is already in the store; it cannot be made a successor")
-    projection = admitted(context, access, fresh.grain, unit.tenant)
-    version = append(
-        context, unit, fresh.grain, fresh.delivery, projection, now, prior=prior, by_owner=not access.is_peer
-    )
-    unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
-    if decision.needs_review:
-        unit.flag_for_review(version, needs_review=True)
-    unit.announce("revised", version, now=now)
-    return fresh.grain, decision
+class Successor:
+    """A grain that is to replace another; made before the writer's turn, but for a policy that it inherits there."""
+
+    def __init__(self, context: Context, access: Access, opened: Opened, tenant: str) -> None:
+        self._context, self._access, self._opened = context, access, opened
+        self.new = admitted(context, access, opened, tenant)
+
+    def replace(self, unit: Unit, prior: Version, now: Instant) -> tuple[Grain, policy.Decision]:
+        """Write it after a head, if the policy of that lets it; the caller puts it on record."""
+        context, opened, new = self._context, self._opened, self.new
+        signers = _valid_signers(context, prior, opened.grain)
+        decision = check_supersession(
+            unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
+        )
+        fresh = _with_inherited_policy(opened, prior, decision)
+        if unit.named(oms.STANDARD, fresh.grain.address) is not None:
+            raise Conflict(f"{fresh.grain.address} is already in the store; it cannot be made a successor")
+        if fresh is not opened:
+            new = admitted(context, self._access, fresh, unit.tenant)
+        version = append(context, unit, new, now, prior=prior, by_owner=not self._access.is_peer)
+        unit.close(prior, successor=version, valid_to=handover(prior, new.projection.valid_from), now=now)
+        if decision.needs_review:
+            unit.flag_for_review(version, needs_review=True)
+        unit.announce("revised", version, now=now)
+        return fresh.grain, decision
 
 
 def set_verification(
@@ -360,9 +356,10 @@ def _refuse_index_fields(grain: Grain) -> None:
         raise GrainError(f"{found[0]}: belongs to the index and cannot be in a grain", oms_code="ERR_SCHEMA")
 
 
-def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Projection:
-    """The grain's projection, if the caller's scope and the store's presets let it in."""
-    projection = with_stems(replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant)))
+def admitted(context: Context, access: Access, opened: Opened, tenant: str) -> NewVersion:
+    """The grain as it is written, if the caller's scope and the store's presets let it in."""
+    grain, delivery = opened.grain, opened.delivery
+    projection = replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
     if projection.scope.space:
         scope["project"] = projection.scope.space
@@ -371,7 +368,9 @@ def admitted(context: Context, access: Access, grain: Grain, tenant: str) -> Pro
         raise ForbiddenScope("only the owner may write consent")
     is_encrypted = context.encrypts_users and (context.encrypts_all or bool(projection.scope.user))
     compliance.check_write(context.presets, grain.fields, is_encrypted=is_encrypted)
-    return projection
+    media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
+    document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
+    return prepare(context, document, projection, grain)
 
 
 def _shows_less(grain: Grain, tenant: str) -> bool:
@@ -390,38 +389,18 @@ def _shows_less(grain: Grain, tenant: str) -> bool:
 def append(
     context: Context,
     unit: Unit,
-    grain: Grain,
-    delivery: bytes,
-    projection: Projection,
+    new: NewVersion,
     now: Instant,
     *,
     prior: Version | None = None,
     by_owner: bool = True,
-    field_index: FieldIndex | None = None,
 ) -> Version:
-    """Append an admitted grain; the caller announces it and puts it on record.
-
-    `field_index` was read before. Then its view gets its UMP name when somebody asks for one, unless it follows another
-    that says so, or everyone may ask for it.
-    """
-    media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
-    document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
-    cascade.check_basis(context, unit, document, projection, now)
-    cascade.note(unit, projection)
-    is_named = field_index is None or prior is not None or projection.scope.visibility == "public"
-    index = field_index_of(grain) if field_index is None else field_index
+    """Append an admitted grain; the caller announces it and puts it on record."""
+    cascade.check_basis(context, unit, new.document, new.projection, now)
+    cascade.note(unit, new.projection)
     if prior is None:
-        version = unit.append(document, projection, now=now, field_index=index, is_named=is_named)
-    else:
-        version = append_next(context, unit, prior, document, projection, now=now, by_owner=by_owner, field_index=index)
-    if not is_named:
-        return version
-    # Known to UMP at once under the name that its view will have; a name that stands for something stays with it.
-    name = outline(context, version, (grain, projection))["id"]
-    known = unit.named(ump.STANDARD, name)
-    if known is None or known.state.erased:
-        unit.add_name(version, ump.STANDARD, name)
-    return version
+        return new.append(unit, now=now)
+    return append_next(context, unit, prior, new, now=now, by_owner=by_owner)
 
 
 def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[str]:

@@ -170,7 +170,6 @@ def _asked(
     now, tenant = context.clock(), grains.tenant_of(access, owner)
     project = {"project": selection.space} if selection.space else {}
     access.require_scope({**access.limits, "owner": tenant, **project})
-    grain_views.read_all(context, tenant)
     if type_byte is not None:
         kind = BY_BYTE.get(type_byte)
         # Grains of a domain have no form; which of them are of this type is seen when they are read.

@@ -7,28 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from memoranda.encoding.bases import base64_encode
-from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.model.facts import FieldIndex
-from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Version
+from memoranda.errors import InvalidInput
+from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
-from memoranda.service.core.find import is_left
+from memoranda.service.core.indexing import whole
 from memoranda.service.core.screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import (
-    grain_of,
-    holds,
-    load,
-    load_record,
-    original_of,
-    outline,
-    project,
-    scope_of,
-    unless_damaged,
-)
-from memoranda.standards.cal.field_index import field_index_of
-from memoranda.standards.oams import mapping as oams
+from memoranda.service.core.views import holds, outline, scope_of
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature
@@ -39,7 +25,6 @@ from memoranda.standards.oms.signature import SignedGrain
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Snapshot, Unit
 
 # A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
 Given = Mapping[str, Any] | bytes
@@ -120,11 +105,9 @@ def would_be_cut(access: Access, record: Record) -> bool:
 
 
 def shown(context: Context, version: Version) -> StoredGrain:
-    """A version as a grain: itself, the grain it was made from, or its view; known by that address from now on."""
+    """A version as a grain: itself, the grain it was made from, or its view."""
     grain, delivery = whole(context, version)
     is_native = version.document.standard == oms.STANDARD
-    if not is_native:
-        _name(context, version.tenant, [(version, grain.address)])
     state = version.state
     return StoredGrain(
         address=grain.address,
@@ -148,107 +131,16 @@ def _index_state(context: Context, version: Version) -> IndexState:
     )
 
 
-def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
-    """A version as a grain, and the bytes it travels in."""
+def delivered(context: Context, versions: Sequence[Version]) -> list[tuple[bytes, IndexState]]:
+    """Versions as the bytes they travel in and what the index knows."""
+    return [(_delivery(context, version), _index_state(context, version)) for version in versions]
+
+
+def _delivery(context: Context, version: Version) -> bytes:
     if version.document.standard == oms.STANDARD:
-        return grain_of(version.document), version.document.native
-    inner, projection = _inner(context, version)
-    if inner is not None and inner.standard == oms.STANDARD:
-        try:
-            opened = open_given(context, inner.native, is_new=False)
-        except MemorandaError:
-            pass
-        else:
-            return opened.grain, opened.delivery
-    if inner is not None and projection is not None:
-        grain = oms.from_projection(projection, inner)
-    else:
-        grain = oms.from_projection(project(context, version), _outside(version.document))
-    return grain, grain.blob
-
-
-def _outside(document: Document) -> Document:
-    return oams.outside(document, load(document.native)) if document.standard == oams.STANDARD else document
-
-
-def _inner(context: Context, version: Version) -> tuple[Document | None, Projection | None]:
-    """The document that a version is the view of, if it is one; with its reading, if it is that and nothing else."""
-    if version.document.standard == oams.STANDARD:
-        return original_of(context, load(version.document.native), version.tenant) or (None, None)
-    is_record = version.document.standard == ump.STANDARD
-    return ump.unwrap(load_record(version.document.native)) if is_record else None, None
-
-
-# Versions whose fields one unit of work writes.
-READ_AT_ONCE: Final = 100
-
-
-def read_all(context: Context, tenant: str) -> None:
-    """Let memories of other standards be asked for as grains: by address, and field by field.
-
-    Not done when they are written: whoever never asks for grains need not pay for it. Upkeep does it soon after; a
-    reader waits for what is left.
-    """
-    while read_some(context, tenant):
-        pass
-
-
-def read_some(context: Context, tenant: str, limit: int = READ_AT_ONCE) -> bool:
-    """The same for a few of them, which a unit of work has room for; whether there were any."""
-    with context.engine.read(tenant) as snapshot:
-        unread = snapshot.without_field_index(limit)
-    if unread:
-        field_indexes = [(version, _field_index(context, version)) for version in unread]
-        context.engine.write(tenant, lambda unit: _put_field_indexes(unit, field_indexes))
-    return bool(unread)
-
-
-def _field_index(context: Context, version: Version) -> FieldIndex:
-    grain = unless_damaged(version, lambda: whole(context, version)[0]) if holds(version) else None
-    return FieldIndex(at=Instant(0)) if grain is None else field_index_of(grain)
-
-
-def _put_field_indexes(unit: Unit, field_indexes: Sequence[tuple[Version, FieldIndex]]) -> None:
-    for version, field_index in field_indexes:
-        unit.put_field_index(version, field_index)
-        # A grain of that address that is here itself keeps it, and its policy with it.
-        if field_index.address and is_left(unit.named(oms.STANDARD, field_index.address), version):
-            unit.add_name(version, oms.STANDARD, field_index.address)
-
-
-def delivered(context: Context, tenant: str, versions: Sequence[Version]) -> list[tuple[bytes, IndexState]]:
-    """Versions as the bytes they travel in and what the index knows; views are found by their addresses from now on."""
-    foreign = [version for version in versions if version.document.standard != oms.STANDARD]
-    views = {version.version_id: whole(context, version) for version in foreign}
-    if foreign:
-        _name(context, tenant, [(version, views[version.version_id][0].address) for version in foreign])
-    found: list[tuple[bytes, IndexState]] = []
-    for version in versions:
-        view = views.get(version.version_id)
-        # A native grain was checked when it came in, and that it still is what it was when it was read.
-        native = Checked.of(version.document.native, version.document.name) if view is None else view[1]
-        found.append((native, _index_state(context, version)))
-    return found
-
-
-def _name(context: Context, tenant: str, named: Sequence[tuple[Version, str]]) -> None:
-    with context.engine.read(tenant) as snapshot:
-        unknown = [each for each in named if is_left(snapshot.named(oms.STANDARD, each[1]), each[0])]
-
-    def work(unit: Unit) -> None:
-        for version, address in unknown:
-            # A grain of that address that is here itself keeps it, and its policy with it.
-            if is_left(unit.named(oms.STANDARD, address), version):
-                unit.add_name(version, oms.STANDARD, address)
-
-    if unknown:
-        context.engine.write(tenant, work)
-
-
-def is_free(snapshot: Snapshot, address: str) -> bool:
-    """Whether an address stands for nothing that is still there."""
-    known = snapshot.named(oms.STANDARD, address)
-    return known is None or known.state.erased
+        # It was checked when it came in, and that it still is what it was when it was read.
+        return Checked.of(version.document.native, version.document.name)
+    return whole(context, version)[1]
 
 
 def _successor_address(context: Context, version: Version) -> str | None:

@@ -161,7 +161,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     text = _digest(sources, budget, count) or sources[-1][1]["content"]
     labels = list(dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag))[:20]
     draft = context.secrets.redacted(Draft(content=text, tags=(*_provenance(ids), *labels)), None)
-    new = memory.prepare(tenant, space, draft, now)
+    new = memory.prepare(context, tenant, space, draft, now)
     payload: dict[str, Any] = {
         "memoryRef": ref,
         "outputId": new.entry["id"],
@@ -289,7 +289,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
         ),
         archives=tuple(archives),
         known=known,
-        new=None if known is not None else memory.prepare(tenant, asked.space, draft, now, sources=sources),
+        new=None if known is not None else memory.prepare(context, tenant, asked.space, draft, now, sources=sources),
         checksum=checksum,
         source_count=len(chosen),
         tokens_used=used,

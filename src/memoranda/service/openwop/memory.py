@@ -17,10 +17,12 @@ from typing import Any, Final, cast
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
-from memoranda.model.memory import DERIVED_FROM, Document, Projection, Relation, Version, is_over
+from memoranda.model.memory import DERIVED_FROM, Document, Relation, Version, is_over
 from memoranda.model.selection import UPDATED, Selection, WasThere
+from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
@@ -46,7 +48,7 @@ from memoranda.standards.openwop.entry import (
 )
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
-from memoranda.storage.words import with_stems, words
+from memoranda.storage.words import words
 
 ID_PREFIX: Final = "mem_"
 _RANKED_FACTOR: Final = 2
@@ -115,7 +117,7 @@ def put_entry(
         raise InvalidInput("memoryRef: holds a secret of the run")
     clean = context.secrets.redacted(draft, run_key)
     node, agent = (each and context.secrets.redacted_text(each, run_key, "node") for each in (node_id, agent_id))
-    new = prepare(tenant, space, clean, now)
+    new = prepare(context, tenant, space, clean, now)
 
     def work(unit: Unit) -> Entry:
         version = append(unit, new, now)
@@ -137,7 +139,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
         raise InvalidInput("memoryRef: not one of this host")
     if any(draft.expires is not None and draft.expires <= now for draft in drafts):
         raise InvalidInput("entry.expiresAt is already past")
-    prepared = [prepare(tenant, space, context.secrets.redacted(draft, None), now) for draft in drafts]
+    prepared = [prepare(context, tenant, space, context.secrets.redacted(draft, None), now) for draft in drafts]
 
     def work(unit: Unit) -> list[Entry]:
         for new in prepared:
@@ -150,29 +152,30 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class New:
-    """An entry that is to be written, with everything that can be read from it before the writer's turn."""
+    """An entry that is to be written."""
 
     entry: Entry
-    document: Document
-    projection: Projection
+    version: NewVersion
 
 
-def prepare(tenant: str, space: str, draft: Draft, now: Instant, *, sources: Sequence[str] = ()) -> New:
+def prepare(
+    context: Context, tenant: str, space: str, draft: Draft, now: Instant, *, sources: Sequence[str] = ()
+) -> New:
     """A redacted draft as an entry, which has its id and its time from now on; `sources` are what it was made from."""
     made = entry(id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires)
     document = Document(
         standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=made["id"], native=mapping.encode(made)
     )
-    read = with_stems(mapping.project(made, tenant, space))
+    read = mapping.project(made, tenant, space)
     if sources:
         # More than its tags have room for.
         read = replace(read, relations=tuple(Relation(type=DERIVED_FROM, target=name) for name in sources))
-    return New(entry=made, document=document, projection=read)
+    return New(entry=made, version=indexing.prepare(context, document, read))
 
 
 def append(unit: Unit, new: New, now: Instant) -> Version:
     """Write an entry in a unit of work."""
-    version = unit.append(new.document, new.projection, now=now, is_named=False)
+    version = new.version.append(unit, now=now)
     unit.announce("created", version, now=now)
     return version
 

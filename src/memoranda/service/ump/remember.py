@@ -15,6 +15,7 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core import cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.screening import refuse_secrets, screened_fields
 from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import load_record, redacted, scope_of, ump_document, view
@@ -22,8 +23,7 @@ from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump.canonical import random_id
 from memoranda.standards.ump.record import Draft, Record
-from memoranda.storage.engine import Unit
-from memoranda.storage.words import with_stems
+from memoranda.storage.engine import Snapshot, Unit
 
 Result = Literal["created", "merged"]
 Said = TypeVar("Said", bound=Mapping[str, Any])
@@ -45,9 +45,13 @@ class Accepted:
 
     draft: Draft
     record: Record
-    projection: Projection
+    new: NewVersion
     # A record with a name or a signature of its own is kept as it is, never merged into another.
     is_own: bool
+
+    @property
+    def projection(self) -> Projection:
+        return self.new.projection
 
 
 def with_defaults(_: Context, access: Access, draft: object, *, method: str, actor_kind: str | None = None) -> object:
@@ -91,10 +95,15 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
         compliance.check_write(context.presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
     is_own = "id" in checked or "integrity" in checked
-    projection = with_stems(mapping.project(record))
+    return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)
+
+
+def new_record(context: Context, record: Record, stems: tuple[str, ...] | None = None) -> NewVersion:
+    """A signed record as it is written; `stems` are the words of its text, where they are known."""
+    projection = replace(mapping.project(record), stems=stems)
     if is_view(record):
         projection = cascade.with_links(projection, record)
-    return Accepted(draft=checked, record=record, projection=projection, is_own=is_own)
+    return prepare(context, ump_document(record), projection)
 
 
 def is_view(record: Record) -> bool:
@@ -118,25 +127,47 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
     tenant = accepted.projection.scope.tenant
     if accepted.is_own and access.tenant is None:
         _refuse_name_of_another(context, accepted.record["id"], tenant)
-    remembered = context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now))
+    foreseen = None
+    if not accepted.is_own:
+        with context.engine.read(tenant) as snapshot:
+            foreseen = _merged(context, snapshot, accepted, now)
+    remembered = context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now, foreseen))
     if accepted.projection.withdraws:
         cascade.finish(context, tenant)
     return remembered
 
 
-def write(context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant) -> Remembered:
-    """Write an accepted draft in a unit of work and put it on record."""
-    remembered = put(context, unit, accepted, now)
+def write(
+    context: Context,
+    access: Access,
+    unit: Unit,
+    accepted: Accepted,
+    now: Instant,
+    foreseen: _Merged | None = None,
+) -> Remembered:
+    """Write an accepted draft in a unit of work and put it on record; `foreseen` is what it may be merged to."""
+    remembered = put(context, unit, accepted, now, foreseen=foreseen)
     scope, targets = scope_of(accepted.record), (remembered.id,)
     unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))
     return remembered
 
 
-def put(context: Context, unit: Unit, accepted: Accepted, now: Instant, *, prior: Version | None = None) -> Remembered:
+def put(
+    context: Context,
+    unit: Unit,
+    accepted: Accepted,
+    now: Instant,
+    *,
+    prior: Version | None = None,
+    foreseen: _Merged | None = None,
+) -> Remembered:
     """Write an accepted draft: as a new memory, or as the next version of one."""
     cascade.note(unit, accepted.projection)
-    cascade.check_basis(context, unit, ump_document(accepted.record), accepted.projection, now)
-    remembered = _repeat(context, unit, accepted, now) if accepted.is_own else _merge(context, unit, accepted, now)
+    cascade.check_basis(context, unit, accepted.new.document, accepted.projection, now)
+    if accepted.is_own:
+        remembered = _repeat(context, unit, accepted, now)
+    else:
+        remembered = _merge(context, unit, accepted, now, foreseen)
     if remembered is None:
         fresh = accepted if accepted.is_own else _with_free_name(context, unit, accepted, now)
         version = _append(context, unit, fresh, now, prior)
@@ -159,7 +190,7 @@ def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> R
     if all(each["integrity"]["content_hash"] != record["integrity"]["content_hash"] for each in same):
         if not _is_later_edition(known, accepted):
             raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
-        version = append_next(context, unit, known, ump_document(record), accepted.projection, now=now)
+        version = append_next(context, unit, known, accepted.new, now=now)
         unit.retire(known, now=now)
         unit.announce("merged", version, now=now)
     return Remembered(id=record["id"], result="merged")
@@ -197,25 +228,19 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
         if completed["time"] == record["time"]:  # the draft fixes every time itself
             completed["id"] = random_id(secrets.token_bytes(16))
         record = signature.seal(completed, context.operator)
-    return replace(
-        accepted, record=record, projection=replace(mapping.project(record), stems=accepted.projection.stems)
-    )
+    return replace(accepted, record=record, new=new_record(context, record, accepted.projection.stems))
 
 
 def _append(context: Context, unit: Unit, accepted: Accepted, now: Instant, follows: Version | None) -> Version:
     """Write a new memory, or the next version of one whose last version names this record as its successor."""
-    record = accepted.record
-    document = ump_document(record)
-    projection = accepted.projection
+    record, new = accepted.record, accepted.new
     for predecessor_id in record.get("supersedes", ())[:1]:
         prior = unit.named(mapping.STANDARD, predecessor_id)
         if prior is not None and prior.state.is_head and _names_successor(prior, record["id"]):
-            version = append_next(context, unit, prior, document, projection, now=now)
+            version = append_next(context, unit, prior, new, now=now)
             unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
-    if follows is not None:
-        return append_next(context, unit, follows, document, projection, now=now)
-    return unit.append(document, projection, now=now)
+    return new.append(unit, now=now) if follows is None else append_next(context, unit, follows, new, now=now)
 
 
 def _names_successor(prior: Version, successor_id: str) -> bool:
@@ -224,32 +249,50 @@ def _names_successor(prior: Version, successor_id: str) -> bool:
     return successor_id in load_record(prior.document.native).get("superseded_by", ())
 
 
-def _merge(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
-    """Join the same fact if nothing of the newcomer is lost by it; the draft itself is kept as the cause."""
-    existing = unit.same(accepted.projection.sameness, now)
-    if existing is None or existing.document.standard != mapping.STANDARD:
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """What a newcomer and the same fact, as it was found, come to."""
+
+    known: Version
+    # None when something of the newcomer would be lost by it.
+    new: NewVersion | None
+
+
+def _merged(context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant) -> _Merged | None:
+    """The same fact joined with the newcomer, if it is there."""
+    known = snapshot.same(accepted.projection.sameness, now)
+    return None if known is None else _Merged(known, _joined(context, known, accepted, now))
+
+
+def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) -> NewVersion | None:
+    if known.document.standard != mapping.STANDARD:
         return None
-    known = load_record(existing.document.native)
+    record = load_record(known.document.native)
     # Someone else's signature is worth more than one record less.
-    if known["integrity"]["signer"] != context.operator.did:
+    if record["integrity"]["signer"] != context.operator.did:
         return None
-    merged = rules.merge(known, accepted.draft, now=now)
-    if merged is None:
+    merged = rules.merge(record, accepted.draft, now=now)
+    # The same fact has the same words: `rules.same_fact` takes fewer texts for the same than `words` does.
+    stems = accepted.projection.stems
+    return None if merged is None else new_record(context, signature.sign(merged, context.operator), stems)
+
+
+def _merge(
+    context: Context, unit: Unit, accepted: Accepted, now: Instant, foreseen: _Merged | None
+) -> Remembered | None:
+    """Join the same fact if nothing of the newcomer is lost by it; the draft itself is kept as the cause."""
+    known = unit.same(accepted.projection.sameness, now)
+    if known is None:
         return None
-    record = signature.sign(merged, context.operator)
-    version = append_next(
-        context,
-        unit,
-        existing,
-        ump_document(record),
-        # The same fact has the same words: `rules.same_fact` takes fewer texts for the same than `words` does.
-        replace(mapping.project(record), stems=accepted.projection.stems),
-        now=now,
-        cause=dump(accepted.draft),
-    )
-    unit.retire(existing, now=now)
+    # Made before the writer's turn, unless it changed since or was written in this very unit.
+    is_foreseen = foreseen is not None and foreseen.known == known
+    new = foreseen.new if foreseen is not None and is_foreseen else _joined(context, known, accepted, now)
+    if new is None:
+        return None
+    version = append_next(context, unit, known, new, now=now, cause=dump(accepted.draft))
+    unit.retire(known, now=now)
     unit.announce("merged", version, now=now)
-    return Remembered(id=record["id"], result="merged")
+    return Remembered(id=version.document.name, result="merged")
 
 
 def _refuse_name_of_another(context: Context, name: str, tenant: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, cast
 
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
@@ -13,16 +13,16 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.find import find_own
+from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.succession import append_next
-from memoranda.service.core.views import holds, scope_of, ump_document, view
-from memoranda.service.ump.remember import screened
+from memoranda.service.core.views import holds, scope_of, view
+from memoranda.service.ump.remember import new_record, screened
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Body, Patch, Record
 from memoranda.storage.engine import Unit
-from memoranda.storage.words import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,15 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     now = context.clock()
     found = find_own(context, access, request.id, now)
     tenant, patch = found.tenant, screened(context, cast("Patch", request.patch))
-    text = patch.get("body", {}).get("text") or view(context, found, now)["body"].get("text", "")
-    stems = tuple(words(text))
+
+    def succeed(record: Record) -> tuple[Record, NewVersion]:
+        successor = rules.succeed(without_original(record), patch, now=now, actor=request.actor)
+        _check_times(successor)
+        sealed = signature.seal(successor, context.operator)
+        return sealed, new_record(context, sealed)
+
+    # Made before the writer's turn: what cannot be revised is told there, and what changed until then is made anew.
+    foreseen = succeed(view(context, found, now)) if found.state.is_head and found.state.tombstoned is None else None
 
     def work(unit: Unit) -> Revised:
         prior, record = _current(context, access, unit, request.id, now)
@@ -55,11 +62,8 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
             raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
         # What another standard protects, this one may not change (OMS §23).
         check_supersession(unit, prior, {}, now=now)
-        successor = rules.succeed(without_original(record), patch, now=now, actor=request.actor)
-        _check_times(successor)
-        sealed = signature.seal(successor, context.operator)
-        projection = replace(mapping.project(sealed), stems=stems if sealed["body"]["text"] == text else None)
-        version = append_next(context, unit, prior, ump_document(sealed), projection, now=now)
+        sealed, new = foreseen if foreseen is not None and prior == found else succeed(record)
+        version = append_next(context, unit, prior, new, now=now)
         unit.close(
             prior, successor=version, valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])), now=now
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical as canonical_json
-from memoranda.errors import InvalidInput
+from memoranda.errors import GrainError, InvalidInput
 from memoranda.model import native
 from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
@@ -211,7 +211,10 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     if fields.get("valid_to", projection.valid_from) < projection.valid_from:
         del fields["valid_to"]
     fields["context"] = {**fields.get("context", {}), NATIVE_KEY: native.wrap(original)}
-    return encode(_without_marks(fields), profile=VIEWS)
+    try:
+        return encode(fields, profile=VIEWS)
+    except GrainError:
+        return encode(_without_marks(fields), profile=VIEWS)
 
 
 def _without_marks(value: Any) -> Any:

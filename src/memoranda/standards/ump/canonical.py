@@ -29,6 +29,11 @@ def derive_id(record: Mapping[str, Any]) -> str:
     return _ID_PREFIX + _digest({**record, "id": ""})
 
 
+def derived_name(said: bytes) -> str:
+    """The identifier for something else than a record, by what it says."""
+    return _ID_PREFIX + base32_encode(blake3(said).digest())
+
+
 def random_id(entropy: bytes) -> str:
     """The identifier for 128 random bits (section 6.2, level L1)."""
     if len(entropy) != RANDOM_ID_BYTES:

@@ -16,7 +16,7 @@ from memoranda.model.memory import Bounds, Document, Projection, Relation, Scope
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import UMP
 from memoranda.standards.ump import rules, shapes
-from memoranda.standards.ump.canonical import content_hash
+from memoranda.standards.ump.canonical import derived_name
 from memoranda.standards.ump.record import (
     CONTROL_PATTERN,
     MAX_RELATIONS,
@@ -101,7 +101,7 @@ def from_projection(projection: Projection, original: Document, *, version: shap
     linked = [shapes.Relation(type=_name(each.type), target=_name(each.target)) for each in projection.relations]
     record: Record = {
         "ump": version,
-        "id": "",
+        "id": view_name(scope, original),
         "kind": projection.kind,
         "body": {"text": _bearable(projection.text), "structured": {NATIVE_KEY: native.wrap(original)}},
         "scope": cast("shapes.Scope", {"owner": scope.tenant, **place, "visibility": scope.visibility}),
@@ -127,8 +127,16 @@ def from_projection(projection: Projection, original: Document, *, version: shap
         record["consent"] = {"retention": retention, "exportable": projection.exportable}
     elif not projection.exportable:
         record["consent"] = {"exportable": False}
-    record["id"] = "urn:ump:" + content_hash(record).removeprefix("blake3:")
     return ordered(record)
+
+
+def view_name(scope: Scope, original: Document) -> str:
+    """The name of the record that shows a document of another standard: whose it is, where, and the document itself.
+
+    Nothing else goes into it, so that it can be told without making the record.
+    """
+    said = (scope.tenant, scope.space, original.standard, original.media_type, original.name)
+    return derived_name(b"".join(part.encode("utf-8", "surrogatepass") + b"\x00" for part in said) + original.native)
 
 
 # What is cut of a record whose document is another's: what the paths name may stand anywhere in it.

@@ -62,11 +62,11 @@ RETURNING version_id
 INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,
   session_key, sameness_key, subject_key, relation_key, object_key, observed_ms, updated_ms, valid_from_ms,
   declared_to_ms, valid_to_ms, recorded_ms, expires_ms, exportable, redacted, term_count, address, form, at_ms, confidence,
-  importance, named, live)
+  importance, live)
 VALUES (:tenant_id, :version_id, :memory_id, :space, :kind, :visibility, :status, :user_key, :agent_key,
   :session_key, :sameness_key, :subject_key, :relation_key, :object_key, :observed_ms, :updated_ms, :valid_from_ms,
   :valid_to_ms, :valid_to_ms, :recorded_ms, :expires_ms, :exportable, :redacted, :term_count, :address, :form, :at_ms, :confidence,
-  :importance, :named, :status <> 'tombstoned')
+  :importance, :status <> 'tombstoned')
 
 -- name: search_add
 INSERT INTO search (rowid, words) VALUES (:version_id, :words)
@@ -85,27 +85,6 @@ ON CONFLICT DO NOTHING
 -- name: measure_remove
 DELETE FROM measure WHERE tenant_id = :tenant_id AND version_id = :version_id
 
--- name: field_index_put
-UPDATE state SET address = :address, form = :form, at_ms = :at_ms, confidence = :confidence, importance = :importance,
-  subject_key = :subject_key, relation_key = :relation_key, object_key = :object_key
-WHERE tenant_id = :tenant_id AND version_id = :version_id AND erased = 0
-
--- name: field_index_missing
-SELECT s.version_id FROM state s INDEXED BY field_missing
-WHERE s.tenant_id = :tenant_id AND s.address IS NULL AND s.erased = 0
-ORDER BY s.version_id LIMIT :limit
-
--- name: tenants_with_unread
-SELECT t.name FROM tenant t
-WHERE EXISTS (SELECT 1 FROM state s INDEXED BY field_missing
-    WHERE s.tenant_id = t.tenant_id AND s.address IS NULL AND s.erased = 0)
-  OR EXISTS (SELECT 1 FROM state s INDEXED BY state_unnamed WHERE s.tenant_id = t.tenant_id AND s.named = 0)
-ORDER BY t.tenant_id
-
--- name: unnamed
-SELECT s.version_id FROM state s INDEXED BY state_unnamed
-WHERE s.tenant_id = :tenant_id AND s.named = 0 ORDER BY s.version_id LIMIT :limit
-
 -- name: last_version
 SELECT ifnull(max(version_id), 0) FROM state WHERE tenant_id = :tenant_id
 
@@ -119,9 +98,6 @@ SELECT max(updated_ms) FROM (
 SELECT s.live, s.erased, length(v.native), v.key_id IS NOT NULL, s.term_count
 FROM state s JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 WHERE s.tenant_id = :tenant_id AND s.version_id = :version_id
-
--- name: state_named
-UPDATE state SET named = 1 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: has_space
 SELECT 1 FROM state s INDEXED BY state_listed WHERE s.tenant_id = :tenant_id AND s.space = :space LIMIT 1
@@ -323,6 +299,20 @@ INSERT INTO alias (tenant_id, standard, name, memory_id, version_id)
 VALUES (:tenant_id, :standard, :name, :memory_id, :version_id)
 ON CONFLICT (tenant_id, standard, name)
 DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id
+
+-- A name that stands for something stays with it. But the very same document, forgotten and then brought again, is under
+-- one name what is there now.
+-- name: view_name_put
+INSERT INTO alias (tenant_id, standard, name, memory_id, version_id)
+VALUES (:tenant_id, :standard, :name, :memory_id, :version_id)
+ON CONFLICT (tenant_id, standard, name)
+DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id
+WHERE EXISTS (SELECT 1 FROM state k
+  JOIN version a ON a.version_id = k.version_id AND a.tenant_id = k.tenant_id
+  JOIN version b ON b.version_id = excluded.version_id AND b.tenant_id = k.tenant_id
+  WHERE k.tenant_id = excluded.tenant_id AND k.version_id = ifnull(alias.version_id, alias.memory_id)
+    AND (k.erased = 1 OR k.tombstoned_ms IS NOT NULL AND a.standard = b.standard AND a.name = b.name
+      AND a.media_type = b.media_type AND ifnull(a.seal = b.seal, a.native = b.native)))
 
 -- name: names_known
 SELECT j.key FROM json_each(:names) j

@@ -80,7 +80,7 @@ CREATE TABLE state (
   overridden     INTEGER NOT NULL DEFAULT 0,
   ignored        INTEGER NOT NULL DEFAULT 0,
   contradicted   INTEGER NOT NULL DEFAULT 0,
-  -- The field index: what a version says, field by field. No address: not read yet; no form: nothing to ask for.
+  -- The field index: what a version says, field by field. No form: nothing to ask for.
   address        TEXT,
   form           TEXT,
   at_ms          INTEGER,
@@ -89,8 +89,6 @@ CREATE TABLE state (
   -- 1 while it is neither superseded nor retracted, forgotten, replaced or erased. Not a generated column: SQLite
   -- does not answer from an index alone what asks for one.
   live           INTEGER NOT NULL DEFAULT 1,
-  -- 0 while the views that other standards have of it were not given their names.
-  named          INTEGER NOT NULL DEFAULT 1,
   PRIMARY KEY (tenant_id, version_id)
 ) WITHOUT ROWID;
 
@@ -118,8 +116,6 @@ CREATE INDEX field_address ON state (tenant_id, live, space, form, address, expi
 CREATE INDEX field_recent ON state (tenant_id, live, space, at_ms, address, form, expires_ms) WHERE address IS NOT NULL;
 -- Few rows are in these, and none for long.
 CREATE INDEX state_redacted ON state (tenant_id, updated_ms, version_id) WHERE redacted = 1;
-CREATE INDEX state_unnamed ON state (tenant_id, version_id) WHERE named = 0;
-CREATE INDEX field_missing ON state (tenant_id, version_id) WHERE address IS NULL AND erased = 0;
 -- The expiry sweep serves all tenants at once, so time comes first here.
 CREATE INDEX state_expiry ON state (expires_ms)
   WHERE expires_ms IS NOT NULL AND held = 0 AND (tombstoned_ms IS NULL OR tombstoned_ms < expires_ms);

@@ -1,0 +1,154 @@
+"""What is written with a version so that every standard finds it: its fields, and the names that its views have.
+
+Both follow from the document alone, so they are made before the writer's turn, and no reader ever has to make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from memoranda.errors import MemorandaError
+from memoranda.model.bounds import bound
+from memoranda.model.facts import FieldIndex
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Bounds, Document, Projection, Version
+from memoranda.model.native import NATIVE_KEY
+from memoranda.model.standard import OAMS, OMS, UMP
+from memoranda.service.core.context import Context
+from memoranda.service.core.views import grain_of, load, load_record, original_of, project, project_document, record_of
+from memoranda.standards.ump import mapping as ump
+from memoranda.storage.engine import Unit
+from memoranda.storage.words import with_stems
+
+if TYPE_CHECKING:
+    from memoranda.standards.oms.grains import Grain
+
+# Only a record that says this can carry a document of another standard.
+_NATIVE: Final = NATIVE_KEY.encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVersion:
+    """A document that is to be written, with everything that can be read from it before the writer's turn."""
+
+    document: Document
+    # With its words.
+    projection: Projection
+    field_index: FieldIndex
+    # (standard, name)
+    view_names: tuple[tuple[str, str], ...]
+
+    def append(
+        self,
+        unit: Unit,
+        *,
+        now: Instant,
+        memory_id: int | None = None,
+        cause: bytes | None = None,
+        follow_head: bool = False,
+    ) -> Version:
+        """Write it in a unit of work: as a new memory, or as the next version of one."""
+        return unit.append(
+            self.document,
+            self.projection,
+            now=now,
+            memory_id=memory_id,
+            cause=cause,
+            field_index=self.field_index,
+            view_names=self.view_names,
+            follow_head=follow_head,
+        )
+
+
+def prepare(context: Context, document: Document, projection: Projection, grain: Grain | None = None) -> NewVersion:
+    """A document, read as `projection`, that is to be written; `grain` is the document itself, where it is one."""
+    from memoranda.standards.cal.field_index import field_index_of
+
+    if grain is not None:
+        found, names = field_index_of(grain), [(UMP, _name_of_grain(context, document, projection, grain))]
+    else:
+        carried = _carried(context, document, projection.scope.tenant)
+        try:
+            found = field_index_of(_grain(context, carried, lambda: projection)[0])
+        except MemorandaError:
+            # It says more than a grain may hold: nobody can ask for it as one.
+            found = FieldIndex(at=Instant(0))
+        names = [(OMS, found.address)] if found.address else []
+        if document.standard != UMP:
+            names.append((UMP, _name_of_view(carried, projection)))
+    read = with_stems(projection)
+    return NewVersion(document=document, projection=read, field_index=found, view_names=tuple(names))
+
+
+def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion:
+    """The same, as tightly as it is bound: so it is read, and a grain that shows it says so."""
+    followed = replace(bound(new.projection, bounds), bounds=bounds)
+    if new.document.standard == OMS:
+        return replace(new, projection=followed)
+    scope = followed.scope
+    read = bound(project_document(context, new.document, scope.tenant, scope.space), bounds)
+    return replace(prepare(context, new.document, replace(read, stems=followed.stems)), projection=followed)
+
+
+def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
+    """A version as a grain, and the bytes it travels in."""
+    document = version.document
+    if document.standard == OMS:
+        return grain_of(document), document.native
+    return _grain(context, _carried(context, document, version.tenant), lambda: project(context, version))
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """A document under the name it has in every store, and the one that it is the view of, if it is one."""
+
+    outside: Document
+    inner: Document | None
+    # How that one is read, if this is its view and nothing else.
+    read: Projection | None
+
+
+def _carried(context: Context, document: Document, tenant: str) -> _Carried:
+    if document.standard == OAMS:
+        from memoranda.standards.oams import mapping as oams
+
+        memory = load(document.native)
+        return _Carried(oams.outside(document, memory), *(original_of(context, memory, tenant) or (None, None)))
+    is_view = document.standard == UMP and _NATIVE in document.native
+    return _Carried(document, ump.unwrap(load_record(document.native)) if is_view else None, None)
+
+
+def _grain(context: Context, carried: _Carried, read: Callable[[], Projection]) -> tuple[Grain, bytes]:
+    from memoranda.standards.oms import mapping as oms
+
+    inner = carried.inner
+    if inner is not None and inner.standard == OMS:
+        from memoranda.standards.oms.signature import SignedGrain, open_delivery
+
+        try:
+            opened = open_delivery(inner.native, context.did_documents)
+        except MemorandaError:
+            pass
+        else:
+            return (opened.grain, opened.envelope) if isinstance(opened, SignedGrain) else (opened, opened.blob)
+    if inner is not None and carried.read is not None:
+        grain = oms.from_projection(carried.read, inner)
+    else:
+        grain = oms.from_projection(read(), carried.outside)
+    return grain, grain.blob
+
+
+def _name_of_view(carried: _Carried, projection: Projection) -> str:
+    if carried.inner is None or carried.read is None:
+        return ump.view_name(projection.scope, carried.outside)
+    return carried.inner.name if carried.inner.standard == UMP else ump.view_name(carried.read.scope, carried.inner)
+
+
+def _name_of_grain(context: Context, document: Document, projection: Projection, grain: Grain) -> str:
+    from memoranda.standards.oms import mapping as oms
+
+    if oms.unwrap(grain) is None:
+        return ump.view_name(projection.scope, document)
+    return str(record_of(context, document, projection.scope.tenant, projection.scope.space, (grain, projection))["id"])
