@@ -67,10 +67,11 @@ class Settings:
         choices=("off", "on"),
     )
     token_counter: str = _setting(
-        "bytes/4",
-        "what a budget in tokens counts: four bytes each, or a model's own tokens (these with memoranda[tokens])",
+        "estimate",
+        "what a budget in tokens counts: an estimate on the safe side, four bytes each, or a model's own tokens (these "
+        "with memoranda[tokens])",
         "text",
-        choices=("bytes/4", "o200k_base", "cl100k_base"),
+        choices=("estimate", "bytes/4", "o200k_base", "cl100k_base"),
     )
     oams_max_memories: int = _setting(
         0, "memories that one owner may keep when more are written through OAMS; 0 means no limit", "whole number"

@@ -35,13 +35,15 @@ ADD = 'ADD belief SET subject = "ada" SET relation = "prefers" SET object = $wha
 
 
 async def call(client: Client, name: str, /, **arguments: Any) -> tuple[list[str], dict[str, Any]]:
-    """The texts of a tool's answer, and the answer, which the client has validated and the last text must repeat."""
+    """The text that was asked for, if any, and the answer, which the client has validated; there is only one text."""
     result = await client.call_tool(name, arguments)
-    texts = [content.text for content in result.content if isinstance(content, TextContent)]
+    (text,) = [content.text for content in result.content if isinstance(content, TextContent)]
     structured = result.structured_content
     assert isinstance(structured, dict)
-    assert json.loads(texts[-1]) == structured
-    return texts[:-1], structured
+    if "formatted_context" in structured or structured.get("formatted"):
+        return [text], structured
+    assert json.loads(text) == structured
+    return [], structured
 
 
 async def ask(client: Client, query: str, tool: str = "cal", **beside: Any) -> dict[str, Any]:
@@ -69,7 +71,7 @@ async def connected(transport: str, home: Path, peer: HttpPeer, owner: str) -> A
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.requirement("CAL-26-mcp")
-def test_an_agent_asks_and_gets_the_text_first(transport: str, tmp_path: Path, peer: HttpPeer, owner: str) -> None:
+def test_an_agent_asks_and_gets_the_text_alone(transport: str, tmp_path: Path, peer: HttpPeer, owner: str) -> None:
     async def scenario() -> None:
         async with connected(transport, tmp_path / "home", peer, owner) as client:
             await client.call_tool("oms.put", {"grain": BELIEF})
@@ -84,6 +86,34 @@ def test_an_agent_asks_and_gets_the_text_first(transport: str, tmp_path: Path, p
             assert texts == [answer["formatted_context"]["text"]]
             texts, answer = await call(client, "cal", query="RECALL goals AS markdown", namespace="kitchen")
             assert answer["results"] == []
+
+    run(scenario)
+
+
+@pytest.mark.requirement("CAL-8.2-budget-mcp")
+@pytest.mark.parametrize("form", ["sml", "markdown", "text", "toon", "json", "yaml", "triples"])
+def test_a_budget_holds_in_the_tokens_of_a_model_for_all_that_it_reads(form: str, peer: HttpPeer, owner: str) -> None:
+    from memoranda.standards.cal.printing.counter import counter_named
+
+    async def scenario() -> None:
+        async with http_client(peer.url, peer.key(owner)) as client:
+            for number in range(60):
+                said = f"Alice's order {number} went to Lisbon on 2026-03-{number % 28 + 1:02}, ref. AB-{number * 7919}"
+                draft = {"kind": "semantic", "body": {"text": said}}
+                assert not (await client.call_tool("ump.remember", draft)).is_error
+            query = f'ASSEMBLE FROM known: (RECALL LIKE "order" LIMIT 60) BUDGET 1000 tokens FORMAT {form}'
+            result = await client.call_tool("cal", {"query": query})
+            (content,) = result.content
+            assert isinstance(content, TextContent)
+            assert result.structured_content is not None
+            model = counter_named("o200k_base")
+            assert 700 <= model.count(content.text) <= 1000, form
+            # Whoever hands the other form to a model pays for little more.
+            assert model.count(json.dumps(result.structured_content)) <= 1600
+            assert "memoranda:native" not in json.dumps(result.structured_content)
+            assert "did:key:" not in content.text
+            found = await client.call_tool("cal", {"query": 'RECALL LIKE "order" LIMIT 5'})
+            assert "memoranda:native" not in json.dumps(found.structured_content)
 
     run(scenario)
 

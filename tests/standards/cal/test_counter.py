@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.processor import at_most
 
 from memoranda.app import Memoranda
 from memoranda.errors import InvalidInput
-from memoranda.standards.cal.printing.counter import BYTES_OVER_FOUR, PIECE_CHARS, VOCABULARIES, counter_named
+from memoranda.standards.cal.printing.counter import BYTES_OVER_FOUR, ESTIMATE, PIECE_CHARS, VOCABULARIES, counter_named
 
 O200K = counter_named("o200k_base")
 
@@ -38,6 +39,35 @@ def test_a_text_has_the_tokens_its_model_sees(text: str, o200k: int, cl100k: int
 def test_no_text_takes_longer_than_its_length(evil: str) -> None:
     with at_most(20):
         assert 0 < O200K.count(evil) <= len(evil.encode())
+
+
+def _contexts() -> Iterator[str]:
+    """A page of every kind of text that a memory may hold; the estimate was found with others."""
+    folder = Path(__file__).parents[3]
+    for path in (folder / "README.md", folder / "CHANGELOG.md", *sorted((folder / "tests").glob("test_*.py"))):
+        yield path.read_text(encoding="utf-8")[:4000]
+    for number in range(4):
+        yield "\n".join(
+            f'  <belief subject="user" confidence="0.{each % 9}">paid {each * 37} EUR on 2026-0{each % 9 + 1}-1'
+            f"{number}, order {each * 7919 * (number + 1)}</belief>"
+            for each in range(40)
+        )
+    yield "La reunión del equipo se pasó al jueves; Begoña avisará a los demás por correo. " * 20
+    yield "Счёт отправляют по почте, а не по электронной; договор лежит в третьем ящике. " * 20
+    yield "会议改到星期四，合同放在第三个抽屉里。" * 40
+
+
+def test_the_estimate_is_seldom_less_than_a_model_counts_and_not_much_more() -> None:
+    shares = [O200K.count(text) / counter_named("estimate").count(text) for text in _contexts()]
+    # Chinese is what it is least safe for.
+    assert max(shares) <= 1.15
+    assert 0.8 <= sum(shares) / len(shares) <= 1
+
+
+def test_one_long_name_does_not_change_how_the_rest_is_counted() -> None:
+    prose = "She moved the meeting to Thursday, because the room was taken. " * 10
+    name = "x" * PIECE_CHARS
+    assert O200K.count(prose + name) <= O200K.count(prose) + O200K.count(name) + 1
 
 
 @given(st.lists(st.text("abcdefgh .,\n", max_size=40), max_size=6))
@@ -67,3 +97,4 @@ def test_a_vocabulary_that_is_not_installed_is_refused_with_what_to_do(monkeypat
     with pytest.raises(InvalidInput, match=r"memoranda\[tokens\]"):
         counter_named("o200k_base")
     assert counter_named("bytes/4") is BYTES_OVER_FOUR
+    assert counter_named("estimate") is ESTIMATE

@@ -10,6 +10,7 @@ import mcp_types as types
 from memoranda.bindings.mcp.operation import DIALECT, Answer, operation, result
 from memoranda.encoding.shapes import FLAG, TEXT, Schema, said
 from memoranda.errors import InvalidInput
+from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS, PROBLEM
@@ -18,6 +19,8 @@ from memoranda.standards.cal.requests import ExecuteRequest, PagedTextQuery, Tex
 
 TOOL: Final = "cal"
 PREFIX: Final = f"{TOOL}."
+# What of an assembly is told beside its text.
+_OF_ASSEMBLY: Final = ("grain_count", "budget")
 CARD_NAME: Final = "cal-card"
 CARD: Final = types.Prompt(
     name=CARD_NAME,
@@ -37,6 +40,29 @@ def text_of(answer: Mapping[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def _for_model(answer: Answer) -> Answer:
+    """The answer as a model is to read it: it asked for one text, or for grains, and pays for every word.
+
+    Beside a text the grains it was made of are left out, which the budget did not count; from grains the originals in
+    other standards' bytes (`oms.get` has them).
+    """
+    if text_of(answer) is None:
+        results = answer.get("results")
+        return answer if not results else {**answer, "results": [_without_original(each) for each in results]}
+    kept = {name: value for name, value in answer.items() if name not in ("results", "assembly")}
+    assembly = answer.get("assembly")
+    return kept if assembly is None else {**kept, "assembly": {name: assembly[name] for name in _OF_ASSEMBLY}}
+
+
+def _without_original(result: dict[str, Any]) -> dict[str, Any]:
+    grain = result.get("grain", {})
+    context = grain.get("context")
+    if not isinstance(context, dict) or NATIVE_KEY not in context:
+        return result
+    rest = {name: value for name, value in context.items() if name != NATIVE_KEY}
+    return {**result, "grain": {**grain, "context": rest}}
+
+
 def card(arguments: Mapping[str, str] | None) -> types.GetPromptResult:
     """The card as one user message."""
     if arguments:
@@ -48,7 +74,8 @@ def card(arguments: Mapping[str, str] | None) -> types.GetPromptResult:
 
 
 def _run(service: Service, access: Access, asked: PagedTextQuery) -> Answer:
-    return service.cal.run(access, asked.query, params=asked.params, namespace=asked.namespace, cursor=asked.cursor)
+    found = service.cal.run(access, asked.query, params=asked.params, namespace=asked.namespace, cursor=asked.cursor)
+    return _for_model(found)
 
 
 def _check(service: Service, _access: Access, asked: TextQuery) -> Answer:
@@ -60,7 +87,7 @@ def _prepare(service: Service, access: Access, asked: TextQuery) -> Answer:
 
 
 def _execute(service: Service, access: Access, asked: ExecuteRequest) -> Answer:
-    return service.cal.execute(access, asked.token)
+    return _for_model(service.cal.execute(access, asked.token))
 
 
 _ANSWER: Final = result(ANSWERS["CalAnswer"], **PROBLEM)

@@ -58,10 +58,10 @@ def run(
     return _result(answer, cal_tools.text_of(answer) if cal_tools.is_tool(called.tool.name) else None)
 
 
-def _result(body: Answer, first: str | None = None, *, is_error: bool = False) -> types.CallToolResult:
-    """The answer as JSON; before it the text that was asked for, ready to be read."""
-    texts = [*([first] if first else []), json_text.dump(body).decode("utf-8")]
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text) for text in texts]
+def _result(body: Answer, asked_for: str | None = None, *, is_error: bool = False) -> types.CallToolResult:
+    """The text that was asked for, alone, so that a budget holds; else the answer as JSON."""
+    text = asked_for or json_text.dump(body).decode("utf-8")
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=content, structured_content=body, is_error=is_error)
 
 

@@ -22,6 +22,9 @@ from memoranda.standards.cal.language.words import EXTENSION_PREFIX
 from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact
 from memoranda.standards.sml.render import plain_number
 
+# What stands for whom a memory belongs to.
+OWNER: Final = "user"
+
 Level: TypeAlias = Literal["summary", "standard", "full"]
 Scalar: TypeAlias = str | int | float
 Fields: TypeAlias = Mapping[str, Any]
@@ -34,6 +37,8 @@ class Projected:
     grain_type: str
     text: str
     attributes: tuple[tuple[str, Scalar], ...]
+    # Whether the text is a sentence of its own, not what is said of the subject.
+    is_sentence: bool = False
 
 
 def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Project | None = None) -> Projected:
@@ -46,13 +51,20 @@ def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Pro
         value = read(item, now, iso)
         if value is not None:
             found.append((name, value))
-    return Projected(grain_type=item.grain_type, text=text_of(item), attributes=tuple(found))
+    is_sentence = is_view(item.fields)
+    return Projected(grain_type=item.grain_type, text=text_of(item), attributes=tuple(found), is_sentence=is_sentence)
 
 
 def text_of(item: Item) -> str:
     """What a grain says, by the rule of its type."""
     fields = item.fields
     return _TEXTS[item.grain_type](fields) or _first(fields, "object", "content", "description") or _triple(fields)
+
+
+def subject_of(fields: Fields) -> str:
+    """Whom it is about. A memory of another standard is about its owner: "user" says so in one word, a DID in forty."""
+    said = words(fields.get("subject"))
+    return OWNER if said.startswith("did:") and is_view(fields) else said
 
 
 def humanize(relation: Any) -> str:
@@ -166,7 +178,7 @@ def _first(fields: Fields, *names: str) -> str:
 
 
 def _triple(fields: Fields) -> str:
-    said = (words(fields.get("subject")), humanize(fields.get("relation")), words(fields.get("object")))
+    said = (subject_of(fields), humanize(fields.get("relation")), words(fields.get("object")))
     return " ".join(filter(None, said))
 
 
@@ -180,7 +192,7 @@ def _numbered(value: Any) -> str:
     return "  ".join(f"{number}. {words(each)}" for number, each in enumerate(value, start=1))
 
 
-def _is_view(fields: Fields) -> bool:
+def is_view(fields: Fields) -> bool:
     """Whether it shows a memory of another standard, which is a text of its own and no triple."""
     context = fields.get("context")
     return isinstance(context, Mapping) and NATIVE_KEY in context
@@ -188,12 +200,12 @@ def _is_view(fields: Fields) -> bool:
 
 def _belief(fields: Fields) -> str:
     relation, said = humanize(fields.get("relation")), words(fields.get("object"))
-    return f"{relation} {said}" if relation and said and not _is_view(fields) else said
+    return f"{relation} {said}" if relation and said and not is_view(fields) else said
 
 
 def _workflow(fields: Fields) -> str:
     steps = fields.get("steps")
-    return words(steps[0]) if _is_view(fields) and isinstance(steps, list) and steps else _numbered(steps)
+    return words(steps[0]) if is_view(fields) and isinstance(steps, list) and steps else _numbered(steps)
 
 
 def _event(fields: Fields) -> str:
@@ -260,6 +272,11 @@ def _of(name: str) -> _Read:
     return lambda item, _now, _iso: scalar(item.fields.get(name))
 
 
+def _subject(item: Item, _now: int, _iso: bool) -> Scalar | None:
+    said = item.fields.get("subject")
+    return (subject_of(item.fields) or None) if type(said) is str else scalar(said)
+
+
 def _phase(item: Item, _now: int, _iso: bool) -> Scalar | None:
     phase = item.fields.get("action_phase", "complete")
     return "completed" if phase == "complete" else scalar(phase)
@@ -277,10 +294,10 @@ def _contested(item: Item, _now: int, _iso: bool) -> str | None:
 _Attributes: TypeAlias = tuple[tuple[str, _Read], ...]
 # Section 10.3.2: those of every level, then those that the summary leaves out.
 _OWN: Final[Mapping[str, tuple[_Attributes, _Attributes]]] = {
-    "belief": ((("subject", _of("subject")),), (("confidence", _of("confidence")),)),
+    "belief": ((("subject", _subject),), (("confidence", _of("confidence")),)),
     "event": ((("role", _of("role")),), (("time", _time),)),
     "goal": (
-        (("subject", _of("subject")),),
+        (("subject", _subject),),
         (("state", _of("goal_state")), ("deadline", lambda item, _now, _iso: _day(item.fields.get("deadline")))),
     ),
     "action": ((("tool", _of("tool_name")),), (("phase", _phase),)),

@@ -10,7 +10,7 @@ from typing import Final
 
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.printing.elements import Element, Frame, groups, once
-from memoranda.standards.cal.printing.projection import Projected, humanize, project, scalar, text_of, words
+from memoranda.standards.cal.printing.projection import Projected, humanize, project, scalar, subject_of, text_of, words
 from memoranda.standards.sml.render import one_line
 
 # Which attributes stand before the text, and what parts them from it (cal.md, *lines of prose*).
@@ -68,7 +68,7 @@ def text_line(element: Element, now: int, iso: bool) -> str:
 def triple_line(element: Element, now: int, iso: bool) -> str:
     """`(alice, prefers, dark mode)` (cal.md, *triples*)."""
     fields, grain_type, shape = element.item.fields, element.item.grain_type, element.shape
-    subject, relation, said = words(fields.get("subject")), humanize(fields.get("relation")), fields.get("object")
+    subject, relation, said = subject_of(fields), humanize(fields.get("relation")), fields.get("object")
     if not (subject and relation and said is not None):
         relation = "revokes" if grain_type == "consent" and fields.get("is_withdrawal") else _RELATIONS[grain_type]
         subject = subject or _actor(element)
@@ -109,7 +109,8 @@ def _body(projected: Projected, bare: frozenset[str]) -> str:
             notes.append(said if name in bare else f"{name}: {said}")
     text = one_line(projected.text)
     if lead:
-        text = f"{' '.join(lead[name] for name in names if name in lead)}{separator}{text}"
+        parted = ": " if projected.is_sentence else separator
+        text = f"{' '.join(lead[name] for name in names if name in lead)}{parted}{text}"
     return f"{text} ({', '.join(notes)})" if notes else text
 
 

@@ -24,7 +24,8 @@ def members(element: Element, now: int, iso: bool) -> dict[str, Any]:
         found[_RENAMED.get((item.grain_type, name), name)] = value
     fields = item.fields
     # PROJECT drops what it does not list.
-    if element.shape is None and None not in (fields.get("subject"), fields.get("relation"), fields.get("object")):
+    is_triple = element.shape is None and not projected.is_sentence
+    if is_triple and None not in (fields.get("subject"), fields.get("relation"), fields.get("object")):
         found["relation"] = humanize(fields["relation"])
         said = fields["object"]
         found["object"] = said if isinstance(said, str) else plain(said)

@@ -24,9 +24,11 @@ from memoranda.standards.cal.printing.formats import line_of
 from memoranda.standards.cal.printing.projection import (
     Level,
     humanize,
+    is_view,
     iso_time,
     project,
     relative_time,
+    subject_of,
     text_of,
     words,
 )
@@ -312,6 +314,11 @@ def _field(name: str) -> Callable[[Element, Scope], Any]:
     return lambda element, _: value_of(element.item, name)
 
 
+def _subject(element: Element, _: Scope) -> Any:
+    fields = element.item.fields
+    return subject_of(fields) if is_view(fields) else value_of(element.item, "subject")
+
+
 def _made(element: Element, _: Scope) -> str | None:
     made = element.item.fields.get("created_at")
     return iso_time(made) if type(made) is int else None
@@ -328,7 +335,7 @@ def _ago(element: Element, scope: Scope) -> str | None:
 _OF_GRAIN: Final[Mapping[str, Callable[[Element, Scope], Any]]] = {
     "grain.content": _content,
     "grain.type": _field("type"),
-    "grain.subject": _field("subject"),
+    "grain.subject": _subject,
     "grain.relation": _field("relation"),
     "grain.humanized_relation": lambda element, _: humanize(value_of(element.item, "relation")),
     "grain.object": _field("object"),
