@@ -1,4 +1,5 @@
-"""What holds for every test: how Hypothesis asks, and that no unit of work holds the writer for long.
+"""What holds for every test: how Hypothesis asks, that no unit of work holds the writer for long, and that no reader
+holds two snapshots.
 
 What a hang costs stands in pyproject.toml (faulthandler_timeout).
 """
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from memoranda.storage.sqlite import SqliteDatabase
+from tests.reader_nesting import Watch
 from tests.writer_time import Probe
 
 # What a property is asked unless it says otherwise; one that starts a store or a server for each example says less.
@@ -54,3 +56,18 @@ def writer_is_not_held(probe: Probe) -> Iterator[None]:
     yield
     slow = [str(held) for held in probe.slow]
     assert not slow, "; ".join(slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def watch() -> Iterator[Watch]:
+    watch = Watch()
+    watch.install()
+    yield watch
+    watch.remove()
+
+
+@pytest.fixture(autouse=True)
+def snapshots_are_not_nested(watch: Watch) -> Iterator[None]:
+    watch.nested.clear()
+    yield
+    assert not watch.nested, "; ".join(dict.fromkeys(watch.nested))

@@ -111,6 +111,13 @@ class World:
         gate = self.service.gate
         return gate.authenticate(gate.add_key("k", tenant=tenant, scopes=scopes or tuple(ALL_VERBS)))
 
+    def token(self, *verbs: str, audience: str | None = None, **scope: str) -> Access:
+        """What a token of the operator gives; of this owner, unless it says otherwise."""
+        whose = {"owner": self.owner.default_tenant, **scope}
+        scope = {name: value for name, value in whose.items() if value}
+        gate = self.service.gate
+        return gate.authenticate(gate.mint_token(verbs=verbs, scope=scope, ttl_ms=60_000, audience=audience))
+
     def remember(self, text: str, *, access: Access | None = None, **fields: Any) -> str:
         return self.service.remember(access or self.owner, self.draft(text, access=access, **fields)).id
 

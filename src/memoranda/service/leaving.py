@@ -33,6 +33,7 @@ from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Snapshot
 
 PAGE_LIMIT: Final = 1_000
 
@@ -56,12 +57,13 @@ class _Leaving:
         while True:
             with self.context.engine.read(self.tenant) as snapshot:
                 page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=self.now)
+                leaving = [version for version in page if self.may_leave(snapshot, version)]
             if not page:
                 return
-            yield [version for version in page if self.may_leave(version)]
+            yield leaving
             after = page[-1].version_id
 
-    def may_leave(self, version: Version) -> bool:
+    def may_leave(self, snapshot: Snapshot, version: Version) -> bool:
         """Whether a version goes out. What was forgotten does not; what was superseded does, with its history."""
         state = version.state
         if is_over(state, self.now):
@@ -77,7 +79,7 @@ class _Leaving:
         scope = scope_of(record)
         if scope["visibility"] not in self.access.visibilities(self.tenant) or not self.access.within(scope):
             return False
-        if not may_read_personal(self.context, self.access, version):
+        if not may_read_personal(self.context, self.access, snapshot, version):
             return False
         why = compliance.why_it_stays(self.context.presets, version)
         if why is None and record.get("consent", {}).get("exportable") is False:
@@ -153,7 +155,9 @@ def _named(leaving: _Leaving, names: Sequence[str], project: str | None) -> Iter
     for name in names:
         version, record = find_visible(leaving.context, leaving.access, name, leaving.now)
         is_here = version.tenant == leaving.tenant and project in (None, scope_of(record).get("project"))
-        if is_here and leaving.may_leave(version):
+        with leaving.context.engine.read(version.tenant) as snapshot:
+            leaves = is_here and leaving.may_leave(snapshot, version)
+        if leaves:
             yield [version]
 
 

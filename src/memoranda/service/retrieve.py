@@ -53,8 +53,9 @@ def sees_everything(access: Access, tenant: str) -> bool:
     return access.sees_unredacted(tenant) and not access.is_narrowed
 
 
-def reach(context: Context, access: Access, tenant: str, selection: Selection) -> Selection:
+def reach(context: Context, access: Access, snapshot: Snapshot, selection: Selection) -> Selection:
     """The selection, narrowed to what the caller may see whole, as far as an index can tell."""
+    tenant = snapshot.tenant
     if sees_everything(access, tenant):
         return selection
     tests: list[Test] = list(selection.tests)
@@ -67,13 +68,13 @@ def reach(context: Context, access: Access, tenant: str, selection: Selection) -
         if asked not in (None, value):
             tests.append(IsAmong(version_ids=()))
         narrowed[column] = value
-    users = readable_users(context, access, tenant)
+    users = readable_users(context, access, snapshot)
     if users is not None:
         tests.append(IsOneOf(name="user", texts=users, or_missing=True))
     return replace(
         selection,
         **narrowed,  # type: ignore[arg-type]
-        visibilities=_visible(context, access, tenant, selection.visibilities),
+        visibilities=_visible(context, access, snapshot, selection.visibilities),
         redacted=None if access.sees_unredacted(tenant) else False,
         tests=tuple(tests),
         sees_all=False,
@@ -81,10 +82,10 @@ def reach(context: Context, access: Access, tenant: str, selection: Selection) -
 
 
 def _visible(
-    context: Context, access: Access, tenant: str, asked: tuple[Visibility, ...] | None
+    context: Context, access: Access, snapshot: Snapshot, asked: tuple[Visibility, ...] | None
 ) -> tuple[Visibility, ...]:
     limit = access.limits.get("visibility")
-    seen = visibilities(context, access, tenant)
+    seen = visibilities(context, access, snapshot)
     return tuple(each for each in seen if limit in (None, each) and each in (asked or VISIBILITIES))
 
 

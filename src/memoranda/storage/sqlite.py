@@ -43,6 +43,9 @@ GROUP_LIMIT = 256
 LATER_SECONDS = 0.05
 LATER_LIMIT = 20_000
 READERS_LIMIT = 8
+# How long a reader waits for one of them to be free. All that hold one are at work, so this is reached only when more
+# is asked for than can be done.
+READER_SECONDS = 10.0
 # Every named query stays prepared on every connection.
 STATEMENTS_LIMIT = 256
 # Marks the file as ours ("Memo").
@@ -167,8 +170,9 @@ class SqliteDatabase:
     # Runs each piece of work in place of the writer, who is held for as long: for whoever measures that.
     observer: ClassVar[Callable[[Callable[[Connection], Any], SqliteConnection], Any] | None] = None
 
-    def __init__(self, path: Path | None, *, vfs: str | None = None) -> None:
+    def __init__(self, path: Path | None, *, vfs: str | None = None, reader_seconds: float = READER_SECONDS) -> None:
         """Open or create the file; `None` means a private store in memory. `vfs` names another way to the disk."""
+        self._reader_seconds = reader_seconds
         self._path = path
         self._vfs = vfs
         self._turns = _Turns() if path is None else None
@@ -208,7 +212,7 @@ class SqliteDatabase:
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
         self._refuse_when_closed()
-        with self._reader_slots, self._turns.reading() if self._turns else nullcontext(), translated():
+        with self._slot(), self._turns.reading() if self._turns else nullcontext(), translated():
             try:
                 connection = self._readers.get_nowait()
             except queue.Empty:
@@ -220,6 +224,16 @@ class SqliteDatabase:
                 if connection.raw.in_transaction:
                     connection.raw.execute("COMMIT")
                 self._readers.put(connection)
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        """One of the few readers' places. Whoever reads holds one, and never asks for a second meanwhile."""
+        if not self._reader_slots.acquire(timeout=self._reader_seconds):
+            raise StoreUnavailable(f"too many read at once: no turn within {self._reader_seconds:g} s")
+        try:
+            yield
+        finally:
+            self._reader_slots.release()
 
     def write(self, work: Callable[[Connection], T]) -> T:
         piece = _Piece(work)
@@ -233,8 +247,8 @@ class SqliteDatabase:
     def write_later(self, work: Callable[[Connection], None]) -> None:
         with self._ready:
             self._refuse_when_closed()
-            while len(self._later) >= LATER_LIMIT:
-                self._ready.wait()
+            if not self._ready.wait_for(lambda: len(self._later) < LATER_LIMIT, BUSY_SECONDS):
+                raise StoreUnavailable(f"no room to put this on record within {BUSY_SECONDS:.0f} s")
             if not self._later:
                 self._later_since = time.monotonic()
                 self._ready.notify_all()

@@ -338,8 +338,8 @@ def _seen(context: Context, session: Session, statement: Evolving) -> frozenset[
     with context.engine.read(session.tenant) as snapshot:
         found = snapshot.versions([version_id for _, version_id in _candidates(snapshot, statement)])
         chains = [snapshot.history(memory_id) for memory_id in dict.fromkeys(each.memory_id for each in found)]
-    versions = [version for chain in chains for version in chain]
-    return frozenset(each.version_id for each in versions if is_listed(context, session.access, each))
+        versions = [version for chain in chains for version in chain]
+        return frozenset(each.version_id for each in versions if is_listed(context, session.access, snapshot, each))
 
 
 def _candidates(snapshot: Snapshot, statement: Supersede | Revert) -> list[tuple[str, int]]:

@@ -173,7 +173,7 @@ class Reader:
             namespace = self.session.namespace
             space = "" if namespace == DEFAULT_NAMESPACE else namespace
             everything = Selection(space=space, has_fields=True)
-            self.reached = reach(self.context, self.session.access, self.session.tenant, everything)
+            self.reached = reach(self.context, self.session.access, self.snapshot, everything)
         within = self.reached
         return replace(within, form=grain_type, tests=(*within.tests, *tests), standing=standing)
 
@@ -457,7 +457,7 @@ class Reader:
         return access.sees_unredacted(self.session.tenant) and not (access.limits.keys() - {"owner", "project"})
 
     def _may_see(self, version: Version) -> bool:
-        return is_listed(self.context, self.session.access, version)
+        return is_listed(self.context, self.session.access, self.snapshot, version)
 
 
 def _desugared(written: Recall) -> Recall:

@@ -296,7 +296,7 @@ class Runner:
             version
             for version in versions
             if version.state.retired is None and not version.state.erased and version.state.tombstoned is None
-            if is_listed(context, session.access, version)
+            if is_listed(context, session.access, self.reader.snapshot, version)
         ]
         shown = [self._version(version) for version in seen]
         if statement.hash is None:

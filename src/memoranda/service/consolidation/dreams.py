@@ -256,7 +256,7 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
 def _versions(context: Context, access: Access, snapshot: Snapshot, place: Place, now: Instant) -> Iterator[Version]:
     selection = Selection(space=place.space, visibilities=access.visibilities(place.tenant))
     for version, _ in walk(snapshot, selection, UPDATED, now=now):
-        if not version.state.erased and holds(version) and memories.may_see(context, access, version):
+        if not version.state.erased and holds(version) and memories.may_see(context, access, snapshot, version):
             yield version
 
 

@@ -21,19 +21,18 @@ READING = "retrieve"
 
 def consent_for(context: Context, access: Access, *, subject: str, grantee: str, scope: str = READING) -> str | None:
     """The address of the consent under which `grantee` may act on what is `subject`'s, now."""
-    return authorising(context, access.default_tenant, subject, grantee, scope)
+    with context.engine.read(access.default_tenant) as snapshot:
+        return authorising(context, snapshot, subject, grantee, scope)
 
 
-def authorising(context: Context, tenant: str, subject: str, grantee: str, scope: str) -> str | None:
+def authorising(context: Context, snapshot: Snapshot, subject: str, grantee: str, scope: str) -> str | None:
     """The address of the consent grain under which `grantee` may do `scope` with what is `subject`'s, now."""
     now = context.clock()
-    with context.engine.read(tenant) as snapshot:
-        revoked = _withdrawn(snapshot, subject, grantee, now)
-        granted = Selection(standing="current", subject=subject, relation="mg:permits", object=grantee)
-        grants = list(_said(snapshot, granted, now))
+    revoked = _withdrawn(snapshot, subject, grantee, now)
     if revoked is None:
         return None
-    for version in reversed(grants):
+    granted = Selection(standing="current", subject=subject, relation="mg:permits", object=grantee)
+    for version in reversed(list(_said(snapshot, granted, now))):
         if version.document.name in revoked or version.state.tombstoned is not None or not holds(version):
             continue
         fields = grain_of(version.document).fields
@@ -62,39 +61,39 @@ def _said(snapshot: Snapshot, asked: Selection, now: Instant) -> Iterator[Versio
         yield from (version for version in versions if version.document.standard == OMS)
 
 
-def readable_users(context: Context, access: Access, tenant: str) -> tuple[str, ...] | None:
+def readable_users(context: Context, access: Access, snapshot: Snapshot) -> tuple[str, ...] | None:
     """Whose personal memories the caller may read by their consent; None: a preset asks for none."""
-    if not compliance.needs_consent_to_read(context.presets) or access.sees_unredacted(tenant):
+    if not compliance.needs_consent_to_read(context.presets) or access.sees_unredacted(snapshot.tenant):
         return None
     grantee, now = _grantee(access), context.clock()
-    with context.engine.read(tenant) as snapshot:
-        granted = Selection(standing="current", relation="mg:permits", object=grantee)
-        grants = [version for version in _said(snapshot, granted, now) if holds(version)]
+    granted = Selection(standing="current", relation="mg:permits", object=grantee)
+    grants = [version for version in _said(snapshot, granted, now) if holds(version)]
     from memoranda.standards.oms import mapping as oms
 
     users = dict.fromkeys(oms.triple_of(grain_of(version.document))[0] for version in grants)
-    return tuple(user for user in users if authorising(context, tenant, user, grantee, READING) is not None)
+    return tuple(user for user in users if authorising(context, snapshot, user, grantee, READING) is not None)
 
 
 def _grantee(access: Access) -> str:
     return access.actor if access.is_peer else access.default_tenant
 
 
-def may_read_personal(context: Context, access: Access, version: Version) -> bool:
+def may_read_personal(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Whether a preset lets someone else read what is about a person: only under that person's consent."""
     if not compliance.needs_consent_to_read(context.presets) or access.sees_unredacted(version.tenant):
         return True
     if version.state.erased:
         return True
     user = project(context, version).scope.user
-    return not user or authorising(context, version.tenant, user, _grantee(access), READING) is not None
+    return not user or authorising(context, snapshot, user, _grantee(access), READING) is not None
 
 
-def visibilities(context: Context, access: Access, tenant: str) -> tuple[Visibility, ...]:
+def visibilities(context: Context, access: Access, snapshot: Snapshot) -> tuple[Visibility, ...]:
     """What the caller may see there: by its credential, or because the owner consented to it reading."""
+    tenant = snapshot.tenant
     # A peer carries another's token: a consent given to the one who signed it is not the bearer's.
     if access.reaches(tenant) or access.limits or access.is_peer:
         return access.visibilities(tenant)
-    if authorising(context, tenant, tenant, access.default_tenant, READING) is None:
+    if authorising(context, snapshot, tenant, access.default_tenant, READING) is None:
         return access.visibilities(tenant)
     return ("shared", "public")

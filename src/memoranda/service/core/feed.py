@@ -71,12 +71,13 @@ def changes(context: Context, access: Access, scope: Mapping[str, str], after: i
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
         page = snapshot.changes(after, PAGE_LIMIT)
+        allowed = {each.seq for each in page if may_read_personal(context, access, snapshot, each.version)}
     visible = access.visibilities(tenant)
     events = []
     for change in page:
         version = change.version
         record = unless_damaged(version, lambda version=version: view(context, version, now))  # type: ignore[misc]
-        if record is None or not holds(version) or not may_read_personal(context, access, version):
+        if record is None or not holds(version) or change.seq not in allowed:
             continue
         found = scope_of(record)
         if found["visibility"] not in visible or not access.within(found):

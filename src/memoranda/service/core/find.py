@@ -33,13 +33,16 @@ def find_visible(
     """A memory the caller may see, as a verified record, not yet redacted."""
     version = _locate(context, access, name, standard, reachable_only=False)
     record = view(context, version, now)
-    if scope_of(record)["visibility"] not in visibilities(context, access, version.tenant):
+    with context.engine.read(version.tenant) as snapshot:
+        is_seen = scope_of(record)["visibility"] in visibilities(context, access, snapshot)
+        is_allowed = may_read_personal(context, access, snapshot, version)
+    if not is_seen:
         raise NotFound(f"no memory {name}")
     access.require_scope(scope_of(record))
     if not holds(version):
         # UMP L3: integrity is verified on read.
         raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
-    if not may_read_personal(context, access, version):
+    if not is_allowed:
         raise NotFound(f"no memory {name}")
     return version, record
 
@@ -58,16 +61,16 @@ def history(context: Context, access: Access, name: str) -> list[dict[str, objec
     now = context.clock()
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
-        versions = snapshot.history(version.memory_id)
+        visible = visibilities(context, access, snapshot)
+        versions = [
+            each for each in snapshot.history(version.memory_id) if may_read_personal(context, access, snapshot, each)
+        ]
     entry = audit_entry(access, "history", now=now, targets=(name,), scope=scope_of(record), result="ok")
     context.audit_read(version.tenant, entry)
     shown: list[dict[str, object]] = []
-    visible = visibilities(context, access, version.tenant)
     for each in versions:
         one = unless_damaged(each, lambda each=each: view(context, each, now))  # type: ignore[misc]
-        if one is None or not may_read_personal(context, access, each):
-            continue
-        if scope_of(one)["visibility"] in visible and access.within(scope_of(one)):
+        if one is not None and scope_of(one)["visibility"] in visible and access.within(scope_of(one)):
             shown.append(
                 {
                     "record": show(context, access, one),
@@ -87,11 +90,11 @@ def list_records(
     tenant = access.default_tenant
     scope = {**access.limits, "owner": tenant, **({} if project is None else {"project": project})}
     access.require_scope(scope)
-    where = reach(context, access, tenant, Selection(at=now, space=scope.get("project")))
-    if where.space is None and where.agent is None:
-        # Nothing is asked for that a record might hide, so what is shown in part is listed, too.
-        where = replace(where, redacted=None)
     with context.engine.read(tenant) as snapshot:
+        where = reach(context, access, snapshot, Selection(at=now, space=scope.get("project")))
+        if where.space is None and where.agent is None:
+            # Nothing is asked for that a record might hide, so what is shown in part is listed, too.
+            where = replace(where, redacted=None)
         found = snapshot.page(where, UPDATED, limit=limit + 1, offset=after, now=now)
         versions = snapshot.versions([each.version_id for each in found[:limit]])
     # UMP L3: integrity is verified on read.
@@ -130,5 +133,6 @@ def _named(context: Context, tenant: str, standard: str, name: str) -> Version |
 
 def _is_visible(context: Context, access: Access, version: Version) -> bool:
     scope = unless_damaged(version, lambda: scope_of(view(context, version, context.clock())))
-    seen = visibilities(context, access, version.tenant)
+    with context.engine.read(version.tenant) as snapshot:
+        seen = visibilities(context, access, snapshot)
     return scope is not None and scope["visibility"] in seen and version.state.tombstoned is None

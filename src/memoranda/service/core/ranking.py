@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import State
 from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.shapes import Signal
 from memoranda.storage.words import words
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ def rate(record: Record, state: State, question: Question) -> Ranked:
     return Ranked(record=record, signals=signals, score=round(score, _DIGITS))
 
 
-def order(rated: Sequence[tuple[Ranked, T]], prefer: Sequence[str]) -> list[tuple[Ranked, T]]:
+def order(rated: Sequence[tuple[Ranked, T]], prefer: Sequence[Signal]) -> list[tuple[Ranked, T]]:
     """Best first: by the signals the client prefers, then by score; equal ones newest first."""
 
     def key(pair: tuple[Ranked, T]) -> tuple[Any, ...]:

@@ -329,7 +329,7 @@ def follow(
 ) -> Stored:
     """Write what follows the head that was found, or is the first of its memory."""
     place, wanted = given.place, given.memory
-    if prior is not None and given.bearer is not None and not may_see(context, given.bearer, prior):
+    if prior is not None and given.bearer is not None and not may_see(context, given.bearer, unit, prior):
         raise CrossNamespace("what is kept under this key is not for this credential")
     current = None if prior is None else show(context, unit, prior, place)
     is_there = prior is not None and not _is_retracted(prior)
@@ -442,7 +442,7 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Sho
     with context.engine.read(place.tenant) as snapshot:
         require_namespace(snapshot, place)
         version = find(context, snapshot, place, key)
-        if version is None or not may_see(context, access, version):
+        if version is None or not may_see(context, access, snapshot, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
         if not holds(version):
             raise StoreCorrupt("the stored memory is not what was accepted any more; run 'memoranda verify'")
@@ -461,7 +461,7 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
     def work(unit: Unit) -> None:
         require_namespace(unit, place)
         version = find(context, unit, place, key)
-        if version is None or not may_see(context, access, version):
+        if version is None or not may_see(context, access, unit, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
         _check_condition(show(context, unit, version, place), if_match, if_absent=False)
         check_supersession(unit, version, {}, now=now)
@@ -547,7 +547,7 @@ def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Pla
 
 def seen(context: Context, access: Access, snapshot: Snapshot, version: Version, place: Place) -> Shown | None:
     """The same for lists: without what is damaged or not for this caller."""
-    if version.state.erased or not holds(version) or not may_see(context, access, version):
+    if version.state.erased or not holds(version) or not may_see(context, access, snapshot, version):
         return None
     return unless_damaged(version, lambda: show(context, snapshot, version, place))
 
@@ -577,9 +577,9 @@ def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
     return next((load(each.document.native) for each in reversed(told) if not each.state.erased and holds(each)), None)
 
 
-def may_see(context: Context, access: Access, version: Version) -> bool:
+def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Whether the caller may see it, and see it whole."""
-    return _sees_all(access, version.tenant) or is_listed(context, access, version)
+    return _sees_all(access, version.tenant) or is_listed(context, access, snapshot, version)
 
 
 def _sees_all(access: Access, tenant: str) -> bool:

@@ -56,8 +56,8 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Pag
     before = None if request.cursor is None else _opened(context, place, request.cursor)
     is_more = False
     asked = Selection(space=place.space, tags=request.tags, since=request.since)
-    selection = reach(context, access, place.tenant, asked)
     with context.engine.read(place.tenant) as snapshot:
+        selection = reach(context, access, snapshot, asked)
         require_namespace(snapshot, place)
         for version, at in walk(snapshot, selection, UPDATED, now=now, after=before, size=request.limit + 1):
             if (shown := seen(context, access, snapshot, version, place)) is None:
@@ -133,8 +133,8 @@ def _is_known(context: Context, place: Place) -> bool:
 def _recall_one(context: Context, access: Access, place: Place, request: RecallRequest, now: Instant) -> list[_Hit]:
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.k)
     asked = Selection(space=place.space, tags=request.tags, since=request.since, until=request.until)
-    selection = reach(context, access, place.tenant, asked)
     with context.engine.read(place.tenant) as snapshot:
+        selection = reach(context, access, snapshot, asked)
         require_namespace(snapshot, place)
 
         def shows(version: Version) -> Shown | None:

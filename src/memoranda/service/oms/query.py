@@ -115,10 +115,13 @@ def listing(
     while is_more:
         with context.engine.read(tenant) as snapshot:
             page = read_page(snapshot, wanted, after=seen, limit=limit + 1, now=now)
+            listed = {
+                each.version_id for each in page if grain_views.is_listed(context, access, snapshot, each, type_byte)
+            }
         is_more = len(page) > limit
         for version in page:
             seen = version.version_id
-            if not grain_views.is_listed(context, access, version, type_byte):
+            if seen not in listed:
                 continue
             if len(found) == limit:
                 _audit(context, access, "list", tenant, selection, limit, now)
@@ -150,10 +153,11 @@ def _best(
     # What holds now, as every search by words answers.
     wanted = replace(wanted, at=now)
 
-    def shows(version: Version) -> Version | None:
-        return version if grain_views.is_listed(context, access, version, type_byte) else None
-
     with context.engine.read(tenant) as snapshot:
+
+        def shows(version: Version) -> Version | None:
+            return version if grain_views.is_listed(context, access, snapshot, version, type_byte) else None
+
         found = best(snapshot, wanted, text, shows, limit=limit, now=now)
     _audit(context, access, "search", tenant, selection, min(limit, len(found.hits)), now)
     # Shown after the snapshot is closed: a grain that was never asked for gets its address now.
@@ -175,7 +179,8 @@ def _asked(
         # Grains of a domain have no form; which of them are of this type is seen when they are read.
         form = IsOneOf(name="form", texts=("" if kind is None else kind.name,))
         selection = replace(selection, tests=(*selection.tests, form))
-    return tenant, reach(context, access, tenant, selection), now
+    with context.engine.read(tenant) as snapshot:
+        return tenant, reach(context, access, snapshot, selection), now
 
 
 def _audit(

@@ -25,6 +25,7 @@ from memoranda.standards.oms.signature import SignedGrain
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Snapshot
 
 # A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
 Given = Mapping[str, Any] | bytes
@@ -84,11 +85,13 @@ class StoredGrain:
         }
 
 
-def is_listed(context: Context, access: Access, version: Version, type_byte: int | None = None) -> bool:
+def is_listed(
+    context: Context, access: Access, snapshot: Snapshot, version: Version, type_byte: int | None = None
+) -> bool:
     """Whether a list may name the version: the caller may see it, and see it whole."""
     if version.state.erased or not holds(version):
         return False
-    if type_byte is not None and shown(context, version).grain.type_byte != type_byte:
+    if type_byte is not None and whole(context, version)[0].type_byte != type_byte:
         return False
     record = outline(context, version)
     scope = scope_of(record)
@@ -96,7 +99,7 @@ def is_listed(context: Context, access: Access, version: Version, type_byte: int
         return False
     if would_be_cut(access, record):
         return False
-    return may_read_personal(context, access, version)
+    return may_read_personal(context, access, snapshot, version)
 
 
 def would_be_cut(access: Access, record: Record) -> bool:

@@ -149,8 +149,11 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     # Also what a pass has put another entry in the place of: that says what these said.
     asked = Selection(standing="unforgotten", space=space, tags=(tag.lower(),))
     with context.engine.read(tenant) as snapshot:
-        found = [version for version, _ in walk(snapshot, reach(context, access, tenant, asked), now=now)]
-    about = [each for each in found if tag in project(context, each).tags and memory.may_see(context, access, each)]
+        about = [
+            each
+            for each, _ in walk(snapshot, reach(context, access, snapshot, asked), now=now)
+            if tag in project(context, each).tags and memory.may_see(context, access, snapshot, each)
+        ]
     heads = {each.memory_id: each.version_id for each in about}.values()
     # The first written first: what a pass made from others is gone with them.
     gone = [context.engine.write(tenant, partial(memory.forget_found, context, access, each, now)) for each in heads]

@@ -204,7 +204,7 @@ def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> b
 
     def work(unit: Unit) -> bool:
         version = find(context, unit, space, entry_id)
-        if version is None or not is_open(version, None, now) or not may_see(context, access, version):
+        if version is None or not is_open(version, None, now) or not may_see(context, access, unit, version):
             return False
         forget_entry(context, access, unit, version=version, now=now)
         return True
@@ -289,7 +289,7 @@ def _selection(
 ) -> Selection:
     labels = (wanted.tag.lower(),) if wanted.tag is not None and _is_label(wanted.tag) else ()
     there = () if run is None else (WasThere(run_id=run.run_id, version_seq=run.version_seq),)
-    return reach(context, access, snapshot.tenant, Selection(space=space, tags=labels, tests=there))
+    return reach(context, access, snapshot, Selection(space=space, tags=labels, tests=there))
 
 
 def _is_label(tag: str) -> bool:
@@ -415,7 +415,7 @@ def _id(root: Version) -> str:
 
 
 def _shown(context: Context, access: Access, snapshot: Snapshot, version: Version) -> Entry | None:
-    if version.state.erased or not holds(version) or not may_see(context, access, version):
+    if version.state.erased or not holds(version) or not may_see(context, access, snapshot, version):
         return None
     return unless_damaged(version, lambda: show(context, snapshot, version))
 
@@ -437,10 +437,10 @@ def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     return mapping.from_projection(read, _id(root))
 
 
-def may_see(context: Context, access: Access, version: Version) -> bool:
+def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Whether a version is for this caller, whole."""
     is_free = access.sees_unredacted(version.tenant) and not access.is_narrowed
-    return is_free or is_listed(context, access, version)
+    return is_free or is_listed(context, access, snapshot, version)
 
 
 def space_of(access: Access, ref: object, tenant: str) -> str | None:

@@ -37,19 +37,22 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     scope = {**asked_scope, "owner": tenant}
     access.require_scope(scope)
     asked = _selection(request, asked_scope, now)
-    where = reach(context, access, tenant, asked)
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
     enough = wanted if request.prefer else request.limit
     with context.engine.read(tenant) as snapshot:
+        where = reach(context, access, snapshot, asked)
         versions, matches = candidates(snapshot, where, request.query, limit=wanted, enough=enough, now=now)
         hidden = [] if where.redacted is None else list(_redacted(context, snapshot, asked, where, now))
         known = snapshot.audit_head()[0] > 0
-    question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
-    rated = [*_rated(context, versions, question), *(_rated_part(part, question) for part in hidden)]
-    # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
-    ordered = order(rated, request.prefer)
-    fit = (found for found, version in ordered if holds(version) and may_read_personal(context, access, version))
-    best = list(islice(fit, request.limit))
+        question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
+        rated = [*_rated(context, versions, question), *(_rated_part(part, question) for part in hidden)]
+        fit = (
+            found
+            for found, version in order(rated, request.prefer)
+            # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
+            if holds(version) and may_read_personal(context, access, snapshot, version)
+        )
+        best = list(islice(fit, request.limit))
     for chain in _chains(access, tenant, known, best):
         _audit(context, access, chain, request, scope, best, now)
     return [_shown(context, access, found) for found in best]

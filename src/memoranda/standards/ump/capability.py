@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from memoranda.standards.ump.record import KINDS
+from memoranda.standards.ump.shapes import Signal
 
-RETRIEVAL_SIGNALS: Final = ("similarity", "scope_match", "recency", "salience", "provenance_depth")
+RETRIEVAL_SIGNALS: Final = get_args(Signal)
 BINDINGS: Final = ("mcp", "http", "file")
 MAX_RECALL: Final = 50
 

@@ -27,6 +27,7 @@ from memoranda.standards.ump.shapes import (
     Patch,
     Provenance,
     Scope,
+    Signal,
     Status,
     Visibility,
 )
@@ -90,7 +91,7 @@ class Hints(Shape):
     """How to order."""
 
     prefer: (
-        Annotated[list[Name], Meta(max_length=MAX_PREFERENCES, description="Signals that matter most, first first.")]
+        Annotated[list[Signal], Meta(max_length=MAX_PREFERENCES, description="Signals that matter most, first first.")]
         | None
     ) = None
 
@@ -147,7 +148,7 @@ class RecallRequest(Shape):
         return self._limited(8)
 
     @property
-    def prefer(self) -> tuple[str, ...]:
+    def prefer(self) -> tuple[Signal, ...]:
         return () if self.ranking_hints is None else tuple(self.ranking_hints.prefer or ())
 
     @property

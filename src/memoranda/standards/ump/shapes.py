@@ -16,6 +16,7 @@ Kind = Literal["semantic", "episodic", "procedural", "working", "identity"]
 Visibility = Literal["private", "shared", "public"]
 Status = Literal["active", "candidate", "tombstoned"]
 ActorKind = Literal["user", "agent", "model", "import", "scan"]
+Signal = Literal["similarity", "scope_match", "recency", "salience", "provenance_depth"]
 Outcome = Literal["followed", "overridden", "ignored", "contradicted"]
 
 # Names, references and identifiers end up in URIs, index keys and one-line frames.
