@@ -402,11 +402,18 @@ class Model:
 
     def visible(self, recall: Recall) -> list[Kept]:
         everything = any(option.name == "superseded" for option in recall.options)
+        anytime = everything or any(condition.field == "expires_at" for condition in recall.where)
         return [
             each
             for each in self.grains
             if (everything or each.is_current) and recall.grain_type in (None, type_of(each))
+            if anytime or self.is_in_force(each)
         ]
+
+    def is_in_force(self, kept: Kept) -> bool:
+        """Whether it is true now: the last instant counts in (OMS section 15)."""
+        begins, ends = kept.grain.fields.get("valid_from"), kept.grain.fields.get("valid_to")
+        return (begins is None or begins <= self.now) and (ends is None or self.now <= ends)
 
     def conditions(self, recall: Recall) -> list[Condition]:
         """The shortcuts that are nothing but conditions, and what is written."""

@@ -83,6 +83,8 @@ class Selection:
 
     standing: Standing = "live"
     at: Instant | None = None
+    # With a standing: only what is true now; its valid time has begun and not ended.
+    in_force: bool = False
     known_at: Instant | None = None
     statuses: tuple[Status, ...] | None = None
     kinds: tuple[Kind, ...] | None = None

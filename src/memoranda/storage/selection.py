@@ -238,7 +238,23 @@ class SelectionSql:
         found = [_STANDINGS[selection.standing]]
         if selection.standing not in _EXPIRED_TOO:
             found.append(self._unexpired(now))
+        if selection.in_force:
+            found.append(self._in_force(now))
         return found
+
+    def _in_force(self, now: Instant) -> str:
+        """What is live and out of its valid time is little: it is looked up, so that other indexes answer alone."""
+        moment = self._bind(now)
+        outside = {
+            "state_ends": f"valid_to_ms <= {moment}",
+            "state_begins": f"valid_from_ms > recorded_ms AND valid_from_ms > {moment}",
+        }
+        listed = (
+            f"SELECT version_id FROM {self._dialect.hint.format('state', index)} "
+            f"WHERE tenant_id = :tenant_id AND live = 1 AND {clause}"
+            for index, clause in outside.items()
+        )
+        return f"s.version_id NOT IN ({' UNION ALL '.join(listed)})"
 
     def _unexpired(self, now: Instant) -> str:
         return f"coalesce(s.expires_ms, {FOREVER_MS}) > {self._bind(now)}"

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.facts import Kept
+from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
 from memoranda.service.cal.session import Session
@@ -40,6 +41,7 @@ from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, O
 from memoranda.standards.cal.conditions import SEARCH, passes, questions
 from memoranda.standards.cal.field_index import SEMANTIC
 from memoranda.standards.cal.item import Item, bare_address, field_of, value_of
+from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.desugar import desugar_recall
 from memoranda.standards.cal.language.syntax import (
     Condition,
@@ -179,7 +181,7 @@ class Reader:
 
     def question(self, recall: Recall, lost: Sequence[Condition] = ()) -> _Question:
         """The conditions of a desugared RECALL as tests, words to search (`lost`: too), and what is left over."""
-        recall = _about_searched(recall, lost)
+        recall, now = _about_searched(recall, lost), self.session.now
         tests: list[Test] = []
         texts: list[str] = []
         within: list[tuple[str, frozenset[str]]] = []
@@ -207,7 +209,7 @@ class Reader:
         if not texts and left:
             left = _without_scores(left, tests)
         return _Question(
-            selection=self.selection(recall.grain_type, tests, standing=_standing(recall)),
+            selection=_timed(self.selection(recall.grain_type, tests, standing=_standing(recall)), recall, now),
             text=texts[0] if texts else None,
             within=tuple(within),
             left_over=tuple(left),
@@ -511,6 +513,19 @@ def _rescored(items: list[Item]) -> list[Item]:
 
 def _standing(recall: Recall) -> Standing:
     return "unforgotten" if any(option.name == "superseded" for option in recall.options) else "live"
+
+
+def _timed(selection: Selection, recall: Recall, now: Instant) -> Selection:
+    """A context states what is true now, or what was true, or known, at an instant that the query names.
+
+    Who asks for what was superseded, or for when something ends, is told of what is past and to come as well.
+    """
+    at, known_at = (times.moment_of(recall.options, name, now) for name in (times.VALID_AT, times.KNOWN_AT))
+    if at is not None or known_at is not None:
+        known = None if known_at is None else Instant(known_at)
+        return replace(selection, at=now if at is None else Instant(at), known_at=known)
+    asks_for_ends = any(condition.field == "expires_at" for condition in recall.where)
+    return replace(selection, in_force=selection.standing == "live" and not asks_for_ends)
 
 
 def _text(condition: Condition) -> str:

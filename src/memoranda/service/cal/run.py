@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from memoranda import __version__
 from memoranda.errors import QueryError
-from memoranda.model.memory import Version
+from memoranda.model.memory import Version, is_over
 from memoranda.model.selection import IsOneOf
 from memoranda.service.cal.answer import recalled, result_of, text_of
 from memoranda.service.cal.recall import SCAN_LIMIT, Reader
@@ -295,7 +295,7 @@ class Runner:
         seen = [
             version
             for version in versions
-            if version.state.retired is None and not version.state.erased and version.state.tombstoned is None
+            if version.state.retired is None and not is_over(version.state, session.now)
             if is_listed(context, session.access, self.reader.snapshot, version)
         ]
         shown = [self._version(version) for version in seen]

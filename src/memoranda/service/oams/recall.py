@@ -132,7 +132,7 @@ def _is_known(context: Context, place: Place) -> bool:
 
 def _recall_one(context: Context, access: Access, place: Place, request: RecallRequest, now: Instant) -> list[_Hit]:
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.k)
-    asked = Selection(space=place.space, tags=request.tags, since=request.since, until=request.until)
+    asked = Selection(space=place.space, tags=request.tags, since=request.since, until=request.until, in_force=True)
     with context.engine.read(place.tenant) as snapshot:
         selection = reach(context, access, snapshot, asked)
         require_namespace(snapshot, place)

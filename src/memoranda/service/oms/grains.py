@@ -398,6 +398,10 @@ def append(
     """Append an admitted grain; the caller announces it and puts it on record."""
     cascade.check_basis(context, unit, new.document, new.projection, now)
     cascade.note(unit, new.projection)
+    read = new.projection
+    if read.valid_from > now and read.valid_from == read.created:
+        # It does not say that it is true later, and a clock that is ahead does not keep it from being true now.
+        new = replace(new, projection=replace(read, valid_from=now))
     if prior is None:
         return new.append(unit, now=now)
     return append_next(context, unit, prior, new, now=now, by_owner=by_owner)

@@ -289,7 +289,7 @@ def _selection(
 ) -> Selection:
     labels = (wanted.tag.lower(),) if wanted.tag is not None and _is_label(wanted.tag) else ()
     there = () if run is None else (WasThere(run_id=run.run_id, version_seq=run.version_seq),)
-    return reach(context, access, snapshot, Selection(space=space, tags=labels, tests=there))
+    return reach(context, access, snapshot, Selection(space=space, tags=labels, tests=there, in_force=True))
 
 
 def _is_label(tag: str) -> bool:

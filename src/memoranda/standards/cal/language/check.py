@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypedDict
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import fields
-from memoranda.standards.cal.language import words
+from memoranda.standards.cal.language import times, words
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
@@ -101,6 +101,7 @@ def _inner(recall: Recall) -> Iterator[Recall]:
 # --- warnings --------------------------------------------------------------------------------------------
 
 _IGNORED_OPTIONS: Final = frozenset(("summarize",))
+_OWN_OPTIONS: Final = (times.VALID_AT, times.KNOWN_AT)
 
 
 def warnings(query: Query) -> tuple[Warning, ...]:
@@ -146,7 +147,8 @@ def _relation_warnings(values: object) -> Iterator[Warning]:
 
 def _option_warnings(options: tuple[Option, ...]) -> Iterator[Warning]:
     for option in options:
-        if option.name in _IGNORED_OPTIONS or option.name.startswith(words.EXTENSION_PREFIX):
+        is_unknown = option.name.startswith(words.EXTENSION_PREFIX) and option.name not in _OWN_OPTIONS
+        if option.name in _IGNORED_OPTIONS or is_unknown:
             yield Warning("CAL-W004", f"{option.name} has no effect here.")
 
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import calendar
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from memoranda.errors import QueryError
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, parse_instant
+from memoranda.standards.cal.language.syntax import Option
 
 # Epochs below this are seconds, others milliseconds (1e11 seconds are the year 5138, 1e11 ms are 1973).
 SECONDS_BELOW: Final = 100_000_000_000
@@ -51,6 +54,26 @@ def end_of(text: str, now: int) -> int | None:
     """The same for the upper end of a range: a date means its last millisecond."""
     span = span_of(text)
     return start_of(text, now) if span is None else span[1]
+
+
+# Options of our own (`WITH x_valid_at("2026-05-01")`): what was true at an instant, and what was known at one.
+VALID_AT: Final = "x_valid_at"
+KNOWN_AT: Final = "x_known_at"
+
+
+def moment_of(options: Iterable[Option], name: str, now: int) -> int | None:
+    """The instant that an option names; None without the option. Raises QueryError for what is no time."""
+    for option in options:
+        if option.name != name:
+            continue
+        said = option.arguments[0] if len(option.arguments) == 1 else None
+        found = end_of(said, now) if isinstance(said, str) else None
+        if found is None:
+            raise QueryError(
+                f"{name} needs one time.", cal_code="CAL-E021", suggestion=f'Write {name}("2026-05-01T12:00:00Z").'
+            )
+        return found
+    return None
 
 
 def is_expression(text: str) -> bool:

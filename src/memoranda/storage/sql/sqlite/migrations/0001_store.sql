@@ -114,6 +114,10 @@ CREATE INDEX triple_osr ON state (tenant_id, object_key, subject_key, relation_k
 -- The field index in the orders that are asked for; whole pages and counts are answered from these alone.
 CREATE INDEX field_address ON state (tenant_id, live, space, form, address, expires_ms) WHERE address IS NOT NULL;
 CREATE INDEX field_recent ON state (tenant_id, live, space, at_ms, address, form, expires_ms) WHERE address IS NOT NULL;
+-- What ends, and what was written before it is true: few rows.
+CREATE INDEX state_ends ON state (tenant_id, valid_to_ms, version_id) WHERE live = 1 AND valid_to_ms IS NOT NULL;
+CREATE INDEX state_begins ON state (tenant_id, valid_from_ms, version_id)
+  WHERE live = 1 AND valid_from_ms > recorded_ms;
 -- Few rows are in these, and none for long.
 CREATE INDEX state_redacted ON state (tenant_id, updated_ms, version_id) WHERE redacted = 1;
 -- The expiry sweep serves all tenants at once, so time comes first here.

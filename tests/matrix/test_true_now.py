@@ -1,0 +1,72 @@
+"""What is not true yet, or not any more, is stated as true by no standard; whoever asks for then is told of then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from memoranda.errors import QueryError
+from memoranda.model.instant import format_instant
+from tests.matrix.doors import DAY, SPACE, House, told
+
+# Ways to read that put something before a model; the others show what there is, with its times.
+STATING = ("ump recall", "ump list", "oams recall", "cal recall", "cal like", "cal assemble", "openwop list")
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    house = House()
+    yield house
+    house.service.close()
+
+
+def believe(house: House, way: str, text: str, begins: int, ends: int | None) -> None:
+    if way == "oms":
+        house.put(object=text, namespace=SPACE, valid_from=begins, valid_to=None if ends is None else ends - 1)
+    else:
+        time = {"valid_from": format_instant(begins), "valid_to": None if ends is None else format_instant(ends)}
+        house.remember(text, scope={"project": SPACE}, time=time)
+
+
+@pytest.mark.requirement("CAL-OURS-true-now")
+@pytest.mark.parametrize("way", ["oms", "ump"])
+def test_only_what_is_true_now_is_stated(house: House, way: str) -> None:
+    start = house.now
+    house.advance(10 * DAY)
+    believe(house, way, "zanzibar in spring", start, start + 5 * DAY)
+    believe(house, way, "zanzibar in summer", start, start + 20 * DAY)
+    believe(house, way, "zanzibar in winter", start + 15 * DAY, None)
+    names = house.names(house.head("zanzibar in summer"))
+    moments = ((0, {"summer"}), (5 * DAY - 1, {"summer"}), (5 * DAY, {"summer", "winter"}), (10 * DAY, {"winter"}))
+    begun = house.now
+    for after, true in moments:
+        house.now = type(begun)(begun + after)
+        for read in STATING:
+            found = told(house, read, names, "zanzibar")
+            assert {each for each in ("spring", "summer", "winter") if f"in {each}" in found} == true, (read, after)
+
+
+@pytest.mark.requirement("CAL-OURS-true-now")
+@pytest.mark.parametrize("way", ["oms", "ump"])
+def test_cal_can_ask_for_another_time(house: House, way: str) -> None:
+    start = house.now
+    believe(house, way, "zanzibar in spring", start, start + 5 * DAY)
+    house.advance(10 * DAY)
+    known = house.now
+    house.advance(DAY)
+    believe(house, way, "zanzibar in autumn", start, start + 5 * DAY)
+
+    def said(options: str) -> set[str]:
+        found = repr(house.cal(f"RECALL beliefs WITH {options}"))
+        return {each for each in ("spring", "autumn") if f"in {each}" in found}
+
+    then = format_instant(start + DAY)
+    assert said("superseded") == {"spring", "autumn"}
+    assert said(f'x_valid_at("{then}")') == {"spring", "autumn"}
+    assert said(f'x_valid_at("{then}"), x_known_at("{format_instant(known)}")') == {"spring"}
+    assert said(f'x_known_at("{format_instant(known)}")') == set()
+    assert house.cal(f'RECALL beliefs WITH x_valid_at("{then}")').get("warnings", []) == []
+    for wrong in ("x_valid_at", 'x_valid_at("whenever")', 'x_known_at("now", "then")'):
+        with pytest.raises(QueryError, match="time"):
+            said(wrong)
