@@ -308,15 +308,17 @@ class Memoranda:
         asked = {"id": name, "outcome": outcome, **({"session": session} if session else {})}
         self.ump.feedback(FeedbackRequest.parse(asked))
 
-    def export(self, *, project: str | None = None, history: bool = True) -> Iterator[Record]:
-        """Every record that may leave."""
-        return self.ump.export(project=project, history=history)
+    def export(
+        self, *, project: str | None = None, history: bool = True, report: Report | None = None
+    ) -> Iterator[Record]:
+        """Every record that may leave; `report` is told what stays behind, and why."""
+        return self.ump.export(project=project, history=history, report=report)
 
-    def import_records(self, records: Iterable[object]) -> Report:
-        """Take records in."""
+    def import_records(self, records: Iterable[object], *, restore: bool = False) -> Report:
+        """Take records in; `restore` also those that were forgotten here."""
         from memoranda.service.exchange import numbered
 
-        return self.ump.import_items(numbered("ump", records))
+        return self.ump.import_items(numbered("ump", records), restore=restore)
 
     def verify(self) -> VerifyReport:
         """Check every signature, the audit chain and the database."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -116,3 +118,74 @@ def test_sync_as_a_command(run: Command, notes: list[str], tmp_path: Path) -> No
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("memoranda: refused: bad.ump.md: ")
     assert run("sync", folder, "--watch", "--dry-run").code == 1
+
+
+def _cut_and_kept(run: Command, tmp_path: Path) -> None:
+    """One memory that may leave, one that leaves in part, one that stays."""
+    told: list[dict[str, Any]] = [
+        {"body": {"text": "free"}},
+        {"body": {"text": "cut", "structured": {"token": "x"}}, "consent": {"redact": ["body.structured.token"]}},
+        {"body": {"text": "stays"}, "consent": {"exportable": False}},
+    ]
+    file = tmp_path / "given.ndjson"
+    file.write_text("".join(json.dumps({"kind": "semantic", **each}) + "\n" for each in told))
+    assert run("import", file, "--json").json["created"] == 3
+
+
+@pytest.mark.requirement("OAMS-OURS-nothing-stays-unsaid")
+@pytest.mark.parametrize(
+    ("name", "left_out", "redacted"),
+    [("a.mg", 1, 0), ("a.oams", 1, 0), ("a.oams.jsonl", 1, 0), ("a.ndjson", 0, 1), ("a.ump.md", 0, 1), ("a/", 0, 1)],
+)
+def test_an_export_names_what_stays_behind_and_strict_writes_nothing_then(
+    run: Command, tmp_path: Path, name: str, left_out: int, redacted: int
+) -> None:
+    _cut_and_kept(run, tmp_path)
+    target = f"{tmp_path}/out/{name}"
+    (tmp_path / "out").mkdir()
+    strict = run("export", target, "--strict", "--json")
+    assert (strict.code, strict.json["exported"]) == (1, 0)
+    assert list((tmp_path / "out").iterdir()) == []
+    assert "nothing written" in run("export", target, "--strict").out
+    ran = run("export", target, "--json")
+    assert ran.code == 1
+    for told in (strict.json, ran.json):
+        assert (told["left_out"], told["kept"], told["redacted"]) == (left_out, 1, redacted)
+        assert len(told["refusals"]) == left_out
+        assert any("its consent keeps it here" in each for each in told["warnings"])
+        assert redacted == any("without what its consent redacts" in each for each in told["warnings"])
+    assert ran.json["exported"] == 1 + redacted
+
+
+@pytest.mark.requirement("OAMS-OURS-nothing-stays-unsaid")
+def test_strict_writes_everything_when_nothing_stays(run: Command, notes: list[str], tmp_path: Path) -> None:
+    for name in ("a.mg", "a.oams", "a.ndjson", "a.ump.md"):
+        assert run("export", tmp_path / name, "--strict", "--json").json["exported"] == 2
+    assert run("export", "-", "--strict").out.count("\n") == 2
+
+
+@pytest.mark.requirement("OAMS-OURS-nothing-stays-unsaid")
+@pytest.mark.parametrize("name", ["a.mg", "a.oams", "a.ndjson"])
+def test_a_damaged_record_is_named_by_an_export(
+    run: Command, notes: list[str], tmp_path: Path, home: Path, name: str
+) -> None:
+    with apsw.Connection(str(home / "memoranda.db")) as database:
+        table = _table_of(database, "native")
+        database.execute(f"UPDATE {table} SET native = CAST(replace(CAST(native AS TEXT), 'pnpm', 'yarn') AS BLOB)")
+    database.close()
+    ran = run("export", tmp_path / name, "--json")
+    assert (ran.code, ran.json["exported"], ran.json["left_out"]) == (1, 1, 1)
+    assert (ran.json["refusals"][0]["id"], ran.json["refusals"][0]["code"]) == (notes[0], "corrupt")
+    assert run("export", tmp_path / f"strict-{name}", "--strict").code == 1
+    assert not (tmp_path / f"strict-{name}").exists()
+
+
+def test_import_brings_back_what_was_forgotten_only_when_asked(run: Command, notes: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "all.ndjson"
+    run("export", file)
+    run("forget", notes[0], "--reason", "asked")
+    ran = run("import", file)
+    assert (ran.code, ran.out) == (0, "0 created, 1 merged, 0 refused, 1 left forgotten, 1 warning\n")
+    assert "forgotten here" in ran.err
+    assert run("import", file, "--restore", "--json").json["created"] == 1
+    assert run("import", file, "--json").json["merged"] == 2

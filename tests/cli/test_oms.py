@@ -232,6 +232,7 @@ def test_an_mg_file_carries_everything_to_another_store(run: Command, tmp_path: 
         "left_out": 0,
         "refusals": [],
         "kept": 0,
+        "redacted": 0,
         "warnings": [],
     }
 

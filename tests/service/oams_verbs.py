@@ -105,11 +105,12 @@ class Oams:
     def exported(self, **fields: Any) -> list[bytes]:
         return [raw for raw, _ in self.verbs.export(self.access, **fields)]
 
-    def take_in(self, lines: Sequence[tuple[bytes | None, Memory]]) -> Report:
+    def take_in(self, lines: Sequence[tuple[bytes | None, Memory]], *, restore: bool = False) -> Report:
         return self.world.service.import_items(
             self.access,
             [
                 Item(form="oams", where=f"line {number}", number=number, raw=raw, value=memory)
                 for number, (raw, memory) in enumerate(lines, start=1)
             ],
+            restore=restore,
         )

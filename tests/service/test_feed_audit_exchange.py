@@ -193,7 +193,7 @@ def test_an_older_edition_does_not_reopen_what_was_closed(world: World) -> None:
     world.advance(10)
     world.forget(first)
     report = world.service.import_items(world.owner, numbered("ump", before))
-    assert (report.created, report.merged) == (0, 1)
+    assert (report.created, report.merged, report.forgotten) == (0, 0, 1)
     assert world.texts("Rome") == []
 
 

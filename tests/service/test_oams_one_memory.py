@@ -454,7 +454,8 @@ def test_what_was_forgotten_and_is_brought_again_is_one_memory_for_every_standar
     name, address = world.recall("tea")[0].record["id"], world.grains()[0].address
     assert world.get(name)["body"]["text"] == "tea"
     oams.forget("k")
-    assert oams.take_in(lines).created == 1
+    assert oams.take_in(lines).forgotten == 1
+    assert oams.take_in(lines, restore=True).created == 1
     # The very same bytes, so the very same names: they stand for what is there.
     assert [each.address for each in world.grains()] == [address]
     assert world.get(name)["lifecycle"]["status"] == "active"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,8 +16,12 @@ from memoranda.cli.show import counted, line, note, note_report, progress, progr
 from memoranda.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from memoranda.service.core.access import Access
     from memoranda.service.exchange import Report
+    from memoranda.service.service import Service
     from memoranda.service.verify import VerifyReport
+    from memoranda.standards.oams.namespace import Namespace
+    from memoranda.standards.oms.manifest import IndexState
     from memoranda.standards.ump.record import Record
 
 FormatName = Literal["json", "ndjson", "markdown", "mg", "oams"]
@@ -51,13 +56,15 @@ def export(
     ] = None,
     name: Annotated[tuple[str, ...], Parameter(name="--id", help="Only this memory; can be repeated.")] = (),
     compress: Annotated[bool, Parameter(help="Compress an .mg file with zstd.")] = False,
+    strict: Annotated[bool, Parameter(help="Write nothing if anything would stay behind or be cut.")] = False,
     bundle: Bundle = EVERYTHING,
     run: GivenRun,
 ) -> int:
     """Write memories to a file: .ump.md, .ump.json, .ndjson or .mg; or to a folder, one .ump.md each.
 
     With --format oams to a bundle of the Open Agent Memory Standard, which is a folder, or to one .jsonl or .md file of
-    it. What its consent keeps here does not leave, and what was forgotten neither.
+    it. What its consent keeps here does not leave, and what was forgotten neither. What stays behind is said by
+    name, and the exit code is 1.
     """
     to_folder = target.endswith("/") or (target != "-" and Path(target).is_dir())
     shape = known or _export_format(target, to_folder=to_folder)
@@ -66,14 +73,14 @@ def export(
     if shape == "oams":
         if project is not None or history is not None or name:
             raise InvalidInput("OAMS has no projects, histories and ids; choose with --namespace")
-        return _export_memories(target, bundle, run)
+        return _export_memories(target, bundle, strict, run)
     if bundle != EVERYTHING:
         raise InvalidInput("--namespace and --overwrite go with --format oams")
     if to_folder and shape != "markdown":
         raise InvalidInput("a folder holds Markdown files; for one file of another format, give its name")
     if shape == "mg":
-        return _export_grains(target, project, history, name, compress, run)
-    return _export_records(target, shape, project, history, name, run)
+        return _export_grains(target, project, history, name, compress, strict, run)
+    return _export_records(target, shape, project, history, name, strict, run)
 
 
 def _export_records(
@@ -82,31 +89,34 @@ def _export_records(
     project: str | None,
     history: bool | None,
     names: tuple[str, ...],
+    strict: bool,
     run: GivenRun,
 ) -> int:
     from memoranda.bindings.files import exchange
     from memoranda.service.exchange import Report
 
-    report = Report()
     to_folder = target.endswith("/") or (target != "-" and Path(target).is_dir())
+    answer = _Exported(target=target, what="record", beside={"format": shape}, run=run)
     with run.open() as memoranda, progress("exporting") as done:
-        records = memoranda.service.export(
-            memoranda.access,
-            project=project,
-            history=not to_folder if history is None else history,
-            names=names or None,
-            report=report,
-        )
-        if names:
-            records = _at_least_one(records)
+
+        def leaving(report: Report) -> Iterator[Record]:
+            whole = not to_folder if history is None else history
+            return memoranda.service.export(
+                memoranda.access, project=project, history=whole, names=names or None, report=report
+            )
+
+        if strict and (found := exchange.look_first(leaving)):
+            return answer.refuse(found)
+        report = Report()
+        records = _at_least_one(leaving(report)) if names else leaving(report)
         if to_folder:
             count = exchange.export_folder(records, Path(target), done)
         else:
             count = exchange.export_file(records, target, shape, done)
-    return _answer_exported(count, "record", target, {"format": shape}, report, run)
+    return answer.give(count, report)
 
 
-def _export_memories(target: str, bundle: Bundle, run: GivenRun) -> int:
+def _export_memories(target: str, bundle: Bundle, strict: bool, run: GivenRun) -> int:
     from memoranda.app import system_clock
     from memoranda.bindings.files import exchange
     from memoranda.bindings.files.oams import shape_by_name
@@ -115,60 +125,101 @@ def _export_memories(target: str, bundle: Bundle, run: GivenRun) -> int:
     report, shape = Report(), shape_by_name(target)
     if bundle.overwrite and shape != "bundle":
         raise InvalidInput("--overwrite is for a bundle; a file is replaced anyway")
+    answer = _Exported(target=target, what="memory", beside={"format": "oams", "form": shape}, run=run)
     with run.open() as memoranda, progress_steps("reading", "writing") as (reading, sorting):
+        service, access = memoranda.service, memoranda.access
+        chosen = [memoranda.oams.namespace(each) for each in bundle.namespace]
+        if strict and (found := exchange.look_first(partial(_memories, service, access, chosen))):
+            return answer.refuse(found)
         count = exchange.export_memories(
-            memoranda.service,
-            memoranda.access,
+            service,
+            access,
             target,
             report,
             shape=shape,
             exported_at=system_clock(),
-            namespaces=[memoranda.oams.namespace(each) for each in bundle.namespace],
+            namespaces=chosen,
             overwrite=bundle.overwrite,
             reading=reading,
             sorting=sorting,
         )
-    return _answer_exported(count, "memory", target, {"format": "oams", "form": shape}, report, run)
+    return answer.give(count, report)
+
+
+def _memories(service: Service, access: Access, chosen: list[Namespace], report: Report) -> Iterator[object]:
+    from memoranda.bindings.files import exchange
+
+    return exchange.leaving_memories(service, access, report, chosen)
 
 
 def _export_grains(
-    target: str, project: str | None, history: bool | None, names: tuple[str, ...], compress: bool, run: GivenRun
+    target: str,
+    project: str | None,
+    history: bool | None,
+    names: tuple[str, ...],
+    compress: bool,
+    strict: bool,
+    run: GivenRun,
 ) -> int:
     from memoranda.bindings.files import exchange
     from memoranda.service.exchange import Report
 
     if names:
         raise InvalidInput("--id goes with records; get one grain with: memoranda oms get ADDRESS --raw")
-    report = Report()
+    answer = _Exported(target=target, what="grain", beside={"format": "mg"}, run=run)
     with run.open() as memoranda, progress("exporting") as done:
-        grains = memoranda.service.grains.export(
-            memoranda.access, namespace=project, history=history is not False, report=report
-        )
-        count = exchange.export_grains(grains, target, report, done, compress=compress)
-    return _answer_exported(count, "grain", target, {"format": "mg"}, report, run)
+
+        def leaving(report: Report) -> Iterator[tuple[bytes, IndexState]]:
+            whole = history is not False
+            return memoranda.service.grains.export(memoranda.access, namespace=project, history=whole, report=report)
+
+        if strict and (found := exchange.look_first(lambda looked: exchange.packable(leaving(looked), looked))):
+            return answer.refuse(found)
+        report = Report()
+        count = exchange.export_grains(leaving(report), target, report, done, compress=compress)
+    return answer.give(count, report)
 
 
-def _answer_exported(
-    count: int, what: str, target: str, beside: dict[str, object], report: Report, run: GivenRun
-) -> int:
-    """Say how many left, and what of the rest could not; 1 if anything could not."""
-    said = f"{counted(count, what, 'memories' if what == 'memory' else None)} exported"
-    if not run.json or target == "-":
-        note_report(report)
-    if target == "-":
-        note(said)
-    else:
-        refusals = [each.document() for each in report.refusals]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exported:
+    """How an export is answered: what left, and what of the rest did not and why."""
+
+    target: str
+    what: str
+    beside: dict[str, object]
+    run: GivenRun
+
+    def give(self, count: int, report: Report) -> int:
+        """Say how many left; 1 if anything stayed behind."""
+        self._answer(count, report, f"{self._counted(count)} exported")
+        return 1 if report.left_behind else 0
+
+    def refuse(self, report: Report) -> int:
+        """Say why nothing was written."""
+        why = f"{self._counted(report.left_behind)} would stay behind, and {report.redacted} would be cut"
+        self._answer(0, report, f"nothing written: {why}", is_written=False)
+        return 1
+
+    def _counted(self, count: int) -> str:
+        return counted(count, self.what, "memories" if self.what == "memory" else None)
+
+    def _answer(self, count: int, report: Report, said: str, *, is_written: bool = True) -> None:
+        if not self.run.json or self.target == "-":
+            note_report(report)
+        if self.target == "-":
+            note(said)
+            return
         document: dict[str, object] = {
             "exported": count,
-            "target": target,
-            **beside,
+            "target": self.target,
+            **self.beside,
             "left_out": report.refused,
-            "refusals": refusals,
+            "refusals": [each.document() for each in report.refusals],
+            "kept": report.kept,
+            "redacted": report.redacted,
+            "warnings": report.warnings,
         }
-        document |= {"kept": report.kept, "warnings": report.warnings}
-        run.answer(document, lambda: line(f"{said} to {target}"))
-    return 1 if report.refused else 0
+        self.run.answer(document, lambda: line(f"{said} to {self.target}" if is_written else said))
 
 
 def _at_least_one(records: Iterator[Record]) -> Iterator[Record]:
@@ -200,6 +251,7 @@ def import_files(
     namespace: Annotated[
         str | None, Parameter(help="Put memories of OAMS into this namespace, or scope of your own.")
     ] = None,
+    restore: Annotated[bool, Parameter(help="Bring back what was forgotten here since the file was written.")] = False,
     dry_run: Annotated[bool, Parameter(help="Say what would be taken in, and do nothing.")] = False,
     run: GivenRun,
 ) -> int:
@@ -220,6 +272,7 @@ def import_files(
             known=known,
             adopt=adopt,
             into=None if namespace is None else memoranda.oams.namespace(namespace),
+            restore=restore,
             is_dry=dry_run,
             progress=done,
         )
@@ -230,7 +283,7 @@ def import_files(
 
 
 def _import_document(report: Report, *, dry_run: bool) -> dict[str, object]:
-    counts = ("created", "merged", "updated", "unchanged", "refused", "warned")
+    counts = ("created", "merged", "updated", "unchanged", "forgotten", "refused", "warned")
     return {
         **{name: getattr(report, name) for name in counts},
         "refusals": [each.document() for each in report.refusals],
@@ -244,6 +297,7 @@ def _import_line(report: Report, *, dry_run: bool) -> str:
     if "oams" in report.forms:
         names = ["created", *(["merged"] if report.merged else []), "updated", "unchanged", "refused"]
     said = ", ".join(f"{getattr(report, name)} {name}" for name in names)
+    said += f", {report.forgotten} left forgotten" if report.forgotten else ""
     warned = f", {counted(report.warned, 'warning')}" if report.warned else ""
     return f"{'would be: ' if dry_run else ''}{said}{warned}"
 

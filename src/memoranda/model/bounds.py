@@ -15,6 +15,8 @@ from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import VISIBILITIES, Bounds, Projection, Visibility
 
 FREE: Final = Bounds()
+# How the tags begin that mark a memory for the rules of a preset or a domain.
+MARKS: Final = ("pii:", "phi:", "legal:", "profile:")
 
 
 def encode(bounds: Bounds) -> bytes:
@@ -24,6 +26,47 @@ def encode(bounds: Bounds) -> bytes:
 
 
 _DECODER: Final = msgspec.json.Decoder(Bounds)
+
+
+def both(one: Bounds, other: Bounds) -> Bounds:
+    """What is bound by two, as tightly as either says."""
+    ends = [each.expires for each in (one, other) if each.expires is not None]
+    return Bounds(
+        user=one.user or other.user,
+        agent=one.agent or other.agent,
+        session=one.session or other.session,
+        visibility=narrower(one.visibility, other.visibility),
+        exportable=one.exportable and other.exportable,
+        redact=tuple(dict.fromkeys((*one.redact, *other.redact))),
+        expires=min(ends, default=None),
+        tags=tuple(dict.fromkeys((*one.tags, *other.tags))),
+        said={**other.said, **one.said},
+    )
+
+
+def told(view: Projection, own: Projection) -> Bounds:
+    """What a view says beyond the document inside it, as far as every form can say it."""
+    at = view.scope
+    return beyond(
+        Bounds(
+            user=at.user,
+            agent=at.agent,
+            session=at.session,
+            visibility=at.visibility,
+            exportable=view.exportable,
+            expires=view.expires,
+            tags=tuple(tag for tag in view.tags if tag.startswith(MARKS)),
+        ),
+        Bounds(
+            user=own.scope.user,
+            agent=own.scope.agent,
+            session=own.scope.session,
+            visibility=own.scope.visibility,
+            exportable=own.exportable,
+            expires=own.expires,
+            tags=own.tags,
+        ),
+    )
 
 
 def decode(stored: bytes) -> Bounds:

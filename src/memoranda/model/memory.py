@@ -150,6 +150,11 @@ class State(NamedTuple):
         """Nothing has replaced this version."""
         return not self.superseded_by and self.retired is None
 
+    @property
+    def is_forgotten(self) -> bool:
+        """It was tombstoned or erased: its name may be taken again by what says it anew."""
+        return self.erased or self.tombstoned is not None
+
 
 def is_over(state: State, now: Instant) -> bool:
     """Whether a version was forgotten or erased, or has come to its end: it is not shown any more."""

@@ -12,6 +12,8 @@ from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.model.memory import Document
 
 NATIVE_KEY: Final = "memoranda:native"
+# Beside it in a record that leaves: what the store knows of the document and a record has no word for.
+STATE_KEY: Final = "memoranda:state"
 _FIELDS: Final = ("standard", "name", "media_type", "data")
 
 

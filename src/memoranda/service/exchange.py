@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from memoranda.errors import Conflict, GrainError, MemorandaError
-from memoranda.model.instant import LATEST, Instant
+from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.service import originals
 from memoranda.service.core import cascade
@@ -21,7 +21,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.oams import memories
-from memoranda.service.originals import Form, Outcome, Ready
+from memoranda.service.originals import Form, Outcome, Ready, version_of
 from memoranda.service.ump.remember import with_defaults
 from memoranda.service.ump.revise import handover
 from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace
@@ -35,7 +35,10 @@ BATCH_LIMIT: Final = 500
 # More are counted, and read by nobody.
 LISTED_LIMIT: Final = 100
 _OPS: Final[dict[Form, str]] = {"ump": "import", "oams": "oams.import", "oms": "oms.import"}
-_COUNTS: Final = ("created", "merged", "updated", "unchanged", "exported", "verified", "refused", "warned", "kept")
+_COUNTS: Final = (
+    *("created", "merged", "updated", "unchanged", "forgotten", "exported", "verified", "refused", "warned", "kept"),
+    "redacted",
+)
 Progress = Callable[[int], None]
 
 
@@ -67,12 +70,16 @@ class Report:
     merged: int = 0
     updated: int = 0
     unchanged: int = 0
+    # What was forgotten here after it was written, and stays so.
+    forgotten: int = 0
     exported: int = 0
     verified: int = 0
     refused: int = 0
     warned: int = 0
     # What stayed here because its consent or a rule of the store says so.
     kept: int = 0
+    # What left without the fields that its consent strips.
+    redacted: int = 0
     refusals: list[Refusal] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     # Of what was brought in.
@@ -82,6 +89,11 @@ class Report:
     def taken(self) -> int:
         """How many went in or were there."""
         return self.created + self.merged + self.updated + self.unchanged
+
+    @property
+    def left_behind(self) -> int:
+        """How many could not leave, or may not."""
+        return self.refused + self.kept
 
     def refuse(
         self, where: str, name: object, error: MemorandaError, *, number: int = 0, message: str | None = None
@@ -103,13 +115,25 @@ class Report:
     def keep(self, name: str, why: str) -> None:
         """Count what stayed here, and say why."""
         self.kept += 1
-        if len(self.warnings) < LISTED_LIMIT:
-            self.warnings.append(f"{name} stays here: {why}")
+        self._say(f"{name} stays here: {why}")
+
+    def redact(self, name: str) -> None:
+        """Count what left in part."""
+        self.redacted += 1
+        self._say(f"{name} leaves without what its consent redacts")
+
+    def leave_forgotten(self, where: str) -> None:
+        """Count what a file brings and what was forgotten here since."""
+        self.forgotten += 1
+        self._say(f"{where}: forgotten here after it was written, and stays so; restore it to have it back")
 
     def warn(self, where: str, message: str) -> None:
+        self._say(f"{where}: {message}")
+
+    def _say(self, warning: str) -> None:
         self.warned += 1
         if len(self.warnings) < LISTED_LIMIT:
-            self.warnings.append(f"{where}: {message}")
+            self.warnings.append(warning)
 
 
 # --- in --------------------------------------------------------------------------------------------------------------
@@ -176,21 +200,23 @@ def import_items(
     owner: str | None = None,
     adopt: bool = False,
     into: Namespace | None = None,
+    restore: bool = False,
     is_dry: bool = False,
     progress: Progress | None = None,
     report: Report | None = None,
 ) -> Report:
     """Take memories in. A bad one is reported and left out, the rest go on. Batches are all or nothing.
 
-    `adopt` makes them the caller's own; `into` puts OAMS memories into another namespace. A dry run says what would
-    become of each, compared with what is there now.
+    `adopt` makes them the caller's own; `into` puts OAMS memories into another namespace; `restore` brings back what
+    was forgotten here, which an old file must not do by itself. A dry run says what would become of each, compared
+    with what is there now.
     """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     taking = _Import(context, access, tenant, report if report is not None else Report(), is_dry, progress)
     if adopt or into is not None:
         taking.renaming = Renaming(into=into, owner=owner_hash(access.default_tenant))
-    taking.adopts = adopt
+    taking.adopts, taking.restores = adopt, restore
     taking.run(items)
     return taking.report
 
@@ -240,7 +266,7 @@ class _Import:
         self._links: _Links = {}
         self._before = report.taken + report.refused
         self.renaming: Renaming | None = None
-        self.adopts = False
+        self.adopts = self.restores = False
 
     def run(self, items: Iterable[Item]) -> None:
         """Read and check a batch, then write it; both at once would only hold the writer longer."""
@@ -305,16 +331,19 @@ class _Import:
             if isinstance(outcome, MemorandaError):
                 self.report.refuse(item.where, ready.known_as or item.name, outcome, number=item.number)
             else:
-                self._count(item.form, outcome)
+                self._count(item, ready, outcome)
         for item, error in written.unlinked:
             self.report.refuse(item.where, item.name, error, number=item.number)
         if self._progress is not None:
             self._progress(self.report.taken + self.report.refused - self._before)
 
-    def _count(self, form: Form, outcome: Outcome) -> None:
+    def _count(self, item: Item, ready: Ready, outcome: Outcome) -> None:
         name: str = outcome
+        if outcome == "forgotten":
+            self.report.leave_forgotten(f"{item.where}: {ready.known_as or item.name}")
+            return
         if outcome in ("known", "merged"):
-            name = "unchanged" if form == "oams" else "merged"
+            name = "unchanged" if item.form == "oams" else "merged"
         setattr(self.report, name, getattr(self.report, name) + 1)
 
     def _unit(self, unit: Unit, batch: _Batch) -> _Written:
@@ -327,7 +356,9 @@ class _Import:
         for item, ready in batch:
             try:
                 if ready.given is not None:
-                    outcome = ready.write(unit, heads.of(ready.given), now, False)
+                    outcome = self._follow(unit, ready, heads, now)
+                elif self._is_forgotten(unit, ready, known):
+                    outcome = "forgotten"
                 else:
                     outcome = self._place(unit, item, ready, written, now, known)
             except MemorandaError as error:  # raised before anything of this memory was written
@@ -344,6 +375,26 @@ class _Import:
             raise _Foreseen(written)
         return written
 
+    def _follow(self, unit: Unit, ready: Ready, heads: memories.Heads, now: Instant) -> Outcome:
+        """Write an OAMS memory after the head of its key, if there is one."""
+        assert ready.given is not None
+        prior = heads.of(ready.given)
+        if prior is None and not self.restores:
+            forgotten = heads.forgotten(ready.given)
+            if forgotten is not None and parse_instant(ready.given.memory["updated_at"]) <= forgotten:
+                return "forgotten"
+        return ready.write(unit, prior, now, False)
+
+    def _is_forgotten(self, unit: Unit, ready: Ready, known: set[tuple[str, str]]) -> bool:
+        """Whether a file brings what was forgotten here: old files do not undo that, only who asks for it does."""
+        if self.restores or (ready.standard, ready.name) not in known:
+            return False
+        version = unit.named(ready.standard, ready.name)
+        if version is None or not version.state.is_forgotten:
+            return False
+        # Only a memory under a key can have been written anew elsewhere.
+        return ready.written is None or version.state.tombstoned is None or ready.written <= version.state.tombstoned
+
     # --- what follows what -------------------------------------------------------------------------------------------
 
     def _place(
@@ -351,6 +402,8 @@ class _Import:
     ) -> Outcome:
         """Write one memory, as the next version of what waits for it, if anything does."""
         waiting = written.links.pop((item.form, ready.known_as), None)
+        if waiting is None and ready.alias is not None:
+            waiting = written.links.pop((item.form, ready.alias), None)
         prior = None if waiting is None else _still_head(unit, waiting)
         if prior is not None and waiting is not None and not waiting.is_fresh:
             try:
@@ -365,7 +418,7 @@ class _Import:
         is_view = item.form == oms.STANDARD != ready.standard
         if prior is None and ready.successor is None and ready.index is DEFAULT and not is_view:
             return outcome
-        version = _version_of(unit, ready)
+        version = version_of(unit, ready)
         if version is None or version.state.erased:
             return outcome
         if is_view:
@@ -388,9 +441,14 @@ class _Import:
             if not is_fresh and verdict in ("contested", "retracted"):
                 check_supersession(unit, version, {}, now=now)
             unit.set_verification(version, verdict)
-        if ready.successor is None or not version.state.is_head:
-            return
         closed = ready.index.system_valid_to
+        if not version.state.is_head:
+            return
+        if ready.successor is None:
+            if closed is not None and version.state.closed is None and is_fresh:
+                # Superseded there by something that was not there either.
+                _close(unit, version, None, ready.valid_to, closed, now)
+            return
         waiting = _Waiting(
             version_id=version.version_id,
             is_fresh=is_fresh,
@@ -420,18 +478,31 @@ class _Import:
         waiting = list(self._links.items())
         for start in range(0, len(waiting), BATCH_LIMIT):
             some = waiting[start : start + BATCH_LIMIT]
-            for where, error in self._context.engine.write(self._tenant, lambda unit, some=some: self._end(unit, some)):  # type: ignore[misc]
+            refused, missing = self._context.engine.write(self._tenant, lambda unit, some=some: self._end(unit, some))  # type: ignore[misc]
+            for where, error in refused:
                 self.report.refuse(where, None, error)
+            for where, name in missing:
+                self.report.warn(where, f"superseded by {name}, which is not here: out of use until that comes")
 
-    def _end(self, unit: Unit, some: list[tuple[tuple[Form, str], _Waiting]]) -> list[tuple[str, MemorandaError]]:
+    def _end(
+        self, unit: Unit, some: list[tuple[tuple[Form, str], _Waiting]]
+    ) -> tuple[list[tuple[str, MemorandaError]], list[tuple[str, str]]]:
+        """Close what can be closed; what is refused, and whose successor is missing: that is not revived."""
         now = self._context.clock()
         refused: list[tuple[str, MemorandaError]] = []
+        missing: list[tuple[str, str]] = []
         for (form, name), waiting in some:
             try:
-                self._link(unit, form, name, waiting, now)
+                if self._link(unit, form, name, waiting, now):
+                    continue
             except GrainError as error:
                 refused.append((waiting.where, error))
-        return refused
+                continue
+            missing.append((waiting.where, name))
+            prior = _still_head(unit, waiting)
+            if prior is not None and waiting.is_fresh and prior.state.closed is None:
+                _close(unit, prior, None, waiting.valid_to, waiting.closed, now)
+        return refused, missing
 
 
 def _go_together(one: tuple[Item, Ready], other: tuple[Item, Ready]) -> bool:
@@ -443,18 +514,13 @@ def _still_head(unit: Unit, waiting: _Waiting) -> Version | None:
     return found[0] if found and found[0].state.is_head and not found[0].state.erased else None
 
 
-def _version_of(unit: Unit, ready: Ready) -> Version | None:
-    version = unit.named(ready.standard, ready.name)
-    if version is None or ready.native is None or version.document.native == ready.native:
-        return version
-    return next((each for each in unit.history(version.memory_id) if each.document.native == ready.native), None)
-
-
 def _close(
-    unit: Unit, prior: Version, successor: Version, valid_to: Instant | None, closed: int | None, now: Instant
+    unit: Unit, prior: Version, successor: Version | None, valid_to: Instant | None, closed: int | None, now: Instant
 ) -> None:
-    ends = handover(prior, successor.state.valid_from) if valid_to is None else valid_to
-    unit.close(prior, successor=successor, valid_to=ends, now=min(LATEST, Instant(closed or now)))
+    known = min(LATEST, Instant(closed or now))
+    if valid_to is None:
+        valid_to = handover(prior, known if successor is None else successor.state.valid_from)
+    unit.close(prior, successor=successor, valid_to=valid_to, now=known)
 
 
 def _leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:

@@ -6,22 +6,23 @@ What stays behind although it might have left is reported by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model import native
+from memoranda.model.bounds import encode
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version, is_over
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import Document, Version, is_over
+from memoranda.model.native import NATIVE_KEY, STATE_KEY
 from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import find_visible
-from memoranda.service.core.views import holds, load, outline, redacted, scope_of, view
+from memoranda.service.core.views import holds, load, outline, redacted, root_of, scope_of, view
 from memoranda.service.exchange import Report
 from memoranda.service.oams import memories
 from memoranda.service.oms import grains
@@ -29,7 +30,9 @@ from memoranda.service.oms import views as grain_views
 from memoranda.service.retrieve import read_page
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.namespace import Namespace, namespace_of, parse_namespace
-from memoranda.standards.oms.manifest import IndexState
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms.manifest import UNVERIFIED, IndexState
+from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.record import Record
@@ -58,17 +61,40 @@ class _Leaving:
             with self.context.engine.read(self.tenant) as snapshot:
                 page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=self.now)
                 leaving = [version for version in page if self.may_leave(snapshot, version)]
+                if not self.history:
+                    leaving = [self._with_key(snapshot, version) for version in leaving]
             if not page:
                 return
             yield leaving
             after = page[-1].version_id
+
+    def _with_key(self, snapshot: Snapshot, version: Version) -> Version:
+        """A head without its history, as the OAMS memory under whose key it is known, if somebody gave it one.
+
+        openwop has no such way: that the id stays behind with the first version is said.
+        """
+        if version.version_id == version.memory_id or version.document.standard == oams.STANDARD:
+            return version
+        root = root_of(snapshot, version)
+        if not holds(root) or root.document.standard not in (oams.STANDARD, openwop.STANDARD):
+            return version
+        if root.document.standard == openwop.STANDARD:
+            name = outline(self.context, version)["id"]
+            self.report.warn(name, f"{root.document.name}, its id in openwop, stays behind with its first version")
+            return version
+        namespace = load(root.document.native)["namespace"]
+        place = memories.place_of(self.access, parse_namespace(namespace), tenant=self.tenant)
+        made = memories.as_memory(self.context, snapshot, version, place)
+        name = memories.name_of(self.context, place, made["key"])
+        document = Document(standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(made))
+        return replace(version, document=document)
 
     def may_leave(self, snapshot: Snapshot, version: Version) -> bool:
         """Whether a version goes out. What was forgotten does not; what was superseded does, with its history."""
         state = version.state
         if is_over(state, self.now):
             return False
-        if not self.history and state.superseded_by:
+        if not self.history and (state.superseded_by or state.closed is not None):
             return False
         if not holds(version):
             self.report.refuse("", version.document.name, StoreCorrupt("damaged; run 'memoranda verify'"))
@@ -101,6 +127,33 @@ class _Leaving:
         error = Unsupported("its consent cuts it when it leaves, and this form only holds what is whole")
         self.report.refuse("", outline(self.context, version)["id"], error)
         return False
+
+    def is_bound(self, version: Version, user: str | None = None) -> bool:
+        """Whether a form without history and without room for it can say what earlier versions bind a head to.
+
+        `user` is whoever the namespace of an OAMS memory names; a view as a grain names its user itself.
+        """
+        bounds = version.bounds
+        if bounds is None or self.history:
+            return True
+        is_said = not (bounds.agent or bounds.session or bounds.said)
+        is_said &= version.document.standard != oms.STANDARD if user is None else bounds.user in ("", user)
+        if not is_said:
+            name = outline(self.context, version)["id"]
+            self.report.refuse("", name, Unsupported("what earlier versions bind it to cannot be said in this form"))
+        return is_said
+
+    def is_stated(self, version: Version) -> bool:
+        """Whether it is not retracted: OAMS has no word for verdicts, and must not state what is not stated here."""
+        verdict = version.state.verification
+        if verdict == UNVERIFIED:
+            return True
+        name = outline(self.context, version)["id"]
+        if verdict == "retracted":
+            self.report.keep(name, "it is retracted, which this form cannot say")
+            return False
+        self.report.warn(name, f"that it is {verdict} stays behind; this form cannot say it")
+        return True
 
     def finish(self, op: str, what: str, scope: dict[str, str]) -> None:
         count = self.report.exported
@@ -166,15 +219,30 @@ def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Reco
     record = view(context, version, leaving.now)
     cut = redacted(record, context.operator)
     document = version.document
-    if cut is not record or not carry:
+    if cut is not record:
+        leaving.report.redact(record["id"])
         return cut
-    is_itself = document.standard == ump.STANDARD and load(document.native) == record
-    if is_itself or ump.unwrap(record) is not None:
+    if not carry:
         return record
-    # Closed since, or the view of a document that stands in another: the stored document goes along.
+    is_itself = document.standard == ump.STANDARD and load(document.native) == record
     stored = oams.outside(document, load(document.native)) if document.standard == oams.STANDARD else document
+    known = _known_beside(version)
+    if not known and (is_itself or ump.unwrap(record) == stored):
+        return record
+    # Closed or judged since, or the view of a document that stands in another: the stored document goes along.
     structured = {**(record["body"].get("structured") or {}), NATIVE_KEY: native.wrap(stored)}
+    if known:
+        structured[STATE_KEY] = known
     return signature.sign({**record, "body": {**record["body"], "structured": structured}}, context.operator)
+
+
+def _known_beside(version: Version) -> dict[str, object]:
+    """What a record has no word for: a verdict, when something was superseded, and what earlier versions bind it to."""
+    state = version.state
+    known: dict[str, object] = {} if state.verification == UNVERIFIED else {"verification": state.verification}
+    if version.bounds is not None:
+        known["bounds"] = load(encode(version.bounds))
+    return {**known, "closed": state.closed} if state.closed is not None else known
 
 
 def export_grains(
@@ -192,7 +260,8 @@ def export_grains(
     asked = {"owner": leaving.tenant, **({"project": space} if space else {})}
     access.require_scope({**access.limits, **asked})
     for page in leaving.pages(space):
-        for found in grain_views.delivered(context, [each for each in page if leaving.is_whole(each)]):
+        whole = [each for each in page if leaving.is_whole(each) and leaving.is_bound(each)]
+        for found in grain_views.delivered(context, whole):
             leaving.report.exported += 1
             yield found
     leaving.finish("oms.export", "grains", asked)
@@ -207,7 +276,11 @@ def export_memories(
     listed = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
     for place in [memories.place_of(access, each) for each in listed]:
         for page in leaving.pages(place.space):
-            whole = [each for each in page if each.state.verification != "retracted" and leaving.is_whole(each)]
+            whole = [
+                each
+                for each in page
+                if leaving.is_stated(each) and leaving.is_whole(each) and leaving.is_bound(each, place.user)
+            ]
             lines = _lines(leaving, place, whole)
             leaving.report.exported += len(lines)
             yield from lines

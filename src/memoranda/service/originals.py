@@ -6,7 +6,7 @@ in, under its own names, and the view is not: so a memory is one memory whicheve
 to where it is already it changes nothing. What says anything else is only what it says.
 
     form     the same, but for                                             told by the view beside the document
-    ump      integrity, valid_to, status, superseded_by                    what superseded it, and when
+    ump      integrity, valid_to, status, superseded_by                    what superseded it, when, and any verdict
     oms      nothing (the address is compared)                             its index state
     oams     nothing                                                       –
 """
@@ -17,14 +17,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
-from memoranda.encoding.json_text import parse
+from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.model.bounds import FREE, bound, decode, told
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Document, Version
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import Bounds, Document, Version
+from memoranda.model.native import NATIVE_KEY, STATE_KEY
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.indexing import prepare
+from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import refuse_secrets
 from memoranda.service.core.succession import append_next
@@ -32,13 +33,13 @@ from memoranda.service.core.views import load_record, project_document, record_o
 from memoranda.service.oams import memories
 from memoranda.service.oms import grains
 from memoranda.service.oms.grains import admitted
-from memoranda.service.oms.views import Opened, open_given
+from memoranda.service.oms.views import Given, Opened, address_inside, open_given
 from memoranda.service.ump import remember
 from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oams.memory import MAX_VALUE_BYTES
+from memoranda.standards.oams.memory import MAX_VALUE_BYTES, same_content
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.grains import Grain
-from memoranda.standards.oms.manifest import DEFAULT, IndexState
+from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.shapes import Record, Unchecked
@@ -46,8 +47,8 @@ from memoranda.storage.engine import Unit
 
 # The forms in which memories travel in files; openwop entries travel inside the others.
 Form = Literal["ump", "oams", "oms"]
-# What became of a memory. "known": it was here, or something newer is.
-Outcome = Literal["created", "updated", "merged", "known"]
+# What became of a memory. "known": it was here, or something newer is. "forgotten": it was here, and stays forgotten.
+Outcome = Literal["created", "updated", "merged", "known", "forgotten"]
 _STATE_FIELDS: Final = ("ump", "integrity", "superseded_by")
 _MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
 
@@ -69,10 +70,14 @@ class Ready:
     warnings: tuple[str, ...] = ()
     # Of a memory whose name stands for the head: which version it is, its bytes say.
     native: bytes | None = None
+    # And when that was written.
+    written: Instant | None = None
     # What its policy may look at, when it is to replace something.
     fields: Mapping[str, Any] = field(default_factory=dict)
     # What its form calls it, what it says superseded it there, until when it was true, and when that was known.
     known_as: str = ""
+    # Another name that its form has for it.
+    alias: str | None = None
     index: IndexState = DEFAULT
     successor: str | None = None
     valid_to: Instant | None = None
@@ -121,7 +126,7 @@ def _adopted_original(
         memory = rename(parse(inner.native, max_bytes=_MAX_NATIVE_BYTES))
         ready = _memory(context, memories.accept(context, access, memory, complete=True))
     else:
-        ready = _ready_document(context, access, inner, tenant, space, now)
+        ready = _ready_document(context, access, inner, tenant, space, now, _bounds_of(record))
     return _told_by_record(ready, record)
 
 
@@ -142,23 +147,34 @@ def _original_of_record(
     context: Context, access: Access, record: Record, inner: Document, now: Instant
 ) -> Ready | None:
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
-    ready = _ready_document(context, access, inner, tenant, space, now)
+    ready = _ready_document(context, access, inner, tenant, space, now, _bounds_of(record))
     return _told_by_record(ready, record) if ready.tenant == tenant and _is_view(context, record, inner) else None
 
 
 def _is_view(context: Context, record: Record, inner: Document) -> bool:
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
     shown = load_record(inner.native) if inner.standard == ump.STANDARD else record_of(context, inner, tenant, space)
-    return _without_state(shown) == _without_state(record)
+    kept = _bounds_of(record)
+    return _without_state(shown if kept is None else ump.with_bounds(shown, kept)) == _without_state(record)
+
+
+def _bounds_of(record: Record) -> Bounds | None:
+    """What earlier versions bind a document to, as the record around it tells. Raises StoreCorrupt."""
+    known = (record["body"].get("structured") or {}).get(STATE_KEY)
+    kept = known.get("bounds") if isinstance(known, dict) else None
+    return None if kept is None else decode(dump(kept))
 
 
 def _told_by_record(ready: Ready, record: Record) -> Ready:
     """What a view says beside its document: what superseded it, and until when it was true."""
     successors = record.get("superseded_by") or ()
     valid_to = record["time"].get("valid_to")
+    known = (record["body"].get("structured") or {}).get(STATE_KEY) or {}
+    index = IndexState(verification_status=known.get("verification", UNVERIFIED), system_valid_to=known.get("closed"))
     return replace(
         ready,
         known_as=record["id"],
+        index=DEFAULT if index == DEFAULT else index,
         successor=successors[-1] if successors else None,
         valid_to=None if valid_to is None or not successors else parse_instant(valid_to),
     )
@@ -170,7 +186,8 @@ def _without_state(record: Record) -> dict[str, Any]:
     kept = {name: value for name, value in fields.items() if name not in _STATE_FIELDS}
     body, lifecycle = kept["body"], dict(kept.get("lifecycle", {}))
     lifecycle.pop("status", None)
-    structured = {name: value for name, value in (body.get("structured") or {}).items() if name != NATIVE_KEY}
+    carried = (NATIVE_KEY, STATE_KEY)
+    structured = {name: value for name, value in (body.get("structured") or {}).items() if name not in carried}
     time = {name: value for name, value in kept["time"].items() if name != "valid_to"}
     bare = {name: value for name, value in body.items() if name != "structured"}
     return {**kept, "body": {**bare, "structured": structured}, "time": time, "lifecycle": lifecycle}
@@ -192,12 +209,59 @@ def ready_grain(
     return _grain(context, access, opened, tenant, index)
 
 
-def _grain(context: Context, access: Access, opened: Opened, tenant: str, index: IndexState = DEFAULT) -> Ready:
-    grain, new = opened.grain, admitted(context, access, opened, tenant)
+def put_grain(context: Context, access: Access, given: Given, *, owner: str | None = None) -> grains.Stored:
+    """Add a grain, or the document that it is the view of, which is then known by this address too.
+
+    The same grain again is no news, unless it was forgotten: then it is there again. Refuses what would replace another
+    (use `supersede`).
+    """
+    if _may_hold_another(given):
+        tenant, now = grains.tenant_of(access, owner), context.clock()
+        ready = ready_grain(context, access, open_given(context, given).delivery, DEFAULT, tenant, now)
+        if ready.standard != oms.STANDARD:
+            return context.engine.write(tenant, lambda unit: _put_original(access, unit, ready, now))
+    return grains.put(context, access, given, owner=owner)
+
+
+def _may_hold_another(given: object) -> bool:
+    if isinstance(given, bytes):
+        return NATIVE_KEY.encode() in given
+    return isinstance(given, Mapping) and NATIVE_KEY in str(given.get("context", ""))
+
+
+def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.Stored:
+    address = ready.known_as
+    known = unit.known_names([(ready.standard, ready.name)])
+    outcome = ready.write(unit, None, now, not known)
+    version = version_of(unit, ready)
+    if version is not None:
+        unit.add_view_name(version, oms.STANDARD, address)
+    result: Final = "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
+    unit.record(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
+    return grains.Stored(address=address, result=result)
+
+
+def version_of(unit: Unit, ready: Ready) -> Version | None:
+    """The version that a memory was written as, or was there as."""
+    version = unit.named(ready.standard, ready.name)
+    if version is None or ready.native is None or version.document.native == ready.native:
+        return version
+    return next((each for each in unit.history(version.memory_id) if each.document.native == ready.native), None)
+
+
+def _grain(
+    context: Context,
+    access: Access,
+    opened: Opened,
+    tenant: str,
+    index: IndexState = DEFAULT,
+    kept: Bounds | None = None,
+) -> Ready:
+    grain, new = opened.grain, _tightened(context, admitted(context, access, opened, tenant), kept)
 
     def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:
         known = None if is_new else unit.named(oms.STANDARD, grain.address)
-        if known is not None and not known.state.erased:
+        if known is not None and not known.state.is_forgotten:
             return "known"
         version = grains.append(context, unit, new, now, prior=prior)
         unit.announce("created", version, now=now)
@@ -219,10 +283,13 @@ def _original_of_grain(
     context: Context, access: Access, grain: Grain, delivery: bytes, inner: Document, tenant: str, now: Instant
 ) -> Ready | None:
     space = grains.space_of(grain.namespace)
-    ready = _ready_document(context, access, inner, tenant, space, now)
-    view = oms.from_projection(project_document(context, inner, tenant, space), inner)
+    own = project_document(context, inner, tenant, space)
     # A grain that says anything else, or is signed, is more than a view.
-    return ready if ready.tenant == tenant and view.blob == delivery else None
+    for kept in (None, told(oms.project(grain, tenant), own)):
+        if oms.from_projection(own if kept is None else bound(own, kept), inner).blob == delivery:
+            ready = _ready_document(context, access, inner, tenant, space, now, kept)
+            return replace(ready, alias=address_inside(context, inner, tenant)) if ready.tenant == tenant else None
+    return None
 
 
 # --- OAMS ------------------------------------------------------------------------------------------------------------
@@ -276,12 +343,14 @@ def _original_of_memory(
     context: Context, access: Access, given: memories.Given, inner: Document, now: Instant
 ) -> Ready | None:
     place, memory = given.place, given.memory
-    ready = _ready_document(context, access, inner, place.tenant, place.space, now)
-    projection = project_document(context, inner, place.tenant, place.space)
+    own = project_document(context, inner, place.tenant, place.space)
     # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
-    view = oams.from_projection(projection, inner, namespace=place.namespace)
-    is_here = (ready.tenant, projection.scope.space) == (place.tenant, place.space)
-    return replace(ready, known_as=memory["key"]) if is_here and view == memory else None
+    for kept in (None, told(oams.project(memory, place.tenant, place.space, user=place.user), own)):
+        if oams.from_projection(own if kept is None else bound(own, kept), inner, namespace=place.namespace) == memory:
+            ready = _ready_document(context, access, inner, place.tenant, place.space, now, kept)
+            is_here = (ready.tenant, own.scope.space) == (place.tenant, place.space)
+            return replace(ready, known_as=memory["key"]) if is_here else None
+    return None
 
 
 # --- originals of any standard ---------------------------------------------------------------------------------------
@@ -295,62 +364,80 @@ def _or_none(make: Callable[[], Ready | None]) -> Ready | None:
         return None
 
 
-def _ready_document(context: Context, access: Access, inner: Document, tenant: str, space: str, now: Instant) -> Ready:
-    """A document that travelled inside another, as if it had come by itself. Raises MemorandaError."""
+def _tightened(context: Context, new: NewVersion, kept: Bounds | None) -> NewVersion:
+    return new if kept is None or kept == FREE else with_bounds(context, new, kept)
+
+
+def _ready_document(
+    context: Context, access: Access, inner: Document, tenant: str, space: str, now: Instant, kept: Bounds | None
+) -> Ready:
+    """A document that travelled inside another, as if it had come by itself, bound to `kept`. Raises MemorandaError."""
     if inner.standard == ump.STANDARD:
         accepted = remember.accept(context, access, parse(inner.native), now)
         if ump_document(accepted.record) != inner:
             raise InvalidInput("not the record that it is named after")
-        return _record(context, accepted)
+        return _record(context, replace(accepted, new=_tightened(context, accepted.new, kept)))
     if inner.standard == oms.STANDARD:
         opened = open_given(context, inner.native)
         if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
             raise InvalidInput("not the grain that it is named after")
-        return _grain(context, access, opened, tenant)
+        return _grain(context, access, opened, tenant, kept=kept)
     if inner.standard == oams.STANDARD:
-        return _memory_inside(context, access, inner)
+        return _memory_inside(context, access, inner, kept)
     if inner.standard == openwop.STANDARD:
-        return _entry(context, access, inner, tenant, space)
+        return _entry(context, access, inner, tenant, space, kept)
     raise InvalidInput(f"no standard that is known: {inner.standard!r}")
 
 
-def _memory_inside(context: Context, access: Access, inner: Document) -> Ready:
+def _memory_inside(context: Context, access: Access, inner: Document, kept: Bounds | None) -> Ready:
     memory = parse(inner.native, max_bytes=_MAX_NATIVE_BYTES)
     given = memories.accept(context, access, memory, raw=inner.native, complete=True)
     if given.new.document.native != inner.native or oams.outside(inner, given.memory) != inner:
         raise InvalidInput("not the memory that it is named after")
+    given = replace(given, new=_tightened(context, given.new, kept))
     place, key = given.place, given.memory["key"]
     name = memories.name_of(context, place, key)
 
     def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:  # noqa: ARG001
         known = unit.named(oams.STANDARD, name) or memories.find(context, unit, place, key, or_retracted=True)
-        if known is not None and not known.state.erased:
-            is_forgotten = known.state.tombstoned is not None
-            if is_forgotten or any(each.document.native == inner.native for each in unit.history(known.memory_id)):
+        if known is not None and known.state.is_forgotten:
+            known = None
+        if known is not None:
+            if any(each.document.native == inner.native for each in unit.history(known.memory_id)):
+                return "known"
+            if same_content(memories.show(context, unit, known, place).memory, given.memory):
+                # The head, as it leaves without its history.
                 return "known"
             if prior is None and is_stale(known, given):
                 return "known"
-        head = known if known is not None and not known.state.erased else prior
+        head = known or prior
         if head is not None and prior is None:
             check_supersession(unit, head, {}, now=now)
         memories.append(context, unit, given.new, head, now, closes=prior is None)
         return "created" if head is None or prior is not None else "updated"
 
-    return Ready(tenant=place.tenant, standard=oams.STANDARD, name=name, write=write, native=inner.native)
+    return Ready(
+        tenant=place.tenant,
+        standard=oams.STANDARD,
+        name=name,
+        write=write,
+        native=inner.native,
+        written=parse_instant(given.memory["updated_at"]),
+    )
 
 
-def _entry(context: Context, access: Access, inner: Document, tenant: str, space: str) -> Ready:
+def _entry(context: Context, access: Access, inner: Document, tenant: str, space: str, kept: Bounds | None) -> Ready:
     """An openwop entry; where it belongs, what carried it says."""
     entry = openwop.decode(inner.native)
     if (entry["id"], openwop.MEDIA_TYPE) != (inner.name, inner.media_type) or openwop.encode(entry) != inner.native:
         raise InvalidInput("not the entry that it is named after")
     access.require_scope({"owner": tenant, "visibility": "private", "project": space or None})
     refuse_secrets(context, {"content": entry["content"], "tags": entry["tags"]})
-    new = prepare(context, inner, openwop.project(entry, tenant, space))
+    new = _tightened(context, prepare(context, inner, openwop.project(entry, tenant, space)), kept)
 
     def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:
         known = None if is_new else unit.named(openwop.STANDARD, inner.name)
-        if known is not None and not known.state.erased:
+        if known is not None and not known.state.is_forgotten:
             return "known"
         version = new.append(unit, now=now) if prior is None else append_next(context, unit, prior, new, now=now)
         unit.announce("created", version, now=now)

@@ -324,8 +324,8 @@ class Unit(Snapshot, Protocol):
         """Let another name resolve to this version, or to whatever is the head of its memory."""
         ...
 
-    def close(self, version: Version, *, successor: Version, valid_to: Instant | None, now: Instant) -> None:
-        """Mark a version as superseded; it stays true for the time before."""
+    def close(self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant) -> None:
+        """Mark a version as superseded, by None if its successor is not here; it stays true for the time before."""
         ...
 
     def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:

@@ -239,12 +239,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._live_count -= live
         return (0, 0, 0) if erased else (1, size - (SEAL_BYTES if is_encrypted else 0), terms)
 
-    def close(self, version: Version, *, successor: Version, valid_to: Instant | None, now: Instant) -> None:
+    def close(self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant) -> None:
         self._leave(version)
         self._run(
             "state_close",
             version_id=version.version_id,
-            successor_id=successor.version_id,
+            successor_id=None if successor is None else successor.version_id,
             valid_to_ms=valid_to,
             now_ms=now,
         )

@@ -80,6 +80,14 @@ class _Source:
 # --- out -------------------------------------------------------------------------------------------------------------
 
 
+def look_first(leaving: Callable[[Report], Iterable[object]]) -> Report | None:
+    """Go through what would leave and write nothing: the report if anything would stay behind or be cut, else None."""
+    report = Report()
+    for _ in leaving(report):
+        pass
+    return report if report.left_behind or report.redacted else None
+
+
 def export_file(records: Iterable[Record], target: str, known: Format, progress: Progress = _unheard) -> int:
     """Write records to a file that appears whole or not at all, or to standard output; how many there were."""
     counter = _Counter(records, progress)
@@ -114,8 +122,12 @@ def export_grains(
     compress: bool = False,
 ) -> int:
     """Write grains to an .mg file, in the order in which they were written: so a store takes them back the same way."""
-    kept = mg.packable(grains, lambda address, error: report.refuse(target, address, error))
-    return mg.pack(target, kept, order="given", compress=compress, progress=progress).count
+    return mg.pack(target, packable(grains, report), order="given", compress=compress, progress=progress).count
+
+
+def packable(grains: Iterable[tuple[bytes, IndexState]], report: Report) -> Iterator[tuple[bytes, IndexState]]:
+    """What fits into an .mg file."""
+    return mg.packable(grains, lambda address, error: report.refuse("", address, error))
 
 
 def export_memories(
@@ -132,14 +144,21 @@ def export_memories(
     sorting: Progress = _unheard,
 ) -> int:
     """Write memories to a bundle or a file of OAMS; how many there were."""
+    memories = _Counter(leaving_memories(service, access, report, namespaces), reading)
+    oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite, progress=sorting)
+    return memories.count
+
+
+def leaving_memories(
+    service: Service, access: Access, report: Report, namespaces: Iterable[Namespace] = ()
+) -> Iterator[tuple[bytes, oams.Memory]]:
+    """The memories of some namespaces, or of all. Raises NamespaceNotFound."""
     chosen = sorted(set(namespaces))
     known = set(service.oams.namespaces(access)) if chosen else set()
     for each in chosen:
         if str(each) not in known:
             raise NamespaceNotFound(f"nothing was ever stored in {each}")
-    memories = _Counter(service.oams.export(access, namespaces=chosen or None, report=report), reading)
-    oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite, progress=sorting)
-    return memories.count
+    return service.oams.export(access, namespaces=chosen or None, report=report)
 
 
 def _holders(folder: Path) -> Iterator[tuple[str, str]]:
@@ -178,6 +197,7 @@ def import_files(
     known: FileFormat | None = None,
     adopt: bool = False,
     into: Namespace | None = None,
+    restore: bool = False,
     is_dry: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -188,7 +208,9 @@ def import_files(
         if each.codec is not oams:
             raise InvalidInput(f"--namespace is for memories of OAMS, and {shown_name(each.name)} holds none")
     items = chain.from_iterable(each.items() for each in found)
-    return service.import_items(access, items, adopt=adopt, into=into, is_dry=is_dry, progress=progress, report=report)
+    return service.import_items(
+        access, items, adopt=adopt, into=into, restore=restore, is_dry=is_dry, progress=progress, report=report
+    )
 
 
 def verify_files(

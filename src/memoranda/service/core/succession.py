@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from memoranda.errors import ConsentViolation
-from memoranda.model.bounds import FREE, beyond
+from memoranda.model.bounds import FREE, MARKS, beyond, both
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Version
 from memoranda.model.standard import UMP
@@ -22,8 +22,6 @@ from memoranda.service.core.protection import refuse_rewriting
 from memoranda.service.core.views import project, record_of
 from memoranda.storage.engine import Unit
 
-# What marks a memory for the rules of a preset or a domain.
-_MARKS: Final = ("pii:", "phi:", "legal:", "profile:")
 _SAID: Final = ("processing_basis", "con:ccpa_opted_out", "legal:privilege")
 
 
@@ -54,7 +52,8 @@ def _bound(context: Context, prior: Version, new: NewVersion, *, by_owner: bool)
     found = beyond(earlier, _said(context, new.document, new.projection, prior.tenant))
     if found == FREE:
         return new
-    followed = with_bounds(context, new, found)
+    told = new.projection.bounds
+    followed = with_bounds(context, new, found if told is None else both(told, found))
     if followed.projection.scope.visibility == "public" and not followed.projection.exportable:
         raise ConsentViolation("consent: what may not leave cannot be made public")
     return followed
@@ -77,7 +76,7 @@ def binding(context: Context, version: Version) -> Bounds:
 def _said(context: Context, document: Document, read: Projection, tenant: str) -> Bounds:
     """What a document says by itself."""
     fields = compliance.fields_of(document, tenant)
-    tags = (tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str) and tag.startswith(_MARKS))
+    tags = (tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str) and tag.startswith(MARKS))
     said = {name: value for name in _SAID if isinstance(value := fields.get(name), str | bool) and value}
     scope = read.scope
     return Bounds(

@@ -310,6 +310,18 @@ class Heads:
         self._there.add(name)
         return None
 
+    def forgotten(self, given: Given) -> Instant | None:
+        """When what this names was forgotten, if it was and nothing has taken its place."""
+        if (given.place.space, given.memory["key"]) not in self._there:
+            return None
+        for standard, name in _names(self._context, given.place, given.memory["key"]):
+            version = self._unit.named(standard, name)
+            if version is not None and version.state.space == given.place.space:
+                head = self._unit.history(version.memory_id)[-1]
+                if head.state.is_forgotten:
+                    return head.state.tombstoned
+        return None
+
 
 def _names(context: Context, place: Place, key: str) -> list[tuple[str, str]]:
     """What a key may be the name of."""
@@ -392,12 +404,17 @@ def _in_time(projection: Projection, prior: Version | None, now: Instant) -> Pro
 
 
 def _is_taken(context: Context, unit: Unit, given: Given) -> bool:
-    """Whether a new memory is the view of a document that is here itself, or was: that one keeps its name."""
+    """Whether a new memory is the view of a document that is here itself, or was: that one keeps its name.
+
+    But the very same memory, forgotten and then brought again, is what it was.
+    """
     if NATIVE_KEY not in memory.metadata_of(given.memory):
         return False
     original = original_of(context, given.memory, given.place.tenant)
     known = None if original is None else unit.named(original[0].standard, original[0].name)
-    return known is not None and not known.state.erased
+    if known is None or known.state.erased:
+        return False
+    return not (known.state.is_forgotten and known.document.native == given.new.document.native)
 
 
 def _check_condition(current: Shown | None, if_match: str | None, if_absent: bool) -> None:
@@ -491,7 +508,7 @@ def find(context: Context, snapshot: Snapshot, place: Place, key: str, *, or_ret
 
 def _is_there(version: Version, place: Place, now: Instant) -> bool:
     state = version.state
-    if not state.is_head or state.erased or state.tombstoned is not None or state.space != place.space:
+    if not state.is_head or state.is_forgotten or state.closed is not None or state.space != place.space:
         return False
     return state.expires is None or state.expires > now
 
@@ -528,12 +545,8 @@ def _root(snapshot: Snapshot, version: Version) -> Version:
 
 
 def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
-    """A version as a memory of OAMS, as the API shows it: with the metadata that no other standard has words for."""
-    made = as_memory(context, snapshot, version, place)
-    if version.document.standard != mapping.STANDARD and (last := _last_told(snapshot, version)) is not None:
-        told = {name: value for name, value in memory.metadata_of(last).items() if not name.startswith("memoranda:")}
-        made = {**made, "metadata": {**told, **memory.metadata_of(made)}}
-    return Shown(memory=memory.shown(made), etag=_etag(version))
+    """A version as a memory of OAMS, as the API shows it."""
+    return Shown(memory=memory.shown(as_memory(context, snapshot, version, place)), etag=_etag(version))
 
 
 def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
@@ -553,7 +566,7 @@ def seen(context: Context, access: Access, snapshot: Snapshot, version: Version,
 
 
 def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory) -> Memory:
-    """A memory keeps its creation and the source that was last told, whoever revises it."""
+    """A memory keeps its creation, and the source and the metadata that were last told, whoever revises it."""
     root = _root(snapshot, version)
     if root is version:
         return made
@@ -566,6 +579,8 @@ def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory
         # Section 5: the source of a memory is preserved as it is.
         made.pop("source_id", None)
         made |= {name: last[name] for name in ("source_id",) if name in last}
+        told = {name: value for name, value in memory.metadata_of(last).items() if not name.startswith("memoranda:")}
+        made["metadata"] = {**told, **memory.metadata_of(made)}
     return made
 
 

@@ -73,7 +73,7 @@ def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -
 
 
 def put(context: Context, access: Access, given: Given, *, owner: str | None = None) -> Stored:
-    """Add a grain; the same grain again is no news. Refuses what would replace another (use `supersede`)."""
+    """Add a grain that is the view of nothing else (`originals.put_grain`)."""
     now, tenant = context.clock(), tenant_of(access, owner)
     opened = open_given(context, given)
     _refuse_index_fields(opened.grain)
@@ -98,7 +98,7 @@ def _followed(context: Context, tenant: str, written: Projection, stored: Stored
 def write(context: Context, access: Access, unit: Unit, grain: Grain, new: NewVersion, now: Instant) -> Stored:
     """Write an admitted grain in a unit of work."""
     known = unit.named(oms.STANDARD, grain.address)
-    if known is not None and not known.state.erased:
+    if known is not None and not known.state.is_forgotten:
         stored = Stored(address=grain.address, result="exists")
     else:
         version = append(context, unit, new, now)

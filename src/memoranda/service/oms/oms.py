@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.service import leaving
+from memoranda.service import leaving, originals
 from memoranda.service.core.consent import consent_for
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.oms import grains, query
@@ -11,7 +11,7 @@ from memoranda.service.oms import grains, query
 class Grains(Verbs[Caller]):
     """Grains: add, find, replace under their policy, hold, erase; and move collections in and out."""
 
-    put = Verb(grains.put, "write")
+    put = Verb(originals.put_grain, "write")
     get = Verb(grains.get, "read")
     release = Verb(grains.release, "export", "read")
     exists = Verb(grains.exists, "read")

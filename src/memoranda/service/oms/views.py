@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from memoranda.encoding.bases import base64_encode
 from memoranda.errors import InvalidInput
-from memoranda.model.memory import Version
+from memoranda.model.memory import Document, Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import whole
 from memoranda.service.core.screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import holds, outline, scope_of
+from memoranda.service.core.views import holds, load, original_of, outline, project, scope_of
+from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature
@@ -125,8 +126,8 @@ def shown(context: Context, version: Version) -> StoredGrain:
 
 def _index_state(context: Context, version: Version) -> IndexState:
     state = version.state
-    if not state.superseded_by:
-        return DEFAULT if state.verification == UNVERIFIED else IndexState(verification_status=state.verification)
+    if not state.superseded_by and state.closed is None and state.verification == UNVERIFIED:
+        return DEFAULT
     return IndexState(
         superseded_by=_successor_address(context, version),
         system_valid_to=state.closed,
@@ -143,7 +144,19 @@ def _delivery(context: Context, version: Version) -> bytes:
     if version.document.standard == oms.STANDARD:
         # It was checked when it came in, and that it still is what it was when it was read.
         return Checked.of(version.document.native, version.document.name)
+    if address_inside(context, version.document, version.tenant) is not None:
+        # An OAMS memory that holds another document: its key, its times and its source go along.
+        outside = oams.outside(version.document, load(version.document.native))
+        return oms.from_projection(project(context, version), outside).blob
     return whole(context, version)[1]
+
+
+def address_inside(context: Context, document: Document, tenant: str) -> str | None:
+    """Under which address a memory that holds another document is known, which is not that of its grain in a file."""
+    if document.standard != oams.STANDARD or (original := original_of(context, load(document.native), tenant)) is None:
+        return None
+    inner, projection = original
+    return inner.name if inner.standard == oms.STANDARD else oms.from_projection(projection, inner).address
 
 
 def _successor_address(context: Context, version: Version) -> str | None:

@@ -41,6 +41,7 @@ def import_items(
     owner: str | None = None,
     adopt: bool = False,
     into: Namespace | None = None,
+    restore: bool = False,
     is_dry: bool = False,
     progress: Callable[[int], None] | None = None,
     report: Report | None = None,
@@ -49,5 +50,14 @@ def import_items(
     from memoranda.service import exchange
 
     return exchange.import_items(
-        context, access, items, owner=owner, adopt=adopt, into=into, is_dry=is_dry, progress=progress, report=report
+        context,
+        access,
+        items,
+        owner=owner,
+        adopt=adopt,
+        into=into,
+        restore=restore,
+        is_dry=is_dry,
+        progress=progress,
+        report=report,
     )

@@ -177,10 +177,10 @@ def put(
 
 
 def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
-    """A name stands for one record only; the same record again is no news."""
+    """A name stands for one record only; the same record again is no news, unless it was forgotten."""
     record = accepted.record
     known = unit.named(mapping.STANDARD, record["id"])
-    if known is None:
+    if known is None or known.state.is_forgotten:
         return None
     shown = view(context, known, now)
     # What this store itself gave away, closed since or redacted, is the same record too: an export comes back.
@@ -200,7 +200,7 @@ def _is_later_edition(known: Version, accepted: Accepted) -> bool:
     """Whether its own signer says more about the same record: closed, forgotten or confirmed since.
 
     UMP keeps a record's id through all that, so this is how a memory that lives elsewhere too is brought up to date.
-    What was closed or forgotten here stays so.
+    What was closed here stays so.
     """
     record = accepted.record
     if known.document.standard != mapping.STANDARD or "integrity" not in accepted.draft:
@@ -208,7 +208,6 @@ def _is_later_edition(known: Version, accepted: Accepted) -> bool:
     ours = load_record(known.document.native)
     return (
         known.state.is_head
-        and known.state.tombstoned is None
         and record["integrity"]["signer"] == ours["integrity"]["signer"]
         and all(record.get(name) == ours.get(name) for name in ("kind", "scope", "supersedes"))
         and record["body"]["text"] == ours["body"]["text"]

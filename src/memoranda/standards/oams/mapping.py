@@ -54,6 +54,8 @@ EXPIRES_KEY: Final = "memoranda:expires_at"
 MAX_RELATIONS: Final = 256
 # What a memory keeps through all its versions, and so may differ from the view of a single one.
 _OWN: Final = ("key", "created_at", "updated_at", "source_id")
+# Metadata for which other standards have words.
+_MEANT: Final = ("confidence", "processing_basis", "dream_inputs")
 
 
 def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Projection:
@@ -175,9 +177,16 @@ def unwrap(memory: Memory) -> Document | None:
 
 
 def is_view(memory: Memory, projection: Projection, original: Document) -> bool:
-    """Whether a memory says just what the view of this original says; a key, times and a source are its own."""
+    """Whether a memory says just what the view of this original says, but for its own key, times, source and marks."""
     view = from_projection(projection, original, namespace=memory["namespace"])
+    shown = metadata_of(view)
+    said = {name: value for name, value in metadata_of(memory).items() if name in shown or _is_meant(name)}
+    memory = {**memory, "metadata": said}
     return same_content(*({name: each[name] for name in each if name not in _OWN} for each in (memory, view)))
+
+
+def _is_meant(name: str) -> bool:
+    return name in _MEANT or name.startswith("memoranda:")
 
 
 def without_original(memory: Memory) -> Memory:

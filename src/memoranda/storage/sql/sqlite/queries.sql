@@ -279,7 +279,7 @@ UPDATE state SET review = :review WHERE tenant_id = :tenant_id AND version_id = 
 -- name: state_verification
 UPDATE state SET verification = :verification,
   live = :verification <> 'retracted' AND erased = 0 AND retired_ms IS NULL AND status <> 'tombstoned'
-    AND superseded_by IS NULL
+    AND superseded_by IS NULL AND closed_ms IS NULL
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 RETURNING live
 
