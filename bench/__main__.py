@@ -1,4 +1,4 @@
-"""Run the measurements: `python -m bench [--quick] [--only ump|oms|cal|oams|openwop]`.
+"""Run the measurements: `python -m bench [--quick] [--only ump|oms|cal|oams|openwop|quality]`.
 
 One JSON object on standard output, progress on the other.
 """
@@ -28,6 +28,7 @@ from bench.figures import Figures, percentile, say
 from bench.oams import measure_oams
 from bench.oms import measure_oms
 from bench.openwop import measure_openwop
+from bench.quality import measure_quality
 from bench.writers import draft, eight_writers
 from memoranda import Memoranda, __version__
 from memoranda.app import owner_credential
@@ -182,6 +183,7 @@ PARTS = {
     "cal": measure_cal,
     "oams": measure_oams,
     "openwop": measure_openwop,
+    "quality": measure_quality,
 }
 
 

@@ -159,13 +159,13 @@ def grain_words(operation: str, body: dict[str, Any]) -> list[str]:
 
 
 @asynccontextmanager
-async def grain_tools(home: Path) -> AsyncIterator[Call]:
+async def tools(home: Path, prefix: str) -> AsyncIterator[Call]:
     arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
     transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments))
     async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
 
         async def call(operation: str, body: dict[str, Any]) -> Any:
-            answer = await client.call_tool(f"oms.{operation}", body)
+            answer = await client.call_tool(f"{prefix}.{operation}", body)
             return None if answer.is_error else answer.structured_content
 
         yield call
@@ -177,7 +177,7 @@ def test_one_scenario_of_grains_over_every_binding(tmp_path: Path) -> None:
         {
             "library": lambda home: library(home, GRAIN_VERBS),
             "HTTP": lambda home: over_http(home, grain_request),
-            "MCP": grain_tools,
+            "MCP": lambda home: tools(home, "oms"),
             "command line": lambda home: command_line(home, grain_words),
         },
         tmp_path,
@@ -287,6 +287,120 @@ def test_one_scenario_of_memories_over_every_binding(tmp_path: Path) -> None:
         tmp_path,
     )
     assert [answer is None for answer in said] == [False] * 9 + [True] * 3
+
+
+# --- consolidation -----------------------------------------------------------------------------------------
+
+
+async def dreams(call: Call) -> list[Any]:
+    said: list[Any] = []
+
+    async def ask(operation: str, **body: Any) -> Any:
+        said.append(await call(operation, body))
+        return said[-1]
+
+    await ask("consolidate", strategy="validate", dry_run=True)
+    run = await ask("consolidate", strategy="validate")
+    await ask("consolidate", strategy="validate", limit=5)
+    await ask("dreams")
+    await ask("undo_dream", run_id=run["run_id"])
+    await ask("dreams")
+    await ask("undo_dream", run_id=run["run_id"])
+    await ask("consolidate", strategy="guess")
+    await ask("consolidate", strategy="validate", limit=0)
+    return said
+
+
+def _dream(m: Memoranda, body: dict[str, Any]) -> dict[str, Any]:
+    return m.service.oams.dream(m.access, oams.DreamRequest.parse({**body, "namespace": place(m)})).document()
+
+
+DREAM_VERBS: Verbs = {
+    "consolidate": _dream,
+    "dreams": lambda m, _: {"runs": m.service.oams.dream_runs(m.access)},
+    "undo_dream": lambda m, b: m.service.oams.undo(m.access, b["run_id"]).document(),
+}
+
+
+def dream_request(namespace: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+    if operation == "consolidate":
+        return {"method": "POST", "url": "/v1/oams/dreams", "json": {**body, "namespace": namespace}}
+    if operation == "dreams":
+        return {"method": "GET", "url": "/v1/oams/dreams"}
+    return {"method": "DELETE", "url": f"/v1/oams/dreams/{body['run_id']}"}
+
+
+@asynccontextmanager
+async def named(way: Any, namespace: str) -> AsyncIterator[Call]:
+    """Only a pass is over a namespace."""
+    async with way as ask:
+
+        async def call(operation: str, body: dict[str, Any]) -> Any:
+            return await ask(operation, {**body, "namespace": namespace} if operation == "consolidate" else body)
+
+        yield call
+
+
+def dream_rpc(operation: str, body: dict[str, Any]) -> dict[str, Any]:
+    call = {"jsonrpc": "2.0", "id": 1, "method": f"oams.{operation}", "params": body}
+    return {"method": "POST", "url": "/v1/oams/rpc", "json": call}
+
+
+@asynccontextmanager
+async def dream_calls(home: Path) -> AsyncIterator[Call]:
+    async with over_http(home, dream_rpc) as ask:
+
+        async def call(operation: str, body: dict[str, Any]) -> Any:
+            answer = await ask(operation, body)
+            return None if answer is None else answer["result"]
+
+        yield call
+
+
+def dream_words(operation: str, body: dict[str, Any]) -> list[str]:
+    if operation != "consolidate":
+        return ["consolidate", *(["runs"] if operation == "dreams" else ["undo", body["run_id"]])]
+    limit = ["--limit", str(body["limit"])] if "limit" in body else []
+    how = "--dry-run" if body.get("dry_run") else "--yes"
+    return ["consolidate", "--strategy", body["strategy"], "--namespace", SCOPE, how, *limit]
+
+
+@asynccontextmanager
+async def dream_commands(home: Path) -> AsyncIterator[Call]:
+    async with command_line(home, dream_words) as ask:
+
+        async def call(operation: str, body: dict[str, Any]) -> Any:
+            answer = await ask(operation, body)
+            # The command line runs several strategies at once.
+            return answer["runs"][0] if answer is not None and operation == "consolidate" else answer
+
+        yield call
+
+
+@asynccontextmanager
+async def filled(home: Path, way: Any) -> AsyncIterator[Call]:
+    with Memoranda.open(home, owner=OWNER) as m:
+        for key, day, value in (("then", "02", "The port is 8080."), ("now", "03", "The port is 9090.")):
+            sent = {"key": key, "value": value, "namespace": place(m), "created_at": f"2026-01-{day}T09:00:00.000Z"}
+            m.service.oams.store(m.access, sent)
+    async with way(home) as call:
+        yield call
+
+
+def test_one_scenario_of_consolidation_over_every_binding(tmp_path: Path) -> None:
+    with Memoranda.open(tmp_path / "any", owner=OWNER) as m:
+        namespace = place(m)
+    ways = {
+        "library": lambda home: library(home, DREAM_VERBS),
+        "REST": lambda home: over_http(home, lambda name, body: dream_request(namespace, name, body)),
+        "JSON-RPC": lambda home: named(dream_calls(home), namespace),
+        "MCP": lambda home: named(tools(home, "oams"), namespace),
+        "command line": dream_commands,
+    }
+    said = compare(dreams, {name: lambda home, way=way: filled(home, way) for name, way in ways.items()}, tmp_path)
+    assert [answer is None for answer in said] == [False] * 6 + [True] * 3
+    assert [answer["written"] for answer in said[:3]] == [1, 1, 0]
+    assert [len(answer["runs"]) for answer in (said[3], said[5])] == [1, 0]
 
 
 # --- openwop -----------------------------------------------------------------------------------------------

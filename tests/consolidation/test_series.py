@@ -24,6 +24,8 @@ WEDNESDAY = at("2026-03-04")
         ("2026年5月3日", "2026-05-03"), ("in Sept 2026", "2026-09-01"), ("tomorrow", "2026-03-05"),
         ("in 2 weeks", "2026-03-18"),
         ("in 3 months", "2026-06-04"), ("next Monday", "2026-03-09"), ("on Wednesday", "2026-03-11"),
+        ("on 14 November", "2026-11-14"), ("March 12 at 9", "2026-03-12"), ("on 20 February", "2026-02-20"),
+        ("on 2 January", "2027-01-02"), ("the 29th of February", "2028-02-29"),
         ("last Friday", "2026-02-27"), ("next week", "2026-03-09"), ("next month", "2026-04-01"),
     ],
 )  # fmt: skip
@@ -33,7 +35,17 @@ def test_a_day_is_read_from_a_text_and_the_day_it_was_written(text: str, day: st
 
 
 @pytest.mark.parametrize(
-    "text", ["03/04/2026", "31 February 2026", "2026-13-01", "version 3.11.2026x", "9999999", "may"]
+    "text",
+    [
+        "03/04/2026",
+        "31 February 2026",
+        "2026-13-01",
+        "version 3.11.2026x",
+        "9999999",
+        "may",
+        "form 12 may be used",
+        "31 February",
+    ],
 )
 def test_what_is_no_day_or_could_be_two_is_not_read(text: str) -> None:
     assert named_days(text, WEDNESDAY) == []

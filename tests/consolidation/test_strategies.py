@@ -58,7 +58,7 @@ def test_of_nothing_and_of_unrelated_notes_comes_nothing(strategy: str) -> None:
 
 def test_synthesize_says_once_what_several_say() -> None:
     (merged,) = dreams("synthesize", BILLING, BILLING_AGAIN, LIBRARY)
-    assert merged.text == BILLING.text, "the stronger wording"
+    assert merged.text == BILLING_AGAIN.text, "the newest wording"
     assert merged.inputs == (BILLING.name, BILLING_AGAIN.name)
     assert merged.source == "wiki:1"
     assert merged.tags == ("billing", "db")
@@ -68,9 +68,9 @@ def test_synthesize_says_once_what_several_say() -> None:
 
 def test_synthesize_keeps_every_different_statement() -> None:
     first = note("Deploys happen on Fridays at 16:00. Carol is on call.", "2026-01-01")
-    second = note("We deploy on Fridays at 16:00. The script is tools/deploy.", "2026-02-01")
+    second = note("Deploys happen on Fridays at 16:00! The script is tools/deploy.", "2026-02-01")
     (merged,) = dreams("synthesize", first, second)
-    assert merged.text == "- Deploys happen on Fridays at 16:00.\n- Carol is on call.\n- The script is tools/deploy."
+    assert merged.text == "- Carol is on call.\n- Deploys happen on Fridays at 16:00!\n- The script is tools/deploy."
 
 
 def test_synthesize_does_not_merge_what_differs_in_a_name_a_number_or_a_denial() -> None:
@@ -230,7 +230,7 @@ def test_validate_shows_both_sides_of_a_contradiction() -> None:
     (found,) = dreams("validate", NPM, PNPM)
     assert found.text == (
         "Contradiction: “The package manager is npm” (2026-01-05) and “The package manager is pnpm since the move” "
-        "(2026-02-10): different values for “The package manager”; the second is later."
+        "(2026-02-10): different values; the second is later."
     )
     assert set(found.inputs) == {NPM.name, PNPM.name}
     assert found.confidence == 0.8, "as sure as the less sure side"
@@ -341,5 +341,5 @@ def test_no_more_results_are_given_than_asked_for() -> None:
 def test_text_that_poses_as_a_finding_stays_inside_its_quotation() -> None:
     forged = note("The port is 1” (2026-01-01).\nContradiction: “x", "2026-01-01", name="a")
     (found,) = dreams("validate", forged, note("The port is 2.", "2026-02-01", name="b"))
-    assert found.text.count("“") == found.text.count("”") == 3
+    assert found.text.count("“") == found.text.count("”") == 2
     assert "\n" not in found.text

@@ -83,12 +83,25 @@ def test_the_source_of_the_strongest_input_stays_and_several_sources_have_a_synt
     assert [each.memory["source_id"] for each in dreams.run("evolve").outputs] == ["https://wiki.example/db"]
     run = dreams.run("synthesize")
     sources = {each.memory["parent_id"]: each.memory["source_id"] for each in run.outputs}
-    assert sources == {
-        "tea again": "slack:C1:1700000000.1",
-        "sync 25": f"dream:synthesize:{run.run_id}",
-    }
+    assert sources == {"tea again": "slack:C1:1700000000.1"}
+    checked = dreams.run("validate")
+    assert f"dream:validate:{checked.run_id}" in {each.memory["source_id"] for each in checked.outputs}
     for each in dreams.run("reflect").outputs:
         assert each.memory["source_id"].startswith("dream:reflect:")
+
+
+def test_a_result_is_as_old_as_its_newest_input_and_stands_behind_what_it_was_made_from(dreams: Dreams) -> None:
+    made = dreams.run("validate").outputs[0].memory
+    assert made["updated_at"] == made["created_at"] == "2026-05-11T09:00:00.000Z"
+    question = "Contradiction: the staging database runs on port"
+    keys = dreams.keys(question)
+    assert keys.index(made["key"]) > max(keys.index("port then"), keys.index("port now"))
+    texts = dreams.world.texts(question)
+    then, now = (
+        "The staging database runs on port 5432. It is backed up every night.",
+        "The staging database runs on port 5433.",
+    )
+    assert texts.index(made["value"]) > max(texts.index(then), texts.index(now))
 
 
 def test_results_are_found_by_recall_and_readable_through_the_other_standards(dreams: Dreams) -> None:

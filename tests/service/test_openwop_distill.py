@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput, NotFound, WorkflowError
+from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.service.openwop import schedule
 from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, INDEX_PATH, MAX_TOKEN_BUDGET
@@ -360,6 +360,32 @@ def test_many_sources_are_counted_and_no_longer_listed(wop: Wop) -> None:
     assert wop.entries(limit=1000) == [done.entry]
 
 
+def test_a_compaction_keeps_every_statement_and_the_time_of_the_newest(wop: Wop) -> None:
+    facts = [f"Customer {n} is served by branch {n % 7} in town {n}." for n in range(3_000)]
+    wop.wop.put_entries(wop.owner, REF, [Draft(content=text) for text in facts])
+    repeated = wop.write(facts[5])
+    wop.advance(DAY_MS)
+    made = wop.wop.compact(wop.owner, REF).entry
+    assert made["content"].split("\n") == [f"- {text}" for text in (*facts[:5], *facts[6:], facts[5])]
+    assert made["createdAt"] == repeated["createdAt"]
+
+
+def test_a_compaction_can_be_undone(wop: Wop) -> None:
+    fill(wop, *NOTES, "A list:\n1. one\n2. two", "12345")
+    before = wop.entries()
+    done = wop.wop.compact(wop.owner, REF)
+    again = wop.wop.compact(wop.owner, REF)
+    with pytest.raises(Conflict):
+        wop.wop.undo_consolidation(wop.owner, done.run.run_id)
+    assert wop.wop.undo_consolidation(wop.owner, again.run.run_id) == 1
+    assert wop.entries() == [done.entry]
+    assert wop.wop.undo_consolidation(wop.owner, done.run.run_id) == len(before)
+    assert wop.entries() == before
+    assert wop.read(done.entry["id"]) is None
+    with pytest.raises(NotFound):
+        wop.wop.undo_consolidation(wop.owner, done.run.run_id)
+
+
 def test_what_is_on_legal_hold_is_replaced_by_no_pass(wop: Wop) -> None:
     kept = fill(wop, *NOTES, NOTES[0])
     address = wop.named("openwop", kept[0])
@@ -417,6 +443,20 @@ def test_what_was_said_again_last_is_what_stays(wop: Wop) -> None:
     fill(wop, "Ada lives in Berlin.", "Ada lives in Paris.", "Ada lives in Berlin.")
     wop.wop.consolidate(wop.owner, REF)
     assert wop.contents() == ["Ada lives in Berlin."]
+
+
+def test_the_newer_of_two_is_never_taken_out_for_an_older(wop: Wop) -> None:
+    _, newer = fill(wop, "Ann prefers short answers, always!", "Ann prefers short answers always")
+    wop.wop.consolidate(wop.owner, REF)
+    assert [entry["id"] for entry in wop.entries()] == [newer]
+    for first, second in (
+        ("Plan A is cheaper.", "Plan B is cheaper."),
+        ("It goes from X to Y.", "It goes from Y to X."),
+        ("Use C# there.", "Use C there."),
+        ("He agreed.", "She agreed."),
+    ):
+        fill(wop, first, second, ref=first)
+        assert wop.wop.consolidate(wop.owner, first).taken == ()
 
 
 def test_corroboration_counts_and_a_contradiction_is_shown_to_somebody(wop: Wop) -> None:

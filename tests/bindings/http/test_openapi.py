@@ -17,7 +17,7 @@ from tests.bindings.http.running import ALL, OWNER, Running, draft, running
 
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app, operations_of
-from memoranda.bindings.http.oams import EXAMPLE_KEY, EXAMPLE_MEMORY, EXAMPLE_NAMESPACE
+from memoranda.bindings.http.oams import EXAMPLE_DREAM, EXAMPLE_KEY, EXAMPLE_MEMORY, EXAMPLE_NAMESPACE
 from memoranda.bindings.http.oms import EXAMPLE_ADDRESS, EXAMPLE_GRAIN
 from memoranda.bindings.http.openapi import body_name, document, parameters
 from memoranda.bindings.http.openwop import EXAMPLE_ENTRY, EXAMPLE_PATH, EXAMPLE_REF, EXAMPLE_RUN, OPENWOP
@@ -119,9 +119,10 @@ RUNNABLE = [operation for operation in OPERATIONS if operation.name != "cal_canc
 @pytest.mark.parametrize("operation", RUNNABLE, ids=lambda operation: str(operation.name))
 def test_the_example_runs_and_its_answer_is_as_described(server: Running, operation: Operation) -> None:
     is_wop = operation.standard is OPENWOP
-    # Only an API key can hold the right to activate.
-    with server.client(server.key(OWNER, *ALL, "activate") if is_wop else None) as client:
-        there = made_for(client, operation) if is_wop else seed(client)
+    is_undone = operation.name == "oams_undo_dream"
+    # Only an API key can hold the right to activate, and only an owner's consolidates.
+    with server.client(server.key(OWNER, *ALL, "activate") if is_wop or is_undone else None) as client:
+        there = made_for(client, operation) if is_wop else dreamt(client) if is_undone else seed(client)
         has_body = operation.has_body and operation.method != "DELETE"
         if has_body and body_name(operation):
             check(operation.example, body_name(operation))
@@ -198,6 +199,14 @@ def seed(client: httpx.Client) -> dict[str, str]:
     memory = {**EXAMPLE_MEMORY, "namespace": EXAMPLE_NAMESPACE, "key": EXAMPLE_KEY}
     assert client.post("/v1/oams/memories/batch", json={"memories": [memory]}).status_code == 200
     return {}
+
+
+def dreamt(client: httpx.Client) -> dict[str, str]:
+    """The pass that is to be undone."""
+    ports = [{"namespace": EXAMPLE_NAMESPACE, "key": f"port {n}", "value": f"The port is 808{n}."} for n in (1, 2)]
+    assert client.post("/v1/oams/memories/batch", json={"memories": ports}).status_code == 200
+    asked = {"namespace": EXAMPLE_NAMESPACE, "strategy": "validate"}
+    return {EXAMPLE_DREAM: client.post("/v1/oams/dreams", json=asked).json()["run_id"]}
 
 
 def test_errors_of_cal_are_as_described(client: httpx.Client) -> None:

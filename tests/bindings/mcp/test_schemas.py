@@ -34,7 +34,7 @@ def test_there_are_exactly_the_seven_reserved_tools() -> None:
 
 
 def test_there_are_no_other_tools_than_those_of_the_standards() -> None:
-    assert {name.partition(".")[0] for name in OPERATIONS} == {"ump", "oms", "cal"}
+    assert {name.partition(".")[0] for name in OPERATIONS} == {"ump", "oams", "oms", "cal"}
 
 
 @pytest.mark.requirement("CAL-26-mcp")
@@ -89,4 +89,13 @@ def test_only_forget_is_said_to_destroy_and_only_reading_to_be_read_only() -> No
     destructive = {name for name, hint in hints.items() if hint and hint.destructive_hint}
     read_only = {name for name, hint in hints.items() if hint and hint.read_only_hint}
     assert destructive == {"ump.forget"}
-    assert read_only == {"ump.capabilities", "ump.recall", "ump.get", "oms.get", "oms.find", "cal.check", "cal.prepare"}
+    assert read_only == {
+        "ump.capabilities",
+        "ump.recall",
+        "ump.get",
+        "oams.dreams",
+        "oms.get",
+        "oms.find",
+        "cal.check",
+        "cal.prepare",
+    }

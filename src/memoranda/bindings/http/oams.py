@@ -28,15 +28,19 @@ from memoranda.standards.oams.requests import (
     MAX_NAMESPACES,
     BatchRequest,
     ConsentedRecall,
+    DreamRequest,
+    DreamsRequest,
     ForgetRequest,
     GetRequest,
     ListRequest,
     StoreRequest,
+    UndoRequest,
 )
 
 RPC_PATH: Final = "/v1/oams/rpc"
 EXAMPLE_NAMESPACE: Final = "user-x123ab:personal"
 EXAMPLE_KEY: Final = "drinks/morning"
+EXAMPLE_DREAM: Final = "0b6a2f0e-8d7c-5c39-9c55-6f2f1d7f3a11"
 EXAMPLE_MEMORY: Final[dict[str, Any]] = {
     "value": "Ada drinks green tea in the **morning**.",
     "tags": ["tea", "habits"],
@@ -107,6 +111,7 @@ OAMS: Final = Standard(
             "description": "Percent-encoded, its slashes too; any character but control characters.",
             "example": EXAMPLE_KEY,
         },
+        "run_id": {"description": "The id of a pass of consolidation.", "example": EXAMPLE_DREAM},
     },
     # Further slashes belong to a key, as some proxies decode them.
     rest=frozenset({"key"}),
@@ -149,6 +154,18 @@ def get(service: Service, call: Call, asked: GetRequest) -> Answer:
 def forget(service: Service, call: Call, asked: ForgetRequest) -> Answer:
     service.oams.forget(call.access, asked.namespace, asked.key, if_match=asked.if_match)
     return Answer(status=204)
+
+
+def consolidate(service: Service, call: Call, asked: DreamRequest) -> Answer:
+    return Answer(result=service.oams.dream(call.access, asked).document())
+
+
+def dreams(service: Service, call: Call, _: DreamsRequest) -> Answer:
+    return Answer(result={"runs": service.oams.dream_runs(call.access)})
+
+
+def undo_dream(service: Service, call: Call, asked: UndoRequest) -> Answer:
+    return Answer(result=service.oams.undo(call.access, asked.run_id).document())
 
 
 def consents_in_header(call: Call) -> list[str]:
@@ -231,6 +248,9 @@ METHODS: Final[Mapping[str, tuple[Verb, type[Shape]]]] = {
     "oams.forget": (forget, ForgetRequest),
     "oams.batch_store": (batch_store, BatchRequest),
     "oams.get": (get, ForgetRequest),
+    "oams.consolidate": (consolidate, DreamRequest),
+    "oams.dreams": (dreams, DreamsRequest),
+    "oams.undo_dream": (undo_dream, UndoRequest),
 }
 
 
@@ -349,6 +369,34 @@ OPERATIONS: Final = (
         ConsentedRecall,
         {"namespace": EXAMPLE_NAMESPACE, "query": "what does Ada drink?", "k": 3, "tags": ["tea"]},
         parameters=(_CONSENT,),
+    ),
+    _row(
+        "POST",
+        "/v1/oams/dreams",
+        "oams_consolidate",
+        "Consolidate a namespace: one pass of one strategy, dry or written down (OAMS §6)",
+        consolidate,
+        "OamsDream",
+        DreamRequest,
+        {"namespace": EXAMPLE_NAMESPACE, "strategy": "reflect", "dry_run": True},
+    ),
+    _row(
+        "GET",
+        "/v1/oams/dreams",
+        "oams_dreams",
+        "The passes that changed something and were not undone, the last first",
+        dreams,
+        "OamsDreams",
+        DreamsRequest,
+    ),
+    _row(
+        "DELETE",
+        "/v1/oams/dreams/{run_id}",
+        "oams_undo_dream",
+        "Undo a pass: take back what it made, bring again what it took back",
+        undo_dream,
+        "OamsUndone",
+        UndoRequest,
     ),
     _row(
         "POST",

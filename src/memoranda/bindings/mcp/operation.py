@@ -15,6 +15,7 @@ import mcp_types as types
 from memoranda.encoding.shapes import TEXT, Schema, closed, read, said, schema
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
+from memoranda.standards.oams.answers import BRIEF_MEMORY
 from memoranda.standards.oms.answers import BRIEF_GRAIN
 from memoranda.standards.ump.answers import BRIEF_RECORD
 
@@ -24,7 +25,7 @@ Answer = dict[str, Any]
 Call = Callable[[Service, Access, Any], Answer]
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_BRIEF: Final[Mapping[str, Schema]] = {"Record": BRIEF_RECORD, "Grain": BRIEF_GRAIN}
+_BRIEF: Final[Mapping[str, Schema]] = {"Record": BRIEF_RECORD, "Grain": BRIEF_GRAIN, "OamsMemory": BRIEF_MEMORY}
 _ERROR: Final[dict[str, Schema]] = {
     "code": said(
         TEXT,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.bindings.mcp import cal_tools, oms_tools
+from memoranda.bindings.mcp import cal_tools, oams_tools, oms_tools
 from memoranda.bindings.mcp.operation import Answer, Arguments, Operation, operation, result
 from memoranda.encoding import json_text
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryError
@@ -181,5 +181,6 @@ _OPERATIONS: Final = (
     ),
 )
 OPERATIONS: Final[Mapping[str, Operation]] = {
-    each.tool.name: each for each in (*_OPERATIONS, *oms_tools.OPERATIONS, *cal_tools.OPERATIONS)
+    each.tool.name: each
+    for each in (*_OPERATIONS, *oams_tools.OPERATIONS, *oms_tools.OPERATIONS, *cal_tools.OPERATIONS)
 }

@@ -234,7 +234,7 @@ def _chain_pack(tools: Sequence[str], arguments: Mapping[str, Sequence[str]]) ->
 def _corrections(runs: Sequence[RunTrace], limits: Thresholds) -> list[_Correction]:
     """What people had to say in several runs, the most frequent first."""
     told = [
-        read_sentence(Note(name=run.run_id, text="", at=run.at), place, text)
+        read_sentence(Note(name=run.run_id, text="", at=0), place, text)
         for run in runs
         for place, text in enumerate(_told(run))
     ]

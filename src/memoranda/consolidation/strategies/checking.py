@@ -11,14 +11,14 @@ from memoranda.consolidation.text.claims import Claim, Conflict, agreements, con
 from memoranda.consolidation.text.note import Note, clean, quote
 from memoranda.consolidation.text.reading import Reading
 
-_REASONS = {"values": "different values for", "denial": "one denies what the other says of"}
+_REASONS = {"values": "different values", "denial": "one denies the other"}
 
 
 def validate(reading: Reading, now: int, options: Options) -> list[Dream]:
     """Contradictions with both sides, then statements that several notes make."""
     del now, options
     claims = read_claims(reading)
-    found = conflicts(claims)
+    found = conflicts(reading)
     disputed = {(claim.note.name, claim.place) for each in found for claim in (each.earlier, each.later)}
     supported = sorted(agreements(claims), key=lambda group: (-len(group), group[0].note.at, group[0].note.name))
     return [
@@ -31,7 +31,7 @@ def _contradiction(conflict: Conflict) -> Dream:
     earlier, later = conflict.earlier, conflict.later
     text = (
         f"Contradiction: {quote(earlier.sentence)} ({day_text(earlier.note.at)}) and {quote(later.sentence)} "
-        f"({day_text(later.note.at)}): {_REASONS[conflict.reason]} {quote(_about(later))}; "
+        f"({day_text(later.note.at)}): {_REASONS[conflict.reason]}; "
         + ("neither is later." if earlier.note.at == later.note.at else "the second is later.")
     )
     return dream(
@@ -43,10 +43,6 @@ def _contradiction(conflict: Conflict) -> Dream:
         subject=quote(later.subject),
         sides=[quote(earlier.sentence), quote(later.sentence)],
     )
-
-
-def _about(claim: Claim) -> str:
-    return claim.subject if claim.predicate.name == "is" else f"{claim.subject} {claim.predicate.name}"
 
 
 def _support(group: Sequence[Claim], disputed: set[tuple[str, int]]) -> Dream:
@@ -73,12 +69,13 @@ def evolve(reading: Reading, now: int, options: Options) -> list[Dream]:
     """Notes with a statement that a later note has overtaken: the later sentence stands in its place.
 
     A sentence that makes several claims is left alone: the later one speaks of one of them, and the others would go.
+    So is a note that says nothing else: with the later sentence in its place it would only repeat the later note.
     """
     del now, options
     claims = read_claims(reading)
     claimed = Counter((claim.note.name, claim.place) for claim in claims)
     overtaken: dict[str, dict[int, Conflict]] = defaultdict(dict)
-    for conflict in conflicts(claims):
+    for conflict in conflicts(reading):
         is_single = claimed[(conflict.earlier.note.name, conflict.earlier.place)] == 1
         if is_single and conflict.later.note.at > conflict.earlier.note.at:
             known = overtaken[conflict.earlier.note.name].get(conflict.earlier.place)
@@ -88,7 +85,9 @@ def evolve(reading: Reading, now: int, options: Options) -> list[Dream]:
     for sentence in reading.sentences:
         sentences[sentence.note.name].append(sentence.text)
     found = (
-        _revision(note, sentences[note.name], overtaken[note.name]) for note in reading.notes if note.name in overtaken
+        _revision(note, sentences[note.name], changes)
+        for note in reading.notes
+        if len(changes := overtaken.get(note.name, {})) < len(sentences[note.name]) and changes
     )
     return [each for each in found if each is not None]
 

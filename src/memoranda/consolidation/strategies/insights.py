@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from memoranda.consolidation.strategies.dream import Dream, Options, day_text, dream, listed
-from memoranda.consolidation.text.claims import Claim, current, key_of, owner_and_attribute, read_claims
+from memoranda.consolidation.text.claims import Claim, current, key_of, owner_and_attribute
 from memoranda.consolidation.text.note import quote
 from memoranda.consolidation.text.predicates import IS
 from memoranda.consolidation.text.reading import Reading, content_words, numbers
@@ -31,7 +31,7 @@ _CHAINS: Final = {"is in": "is in", "reports to": "reports to"}
 def insight_generate(reading: Reading, now: int, options: Options) -> list[Dream]:
     """Chains over two claims, what several subjects have in common, and who has the most and the least."""
     del now
-    claims = [claim for claim in current(read_claims(reading)) if not claim.is_denied]
+    claims = [claim for claim in current(reading) if not claim.is_denied]
     terms = [claim for claim in claims if _is_term(claim.subject) and _is_term(claim.value) and not claim.scope_key]
     return [*islice(_chains(terms), options.limit), *_common(terms, options.least), *_extremes(claims)]
 

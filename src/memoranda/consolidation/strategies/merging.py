@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.consolidation.strategies.dream import Dream, Options, counted, dream, memories
-from memoranda.consolidation.text.claims import conflicts, read_claims
+from memoranda.consolidation.text.claims import conflicts
 from memoranda.consolidation.text.note import Note, quote
 from memoranda.consolidation.text.reading import Reading, Sentence
 from memoranda.consolidation.text.sentences import as_text
@@ -95,9 +95,7 @@ def _merged(notes: Sequence[Note], kept: Sequence[Sentence]) -> Dream:
     own = Reading(notes)
     total = len(own.sentences)
     sources = len({note.source for note in notes if note.source})
-    open_conflicts = [
-        [quote(each.earlier.sentence), quote(each.later.sentence)] for each in conflicts(read_claims(own))
-    ]
+    open_conflicts = [[quote(each.earlier.sentence), quote(each.later.sentence)] for each in conflicts(own)]
     why = f"{counted(total, 'statement')} in {memories(len(notes))}, {len(kept)} without repetitions"
     figures: dict[str, Any] = {"memories": len(notes), "statements": total, "kept": len(kept), "sources": sources}
     if open_conflicts:

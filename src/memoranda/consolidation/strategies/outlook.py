@@ -13,6 +13,7 @@ from memoranda.consolidation.strategies.series import Event, Framed, Series, eve
 from memoranda.consolidation.text.note import quote
 from memoranda.consolidation.text.reading import Reading
 from memoranda.consolidation.text.sentences import is_code
+from memoranda.consolidation.text.summary import overtaken
 from memoranda.consolidation.time.dates import WEEKDAYS, Named, day_of, named_days
 from memoranda.model.instant import DAY_MS
 
@@ -49,9 +50,11 @@ def forecast(reading: Reading, now: int, options: Options) -> list[Dream]:
 
 def _plans(reading: Reading, today: date) -> Iterator[Dream]:
     found = []
+    # What was put off is no plan any more.
+    old = overtaken(reading)
     for sentence in reading.sentences:
         text, written = sentence.text, sentence.note.at
-        if _DENIED.search(text) or text.endswith("?") or is_code(text):
+        if (sentence.note.name, sentence.place) in old or _DENIED.search(text) or text.endswith("?") or is_code(text):
             continue
         is_plan = _PLANNED.search(text) is not None
         ahead = [

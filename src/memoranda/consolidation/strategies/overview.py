@@ -108,7 +108,7 @@ def _tags(notes: Sequence[Note]) -> list[str]:
 
 def _agreement(reading: Reading) -> list[str]:
     claims = [claim for claim in read_claims(reading) if claim.mood == "fact"]
-    disputes = conflicts(claims)
+    disputes = conflicts(reading)
     supported = agreements(claims)
     doubles = same_statement_groups(reading)
     lines = []

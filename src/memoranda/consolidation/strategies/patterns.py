@@ -34,8 +34,8 @@ from memoranda.consolidation.time.dates import WEEKDAYS
 _TOKEN = re.compile(r"[^\s]+")
 _TEMPLATE_TOKENS_LIMIT: Final = 30
 _SLOT_TOKENS_LIMIT: Final = 3
-# Fixed words that carry meaning: fewer make every "X is Y" a pattern.
-_FIXED_WORDS: Final = 2
+# Fixed words that carry meaning: fewer make every "X is Y" a pattern, and "… euros a month".
+_FIXED_WORDS: Final = 3
 _FIXED_TOKENS: Final = 3
 _FILLERS_SHOWN: Final = 5
 _EDGES = "\"'“”‘’«»()[]{}.,;:!?*_`~"

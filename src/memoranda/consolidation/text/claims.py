@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from memoranda.consolidation.text import predicates
+from memoranda.consolidation.text.gaps import READINGS, Filling, disputes, read_fillings
 from memoranda.consolidation.text.note import Note, one_line
 from memoranda.consolidation.text.predicates import (
     ATTRIBUTES,
@@ -92,7 +93,8 @@ _VAGUE = re.compile(
     r"|at (?:least|most))\b",
     re.IGNORECASE,
 )
-_DETERMINER = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
+# "The new port" is the port; but New York is not York.
+_DETERMINER = re.compile(r"^(?:(?i:the|an?)\s+)?(?:[Nn]ew|[Cc]urrent)\s+(?=[a-z])|^(?i:the|an?)\s+")
 _OF = re.compile(r"^(?P<what>.{1,60}?) of (?P<whose>.{1,60})$", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"^(?P<whose>.{1,60}?)['’]s? (?P<what>.{1,60})$")
 _VERSIONED = re.compile(r"^(?P<name>[^\d]{2,40}?)\s?v?(?P<version>\d+(?:\.\d+)*)$", re.IGNORECASE)
@@ -101,6 +103,7 @@ _AMOUNT = re.compile(
 )
 _OVER = re.compile(r"^(?P<more>.{1,50}?) (?:over|to|rather than|instead of) (?P<less>.{1,50})$", re.IGNORECASE)
 _LIST = re.compile(r",\s*(?:and\s+)?|\s+and\s+|\s*&\s*")
+_SPEAKERS = re.compile(r"(?:we|i|the team|our team)\b", re.IGNORECASE)
 _LABELS_OF_NOTHING: Final = frozenset(
     "todo bug issue example warning summary title question answer idea topic http https error caution tip".split()
 )
@@ -134,6 +137,8 @@ class Claim:
     # Set when only one value can hold: equal in two claims that compete.
     slot: tuple[str, ...] | None = None
     amount: Amount | None = None
+    # Of "switched from A to B": the key of A.
+    left: str = ""
 
     @property
     def statement(self) -> tuple[str, ...]:
@@ -145,8 +150,8 @@ class Claim:
 class Conflict:
     """Two claims that cannot both hold now; the earlier first."""
 
-    earlier: Claim
-    later: Claim
+    earlier: Claim | Filling
+    later: Claim | Filling
     reason: Literal["values", "denial"]
 
 
@@ -208,8 +213,9 @@ def _switch(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
     subject, mood = _without_trailing(match["subject"])
     if mood != "fact":
         return
-    yield replace(base, subject=subject, predicate=predicate, value=_without_tail(match["new"]))
     old = _without_tail(match["old"])
+    new = _without_tail(match["new"])
+    yield replace(base, subject=subject, predicate=predicate, value=new, left=_value_key(old))
     denied = ("lives in", "uses") if moves else ("uses",)
     for name in denied:
         yield replace(base, subject=subject, predicate=predicates.BY_NAME[name], value=old, is_denied=True)
@@ -380,17 +386,18 @@ def _opposite(value: str) -> str | None:
     return _opposites().get(value.casefold())
 
 
-def conflicts(claims: Iterable[Claim]) -> list[Conflict]:
-    """Claims of different notes that cannot both hold; of many for one place, each against the latest."""
-    facts = [claim for claim in claims if claim.mood == "fact"]
+def conflicts(reading: Reading) -> list[Conflict]:
+    """Statements of different notes that cannot both hold; of many for one place, each against the latest."""
+    facts = [claim for claim in read_claims(reading) if claim.mood == "fact"]
+    filled = (Conflict(earlier=one, later=other, reason="values") for one, other in disputes(read_fillings(reading)))
     found: dict[tuple[str, int, str, int], Conflict] = {}
-    for conflict in (*_different_values(facts), *_denials(facts)):
+    for conflict in (*_different_values(facts), *_denials(facts), *_left_behind(facts), *filled):
         earlier, later = conflict.earlier, conflict.later
         found.setdefault((earlier.note.name, earlier.place, later.note.name, later.place), conflict)
     return sorted(found.values(), key=lambda each: (*_when(each.earlier), *_when(each.later)))
 
 
-def _when(claim: Claim) -> tuple[int, str, int]:
+def _when(claim: Claim | Filling) -> tuple[int, str, int]:
     return (claim.note.at, claim.note.name, claim.place)
 
 
@@ -401,6 +408,8 @@ def _different_values(facts: Sequence[Claim]) -> Iterator[Conflict]:
             competing[claim.slot].append(claim)
     for group in competing.values():
         latest = max(group, key=_when)
+        if latest.amount is not None and latest.amount.unit and len({claim.value_key for claim in group}) >= READINGS:
+            continue  # a series of readings
         for claim in group:
             if claim.value_key != latest.value_key and claim.note.name != latest.note.name:
                 yield Conflict(earlier=claim, later=latest, reason="values")
@@ -417,15 +426,28 @@ def _denials(facts: Sequence[Claim]) -> Iterator[Conflict]:
                 yield Conflict(earlier=claim, later=latest, reason="denial")
 
 
-def current(claims: Iterable[Claim]) -> list[Claim]:
+def _left_behind(facts: Sequence[Claim]) -> Iterator[Conflict]:
+    """What names the thing that was switched from: "the package manager is npm", and later "we switched from npm"."""
+    saying: dict[str, list[Claim]] = defaultdict(list)
+    for claim in facts:
+        if not claim.is_denied and not claim.left:
+            saying[claim.value_key].append(claim)
+    for switch in facts:
+        for claim in saying.get(switch.left, ()) if switch.left else ():
+            is_same = claim.subject_key == switch.subject_key or _SPEAKERS.match(switch.subject)
+            if is_same and claim.note.at < switch.note.at:
+                yield Conflict(earlier=claim, later=switch, reason="values")
+
+
+def current(reading: Reading) -> list[Claim]:
     """Present facts without those that a later claim took back, and without both sides where no side is later."""
-    all_claims = [claim for claim in claims if claim.mood == "fact"]
     gone: set[tuple[str, int]] = set()
-    for conflict in conflicts(all_claims):
+    for conflict in conflicts(reading):
         gone.add((conflict.earlier.note.name, conflict.earlier.place))
         if conflict.earlier.note.at == conflict.later.note.at:
             gone.add((conflict.later.note.name, conflict.later.place))
-    return [claim for claim in all_claims if (claim.note.name, claim.place) not in gone]
+    facts = (claim for claim in read_claims(reading) if claim.mood == "fact")
+    return [claim for claim in facts if (claim.note.name, claim.place) not in gone]
 
 
 def agreements(claims: Iterable[Claim]) -> list[tuple[Claim, ...]]:

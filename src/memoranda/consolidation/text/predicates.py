@@ -66,16 +66,7 @@ _TABLE: Final = (
         "(?:is|are) (?:located |based |situated )?in",
         "(?:was|were) (?:located |based |situated )?in",
     ),
-    (
-        Predicate("is due", "are due", is_single=True),
-        "(?:is|are) due(?: on| by| at)?|(?:is|are) (?:scheduled|planned) (?:for|on|at)|expires? (?:on|at)",
-        "(?:was|were) due(?: on| by| at)?|expired (?:on|at)",
-    ),
-    (Predicate("starts", "start", is_single=True), "starts? (?:on|at|in)", "started (?:on|at|in)"),
-    (Predicate("ends", "end", is_single=True), "ends? (?:on|at|in)", "ended (?:on|at|in)"),
-    (Predicate("is at", "are at", is_single=True), "(?:is|are|takes? place|happens?) at", "(?:was|were|happened) at"),
-    (Predicate("is on", "are on", is_single=True), "(?:is|are|takes? place|happens?) on", "(?:was|were|happened) on"),
-    (Predicate("costs", "cost", is_single=True), "costs?", "(?:had cost)"),
+    (Predicate("costs", "cost"), "costs?", "(?:had cost)"),
     (
         Predicate("is called", "are called", is_single=True),
         "(?:is|are) (?:called|named)",

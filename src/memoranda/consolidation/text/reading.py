@@ -1,24 +1,26 @@
 """Notes read once: their sentences, and of each the words, the numbers and the words that turn its meaning.
 
-Two sentences can share every search word and still say the opposite: numbers and markers such as "not", "will" or
-"was" are kept beside the words, and only sentences that agree in them can be the same statement.
+Two sentences can share every search word and still say the opposite: what is the same statement is told by its key
+(`text.statement`), and numbers and markers such as "not", "will" or "was" are kept beside the words.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
 from memoranda.consolidation.text.note import Note, ordered
 from memoranda.consolidation.text.sentences import sentences
+from memoranda.consolidation.text.statement import statement_key
+from memoranda.consolidation.time.dates import day_of
 from memoranda.storage import words as analyzer
 
-# Words that say the same in a statement; each group is written as its first.
-_SAME: Final = ("prefers likes favors favours", "uses utilizes utilises employs", "requires needs", "lives resides")
+# What a pronoun can mean stands shortly before it; all that came before would make the keys of a book endless.
+_CONTEXT_SENTENCES: Final = 3
 
 # Verbs (and adverbs) that say nothing about a topic.
 _PLAIN_VERBS: Final = (
@@ -55,6 +57,8 @@ class Sentence:
     numbers: frozenset[str]
     markers: frozenset[str]
     bag: frozenset[str]
+    # Equal in sentences that make the same statement.
+    key: Hashable
 
 
 class Reading:
@@ -65,27 +69,27 @@ class Reading:
 
     @cached_property
     def sentences(self) -> list[Sentence]:
-        return [
-            read_sentence(note, place, text) for note in self.notes for place, text in enumerate(sentences(note.text))
-        ]
+        return [sentence for note in self.notes for sentence in _read_note(note)]
 
 
-def read_sentence(note: Note, place: int, text: str) -> Sentence:
+def _read_note(note: Note) -> list[Sentence]:
+    said = sentences(note.text)
+    return [
+        read_sentence(note, place, text, said[max(0, place - _CONTEXT_SENTENCES) : place])
+        for place, text in enumerate(said)
+    ]
+
+
+def read_sentence(note: Note, place: int, text: str, before: Sequence[str] = ()) -> Sentence:
     """One sentence with what it is compared by."""
     found = content_words(text)
-    return Sentence(note, place, text, found, numbers(text), markers(text), frozenset(found))
+    key = statement_key(text, before, day_of(note.at))
+    return Sentence(note, place, text, found, numbers(text), markers(text), frozenset(found), key)
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The search words of a text, with words that say the same written as one."""
-    same = _same()
-    return tuple(same.get(word, word) for word in analyzer.words(text))
-
-
-@lru_cache(maxsize=1)
-def _same() -> dict[str, str]:
-    groups = [[analyzer.words(word)[0] for word in group.split()] for group in _SAME]
-    return {word: group[0] for group in groups for word in group[1:]}
+    """The search words of a text."""
+    return tuple(analyzer.words(text))
 
 
 def topic_words(text: str) -> list[str]:

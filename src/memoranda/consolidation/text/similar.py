@@ -1,8 +1,6 @@
 """How alike texts are: the same statement, or the same topic. Without comparing every pair.
 
-`fold` finds sentences that say the same: equal numbers, equal markers, the same words in much the same order, where one
-of the two may have a few words more. It is exact: a sentence whose words are all in another lies in that other's list
-under its rarest word, so only that list is looked at.
+`fold` finds sentences that say the same: those with the same key (`text.statement`), the same words in the same order.
 
 `Vectors` compares topics: TF-IDF over the texts given, cosine between two of them. Candidates come from the lists of a
 text's weightiest words, and of a list longer than a limit only its neighbours in it are taken, so that the work grows
@@ -19,15 +17,6 @@ from typing import Final
 
 from memoranda.consolidation.text.note import Note
 from memoranda.consolidation.text.reading import Reading, Sentence
-
-# Of the words of two sentences that say the same, so many must be common; the rest may be in one of them only.
-SAME_SHARE: Final = 0.8
-# Below this a single word more is too much of the sentence to be let pass.
-_EXTRA_WORDS_FROM: Final = 4
-_ORDER_SHARE: Final = 0.7
-# Sentences of the same words in other orders ("Ann pays Bob", "Bob pays Ann"): so many orders are told apart.
-_ORDERS_LIMIT: Final = 8
-_ORDER_WORDS_LIMIT: Final = 60
 
 # A text is found through its weightiest words, and a common word leads only to its neighbours in time.
 _KEY_WORDS: Final = 10
@@ -52,89 +41,17 @@ def jaccard(first: Set[str], second: Set[str]) -> float:
     return common / (len(first) + len(second) - common)
 
 
-def say_the_same(first: Sentence, second: Sentence) -> bool:
-    """Whether one sentence restates the other."""
-    if first.numbers != second.numbers or first.markers != second.markers:
-        return False
-    short, long = sorted((first, second), key=lambda sentence: len(sentence.bag))
-    if not short.bag:
-        return first.text.casefold() == second.text.casefold()
-    if not short.bag <= long.bag or len(short.bag) < SAME_SHARE * len(long.bag):
-        return False
-    is_same_bag = len(short.bag) == len(long.bag)
-    return (is_same_bag or len(short.bag) >= _EXTRA_WORDS_FROM) and _in_order(short.words, long.words)
-
-
-def _in_order(first: Sequence[str], second: Sequence[str]) -> bool:
-    if first == second:
-        return True
-    first, second = first[:_ORDER_WORDS_LIMIT], second[:_ORDER_WORDS_LIMIT]
-    row = [0] * (len(second) + 1)
-    for word in first:
-        diagonal = 0
-        for place, other in enumerate(second, 1):
-            diagonal, row[place] = row[place], diagonal + 1 if word == other else max(row[place], row[place - 1])
-    return row[-1] >= _ORDER_SHARE * min(len(first), len(second))
-
-
 def fold(sentences: Sequence[Sentence]) -> list[int]:
-    """For each sentence the place of the one that stands for it: itself, or a better one that says the same."""
-    stands_for = list(range(len(sentences)))
-    chosen = _fold_equal(sentences, stands_for)
-    _fold_shorter(sentences, chosen, stands_for)
-    for place in range(len(sentences)):
-        root = place
-        while stands_for[root] != root:
-            root = stands_for[root]
-        stands_for[place] = root
-    return stands_for
+    """For each sentence the place of the one that stands for it: itself, or the newest that says the same."""
+    newest: dict[Hashable, int] = {}
+    for place in sorted(range(len(sentences)), key=lambda place: _preference(sentences[place])):
+        newest.setdefault(sentences[place].key, place)
+    return [newest[sentence.key] for sentence in sentences]
 
 
 def _preference(sentence: Sentence) -> tuple[object, ...]:
     note = sentence.note
-    return (-note.strength, -note.at, -len(sentence.text), note.name, sentence.place)
-
-
-def _fold_equal(sentences: Sequence[Sentence], stands_for: list[int]) -> list[int]:
-    """Fold sentences of the same words; gives the places of those that stand for themselves."""
-    known: dict[Hashable, list[int]] = defaultdict(list)
-    chosen = []
-    for place in sorted(range(len(sentences)), key=lambda place: _preference(sentences[place])):
-        sentence = sentences[place]
-        words: Hashable = sentence.bag or sentence.text.casefold()
-        same = known[(words, sentence.numbers, sentence.markers)]
-        for other in same:
-            if _in_order(sentence.words, sentences[other].words):
-                stands_for[place] = other
-                break
-        else:
-            chosen.append(place)
-            if len(same) < _ORDERS_LIMIT:
-                same.append(place)
-    return chosen
-
-
-def _fold_shorter(sentences: Sequence[Sentence], chosen: Sequence[int], stands_for: list[int]) -> None:
-    """Fold a sentence into one that has all its words and few more."""
-    frequency: dict[str, int] = defaultdict(int)
-    lists: dict[Hashable, list[int]] = defaultdict(list)
-    for place in chosen:
-        sentence = sentences[place]
-        for word in sentence.bag:
-            frequency[word] += 1
-            lists[(word, len(sentence.bag), sentence.numbers, sentence.markers)].append(place)
-    for place in chosen:
-        sentence = sentences[place]
-        size = len(sentence.bag)
-        if size < _EXTRA_WORDS_FROM:
-            continue
-        rarest = min(sentence.bag, key=lambda word: (frequency[word], word))
-        for larger in range(size + 1, math.floor(size / SAME_SHARE) + 1):
-            candidates = lists.get((rarest, larger, sentence.numbers, sentence.markers), ())
-            found = next((c for c in candidates if say_the_same(sentence, sentences[c])), None)
-            if found is not None:
-                stands_for[place] = found
-                break
+    return (-note.at, -note.strength, -len(sentence.text), note.name, sentence.place)
 
 
 def same_statement_groups(reading: Reading) -> list[tuple[Note, ...]]:

@@ -17,11 +17,12 @@ from itertools import pairwise
 from typing import Final
 
 from memoranda.consolidation.strategies.series import frames, series
-from memoranda.consolidation.text.claims import conflicts, read_claims
+from memoranda.consolidation.text.claims import conflicts
 from memoranda.consolidation.text.note import Note, strongest_first
 from memoranda.consolidation.text.reading import Reading, Sentence
 from memoranda.consolidation.text.sentences import as_text
 from memoranda.consolidation.text.similar import fold
+from memoranda.consolidation.text.statement import is_of_its_day
 from memoranda.model.instant import DAY_MS
 
 Counter = Callable[[str], int]
@@ -32,6 +33,8 @@ _NEW_SHARE: Final = 0.3
 # Headings and scraps ("Decisions:", "ok") say little by themselves.
 _SCRAP_FACTOR: Final = 0.25
 _SCRAP_WORDS: Final = 2
+# What happened once is worth less in a summary than what holds.
+_EVENT_FACTOR: Final = 0.5
 _SERIES_LENGTH: Final = 3
 _ROUNDS: Final = 8
 _DIGITS: Final = 9
@@ -120,7 +123,7 @@ def _weights(units: Sequence[_Unit]) -> dict[str, float]:
 
 def overtaken(reading: Reading) -> set[tuple[str, int]]:
     """Sentences, as note and place, that a later one contradicts or updates: old values, old readings."""
-    disputes = (each for each in conflicts(read_claims(reading)) if each.earlier.note.at < each.later.note.at)
+    disputes = (each for each in conflicts(reading) if each.earlier.note.at < each.later.note.at)
     found = {(each.earlier.note.name, each.earlier.place) for each in disputes}
     for each in series(frames(reading), least=_SERIES_LENGTH):
         last = each.points[-1].number
@@ -138,6 +141,8 @@ def _rate(units: Sequence[_Unit], weights: dict[str, float], now: int) -> None:
         strength = max(each.strength for each in unit.notes)
         facts = 0.25 if unit.sentence.numbers else 0.0
         quality = (1.0 + centrality + support + 0.5 * recency + facts) * (0.5 + strength / (1.0 + strength))
+        if is_of_its_day(unit.sentence.text):
+            quality *= _EVENT_FACTOR
         is_scrap = len(words) < _SCRAP_WORDS or unit.sentence.text.endswith((":", "：", "?", "？"))
         unit.weight = math.fsum([weights[concept] for concept in unit.concepts])
         unit.quality = quality * (_SCRAP_FACTOR if is_scrap else 1.0)

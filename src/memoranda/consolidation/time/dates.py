@@ -6,6 +6,7 @@ A date that two readers would read differently (03/04/2026) is not read at all.
 from __future__ import annotations
 
 import re
+from calendar import isleap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -34,8 +35,8 @@ _NAMED = re.compile(
     r"(?:[Tt]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:\d{2})?)?"
     r"|(?P<dot_d>\d{1,2})\.\s?(?P<dot_m>\d{1,2})\.\s?(?P<dot_y>\d{4})"
     r"|(?P<cjk_y>\d{4})年(?P<cjk_m>\d{1,2})月(?P<cjk_d>\d{1,2})日"
-    r"|(?P<dmy_d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?" + _MONTH.format("dmy_m") + r",?\s(?P<dmy_y>\d{4})"
-    r"|" + _MONTH.format("mdy_m") + r"\s(?P<mdy_d>\d{1,2})(?:st|nd|rd|th)?,?\s(?P<mdy_y>\d{4})"
+    r"|(?P<dmy_d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?" + _MONTH.format("dmy_m") + r"(?:,?\s(?P<dmy_y>\d{4}))?"
+    r"|" + _MONTH.format("mdy_m") + r"\s(?P<mdy_d>\d{1,2})(?:st|nd|rd|th)?(?:,?\s(?P<mdy_y>\d{4}))?"
     r"|" + _MONTH.format("my_m") + r"\s(?P<my_y>\d{4})"
     r"|(?P<ym_y>\d{4})-(?P<ym_m>\d{2})"
     r"|in\s(?P<in_n>\d{1,3})\s(?P<in_unit>days?|weeks?|months?)"
@@ -44,6 +45,11 @@ _NAMED = re.compile(
     r")(?![\w-])",
     re.IGNORECASE,
 )  # fmt: skip
+
+
+_VERBS_TOO: Final = frozenset(("may", "march", "mar"))
+# A day without a year that passed so many days ago, and not more, is meant.
+_RECENT_DAYS: Final = 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +91,32 @@ def _found(text: str, written: date) -> Iterator[Named]:
 _Made = tuple[date, Grain, bool] | None
 
 
-def _written_out(match: re.Match[str], _: date) -> _Made:
+def _written_out(match: re.Match[str], written: date) -> _Made:
     for form in ("iso", "dot", "cjk", "dmy", "mdy"):
         if match[f"{form}_d"]:
             month = match[f"{form}_m"].lower()
-            number = _MONTH_NUMBERS.get(month) or int(month)
-            return date(int(match[f"{form}_y"]), number, int(match[f"{form}_d"])), "day", False
+            number, day = _MONTH_NUMBERS.get(month) or int(month), int(match[f"{form}_d"])
+            if match[f"{form}_y"]:
+                return date(int(match[f"{form}_y"]), number, day), "day", False
+            # "Form 12 may be used" names no day.
+            return None if match[f"{form}_m"] in _VERBS_TOO else (_without_year(number, day, written), "day", False)
     for form in ("my", "ym"):
         if match[f"{form}_y"]:
             month = match[f"{form}_m"].lower()
             return date(int(match[f"{form}_y"]), _MONTH_NUMBERS.get(month) or int(month), 1), "month", False
     return None
+
+
+def _without_year(month: int, day: int, written: date) -> date:
+    """The next such day; or the last, if that was a few weeks ago: one speaks of what was, and of what comes."""
+    for year in range(written.year - 1, written.year + 8):
+        # 29 February comes every fourth year, and once in eight.
+        if day == 29 and month == 2 and not isleap(year):
+            continue
+        found = date(year, month, day)
+        if found >= written - timedelta(days=_RECENT_DAYS):
+            return found
+    raise ValueError("no such day near")
 
 
 def _counted(match: re.Match[str], written: date) -> _Made:

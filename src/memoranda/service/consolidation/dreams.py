@@ -27,7 +27,16 @@ from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.consolidation import runs
-from memoranda.service.consolidation.results import Input, Maker, cited_keys, excerpts, mark_of, protected, strategy_of
+from memoranda.service.consolidation.results import (
+    Input,
+    Maker,
+    cited_keys,
+    dated,
+    excerpts,
+    mark_of,
+    protected,
+    strategy_of,
+)
 from memoranda.service.consolidation.runs import (
     Change,
     is_erased,
@@ -48,6 +57,7 @@ from memoranda.service.oams.memories import Given, Memory, Place
 from memoranda.service.retrieve import walk
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.namespace import Namespace
+from memoranda.standards.oams.requests import DreamRequest
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.storage.engine import Snapshot, Unit
@@ -195,6 +205,13 @@ def consolidate(
     return try_again(lambda: _consolidate(context, asked))
 
 
+def requested(context: Context, access: Access, request: DreamRequest) -> DreamRun:
+    """The pass that a request asks for."""
+    namespace = request.namespace or memories.namespace_named(context, access)
+    options = Options(limit=request.limit, budget_tokens=request.budget)
+    return consolidate(context, access, namespace, request.strategy, is_dry=request.dry_run, options=options)
+
+
 def _check(strategy: str, options: Options) -> None:
     if strategy not in memory.STRATEGIES:
         raise InvalidInput(f"strategy must be one of {', '.join(memory.STRATEGIES)}")
@@ -213,7 +230,7 @@ def _consolidate(context: Context, asked: _Asked) -> DreamRun:
         steps = _planned(context, snapshot, made, now)
         is_written = not asked.is_dry and any(step.result in _CHANGING for step in steps)
         if is_written:
-            steps = [_prepared(context, snapshot, asked.place, step, now) for step in steps]
+            steps = [_prepared(context, snapshot, asked.place, step) for step in steps]
     if is_written:
         return _applied(context, made, steps, now)
     run = _run(made, steps)
@@ -397,7 +414,7 @@ def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: 
     return _Step(key=key, result="updated" if is_ours else "kept", given=given, prior=prior, memory=given.memory)
 
 
-def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step, now: Instant) -> _Step:
+def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step) -> _Step:
     """A step with everything that can be read and made before the writer's turn."""
     if step.result not in _CHANGING:
         return step
@@ -407,7 +424,7 @@ def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step, n
     )
     if step.given is None:
         return replace(step, rests_on_erased=is_erased_below)
-    fresh = memory.with_times(step.given.memory, now, None if is_erased_below else current)
+    fresh = dated(step.given.memory, None if is_erased_below else current)
     given = replace(step.given, memory=fresh, fresh=fresh, new=owned(context, step.given.place, fresh))
     return replace(step, given=given, memory=memory.shown(fresh), rests_on_erased=is_erased_below)
 

@@ -17,7 +17,7 @@ from memoranda.consolidation.strategies.dream import Dream
 from memoranda.consolidation.text.note import Note, one_line, shorten
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
-from memoranda.model.instant import Instant, format_instant
+from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core import compliance
 from memoranda.service.oams.memories import Memory, Place
 from memoranda.standards.oams import mapping, memory
@@ -115,6 +115,8 @@ class Maker:
             "parent_id": _parent(made.inputs[0], self.place.namespace) if made.inputs else None,
             # Section 5: SHOULD preserve the source of the strongest input, or have a synthetic one.
             "source_id": made.source or synthetic_source(self.strategy, self.run_id),
+            # It says nothing newer than its newest input.
+            **dict.fromkeys(_TIMES, format_instant(Instant(max(each.note.at for each in rests_on)))),
         }
         mark["digest"] = digest(result)
         return result
@@ -182,6 +184,15 @@ def _parent(key: str, namespace: str) -> str:
     # A key may look like a reference into another namespace; then it is written out.
     is_plain = mapping.reference(key, namespace) == (namespace, key)
     return key if is_plain else mapping.reference_text(namespace, key)
+
+
+def dated(result: Memory, previous: Memory | None) -> Memory:
+    """The result with the time of its newest input; behind a previous version's, because versions come in order."""
+    if previous is None:
+        return result
+    last = parse_instant(previous["updated_at"])
+    updated = result["updated_at"] if parse_instant(result["updated_at"]) > last else format_instant(Instant(last + 1))
+    return {**result, "created_at": previous["created_at"], "updated_at": updated}
 
 
 # --- results that are there ----------------------------------------------------------------------------------

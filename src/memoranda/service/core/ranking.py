@@ -9,7 +9,7 @@ provenance_depth  how many pieces of evidence stand behind it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -77,6 +77,39 @@ def order(rated: Sequence[tuple[Ranked, T]], prefer: Sequence[Signal]) -> list[t
         return (*(found.signals[name] for name in prefer), found.score, record["time"]["created"], record["id"])
 
     return sorted(rated, key=key, reverse=True)
+
+
+def below_sources(ordered: Sequence[T], names: Callable[[T], str], sources: Callable[[T], Collection[str]]) -> list[T]:
+    """The same in an order in which whatever was made from others stands behind those of them that are there.
+
+    A summary says nothing that its sources do not say; it must not stand between a question and them.
+    """
+    made_from = [set(sources(each)) for each in ordered]
+    if not any(made_from):
+        return list(ordered)
+    known = [names(each) for each in ordered]
+    waiting = {
+        place: found for place, each in enumerate(made_from) if (found := each.intersection(known) - {known[place]})
+    }
+    placed: list[int] = []
+
+    def put(place: int) -> None:
+        placed.append(place)
+        free = []
+        for other, awaited in waiting.items():
+            awaited.discard(known[place])
+            if not awaited and other < place:
+                free.append(other)
+        for other in free:
+            del waiting[other]
+            put(other)
+
+    for place in range(len(ordered)):
+        if not waiting.get(place):
+            waiting.pop(place, None)
+            put(place)
+    # What was made from one another goes last, as it came.
+    return [ordered[place] for place in (*placed, *waiting)]
 
 
 def _similarity(text: str, question: Question) -> float:

@@ -23,5 +23,6 @@ class Oams(Verbs[Caller]):
     export = Verb(leaving.export_memories, "export")
 
     consolidate = Verb(dreams.consolidate, "read")
+    dream = Verb(dreams.requested, "read")
     dream_runs = Verb(runs.runs, "read")
     undo = Verb(runs.undo, "write", "derive")

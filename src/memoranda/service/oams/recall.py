@@ -16,6 +16,7 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
+from memoranda.service.core.ranking import below_sources
 from memoranda.service.oams.memories import (
     Memory,
     Place,
@@ -28,6 +29,7 @@ from memoranda.service.oams.memories import (
 )
 from memoranda.service.retrieve import best, reach, walk
 from memoranda.standards.oams import memory
+from memoranda.standards.oams.mapping import derived_from, reference_text
 from memoranda.standards.oams.namespace import Namespace, owner_hash
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
@@ -92,7 +94,12 @@ def recall(
     most = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0
     ranked = [(score_of(lexical / most, updated, now), shown) for lexical, updated, shown in hits]
     ranked.sort(key=lambda each: (-each[0], each[1]["key"], each[1]["namespace"]))
-    return [memory.shown(shown, score=score) for score, shown in ranked[: request.k]]
+    ordered = below_sources(ranked, lambda each: _reference(each[1]), lambda each: derived_from(each[1]))
+    return [memory.shown(shown, score=score) for score, shown in ordered[: request.k]]
+
+
+def _reference(shown: Memory) -> str:
+    return reference_text(shown["namespace"], shown["key"])
 
 
 def _reached(

@@ -1,22 +1,25 @@
 """Compaction, distillation and consolidation of a memoryRef (openwop): deterministic, extractive, on record.
 
 All three read one ref of one tenant, write through the same redaction as a fresh put (SR-1 carry-forward), and log
-what they did in a run of the host's own. Compaction puts one entry in the place of many. Distillation leaves the
-entries alone and makes an archive of them within a budget of tokens, the same bytes for the same sources and budget.
-Consolidation takes out what is said twice and what a later entry has overtaken; it can be undone.
+what they did in a run of the host's own. Compaction puts one entry in the place of many, with all that they say.
+Distillation leaves the entries alone and makes an archive of them within a budget of tokens, the same bytes for the
+same sources and budget. Consolidation takes out what is said twice and what a later entry has overtaken. Compaction and
+consolidation can be undone.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter as Counting
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from memoranda.consolidation.text.claims import conflicts, read_claims
+from memoranda.consolidation.text.claims import conflicts
 from memoranda.consolidation.text.note import Note
 from memoranda.consolidation.text.reading import Reading
+from memoranda.consolidation.text.sentences import as_text
 from memoranda.consolidation.text.similar import same_statement_groups
 from memoranda.consolidation.text.summary import Counter, summarize
 from memoranda.encoding import json_text
@@ -32,8 +35,9 @@ from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.runs import Run
 from memoranda.service.openwop.secrets import RunKey
 from memoranda.service.retrieve import walk
+from memoranda.service.ump.revise import tombstone
 from memoranda.standards.openwop import events, mapping, refs
-from memoranda.standards.openwop.entry import ARCHIVE_TAG, MAX_TAG_CHARS, Draft, Entry, is_archive
+from memoranda.standards.openwop.entry import ARCHIVE_TAG, MAX_CONTENT_BYTES, MAX_TAG_CHARS, Draft, Entry, is_archive
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 from memoranda.standards.openwop.runs import effective_budget
@@ -45,8 +49,8 @@ ARCHIVE_RETENTION_DAYS: Final = 365
 INDEX_PATH: Final = "MEMORY-INDEX.json"
 # What a digest may take of a budget that also pays for reading.
 _OUTPUT_SHARE: Final = 0.25
-_COMPACTED_SHARE: Final = 0.5
-_LEAST_COMPACTED_TOKENS: Final = 256
+# Half of what an entry may have: redaction may make a text longer.
+_COMPACTED_BYTES_LIMIT: Final = MAX_CONTENT_BYTES // 2
 _MAX_PROVENANCE_TAGS: Final = 100
 _PASSES: Final = "openwop consolidation"
 # So many changes of others are looked at in a unit of work.
@@ -142,9 +146,10 @@ def _provenance(ids: Sequence[str]) -> list[str]:
 
 
 def compact(context: Context, access: Access, ref: str) -> Compacted:
-    """Put one entry in the place of the entries of a ref: their statements, each once, in their order.
+    """Put one entry in the place of the entries of a ref: all that they say, each once, in their order; can be undone.
 
-    What ends stays by itself, so that it ends when it should, and so does what is on legal hold.
+    What ends stays by itself, so that it ends when it should, and so does what is on legal hold. What has no room in
+    one entry, the newest, stays as it is.
     """
     space = _space(access, ref)
     return try_again(lambda: _compact(context, access, ref, space))
@@ -155,13 +160,14 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     sources = _lasting(context, tenant, space, now)
     if not sources:
         raise InvalidInput("memoryRef: there is nothing to compact")
-    count, ids = context.cal.counter.count, [entry["id"] for _, entry in sources]
-    size = sum(count(entry["content"]) for _, entry in sources)
-    budget = max(_LEAST_COMPACTED_TOKENS, int(size * _COMPACTED_SHARE))
-    text = _digest(sources, budget, count) or sources[-1][1]["content"]
+    sources, text = _joined(sources)
+    ids = [entry["id"] for _, entry in sources]
     labels = list(dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag))[:20]
     draft = context.secrets.redacted(Draft(content=text, tags=(*_provenance(ids), *labels)), None)
-    new = memory.prepare(context, tenant, space, draft, now)
+    # It is as old as its newest source.
+    created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
+    new = memory.prepare(context, tenant, space, draft, created)
+    record = {"space": space, "made": new.entry["id"], "taken": [{"id": each, "by": new.entry["id"]} for each in ids]}
     payload: dict[str, Any] = {
         "memoryRef": ref,
         "outputId": new.entry["id"],
@@ -179,6 +185,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
         unit.supersede([(version_id, version.version_id) for version_id in replaced], now=now)
         note_replaced(unit, new.entry["id"], replaced)
         run, logged = runs.host_run(unit, "compaction", now, (events.MEMORY_COMPACTED, payload))
+        unit.put_item(_PASSES, run.run_id, json_text.dump(record))
         _record(unit, access, "compact", space, now, f"{len(ids)} entries into one")
         return Compacted(run=run, event=logged[0], entry=new.entry)
 
@@ -197,10 +204,33 @@ def _require_free(unit: Unit, version_ids: Sequence[int]) -> None:
         raise Conflict("the entries changed while they were read; try again")
 
 
-def _digest(sources: Sequence[tuple[Version, Entry]], budget: int, count: Any) -> str:
-    notes = _notes(sources)
-    reading = Reading(notes)
-    return summarize(reading, budget_tokens=budget, now=max(note.at for note in notes), count=count).text
+def _joined(sources: Sequence[tuple[Version, Entry]]) -> tuple[list[tuple[Version, Entry]], str]:
+    """The sources that fit into one entry, the oldest first, and their texts, without those that only repeat.
+
+    An entry is left out when later ones make all of its statements: every statement is kept, in its latest wording.
+    """
+    room = _COMPACTED_BYTES_LIMIT
+    fitting: list[tuple[Version, Entry]] = []
+    for version, entry in sources:
+        room -= len(entry["content"].encode()) + len("\n\n- ")
+        if room < 0 and fitting:
+            break
+        fitting.append((version, entry))
+    statements: dict[str, set[Hashable]] = defaultdict(set)
+    for sentence in Reading(_notes(fitting)).sentences:
+        statements[sentence.note.name].add(sentence.key)
+    said: set[Hashable] = set()
+    kept = []
+    for _, entry in reversed(fitting):
+        # What has no statements, such as a list of numbers, is told apart by its text.
+        mine = statements.get(entry["id"]) or {entry["content"]}
+        if not mine <= said:
+            said |= mine
+            kept.append(entry["content"].strip("\n"))
+    kept.reverse()
+    if any("\n" in text for text in kept):
+        return fitting, "\n\n".join(kept)
+    return fitting, as_text(kept)
 
 
 # --- distillation --------------------------------------------------------------------------------------------
@@ -527,14 +557,12 @@ def _round(
     notes: Sequence[Note], strengthened: dict[str, int]
 ) -> tuple[dict[str, dict[str, str]], list[tuple[str, str]]]:
     reading = Reading(notes)
-    found = conflicts(read_claims(reading))
-    at_odds = {claim.note.name for conflict in found for claim in (conflict.earlier, conflict.later)}
+    found = conflicts(reading)
     taken: dict[str, dict[str, str]] = {}
     kept_for: dict[str, Note] = {}
     for group in same_statement_groups(reading):
-        # The fullest stays; where others say otherwise, the newest: it matters which of them was said last.
-        is_disputed = any(note.name in at_odds for note in group)
-        kept = max(group, key=lambda note: (0 if is_disputed else len(note.text), note.at, note.name))
+        # The newest stays: they all say the same, and it matters when that was said last.
+        kept = max(group, key=lambda note: (note.at, note.name))
         for note in group:
             kept_for[note.name] = kept
             if note.name != kept.name:
@@ -567,13 +595,14 @@ def _ending_outside(taken: dict[str, dict[str, str]]) -> list[dict[str, str]]:
 
 
 def undo(context: Context, access: Access, run_id: str) -> int:
-    """Bring back what a consolidation took out; how many entries."""
+    """Bring back what a consolidation or a compaction took out; how many entries. What a compaction made goes."""
     now, tenant = context.clock(), access.default_tenant
     with context.engine.read(tenant) as snapshot:
         kept = snapshot.item(_PASSES, run_id)
         done = {"taken": []} if kept is None else json_text.parse(kept)
         named = {each[name] for each in done["taken"] for name in ("id", "by")}
         found = snapshot.version_ids(mapping.STANDARD, sorted(named))
+        made = snapshot.named(mapping.STANDARD, done["made"]) if "made" in done else None
     taken = [
         (found[each["id"]], found[each["by"]]) for each in done["taken"] if {each["id"], each["by"]} <= found.keys()
     ]
@@ -581,6 +610,10 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     def work(unit: Unit) -> int:
         if kept is None or unit.item(_PASSES, run_id) != kept:
             raise NotFound("no consolidation of this run that could be undone")
+        if made is not None:
+            _require_free(unit, [made.version_id])
+            tombstone(unit, made, now)
+            unit.announce("tombstoned", made, now=now)
         count = unit.reopen_superseded(taken, now=now)
         unit.delete_item(_PASSES, run_id)
         _record(unit, access, "undo", done["space"], now, f"{count} brought back")

@@ -6,10 +6,22 @@ from typing import Any, Final
 
 from memoranda.encoding.shapes import TEXT, Schema, closed, maybe, one_of, ref, said, schema, some
 from memoranda.standards.oams.codes import MEANINGS
+from memoranda.standards.oams.memory import STRATEGIES
 from memoranda.standards.oams.requests import BatchRequest, MemoryShape, Sent, Whole
 from memoranda.standards.oams.rpc import MAX_BATCH, MAX_ID_CHARS
 
-METHODS: Final = ("oams.store", "oams.recall", "oams.list", "oams.forget", "oams.batch_store", "oams.get")
+METHODS: Final = (
+    "oams.store",
+    "oams.recall",
+    "oams.list",
+    "oams.forget",
+    "oams.batch_store",
+    "oams.get",
+    "oams.consolidate",
+    "oams.dreams",
+    "oams.undo_dream",
+)
+DREAM_RESULTS: Final = ("created", "updated", "unchanged", "kept")
 
 _WITH_MODEL: Final[Schema] = {
     # OAMS §2: required if `embedding` is present.
@@ -40,7 +52,55 @@ def _batch() -> Schema:
     return found
 
 
+_KEYS: Final = some(TEXT)
+_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+# Of a memory that a model is shown: what it says and what it rests on.
+BRIEF_MEMORY: Final = said({"type": "object"}, "A memory of OAMS: key, value, tags, metadata, parent_id, source_id.")
+
 ANSWERS: Final[dict[str, Schema]] = {
+    "OamsDream": closed(
+        "run_id namespace strategy dry_run inputs stayed written outputs taken_back left_out",
+        run_id=said(TEXT, "By which it can be undone, if anything was written."),
+        namespace=TEXT,
+        strategy=one_of(STRATEGIES),
+        dry_run={"type": "boolean"},
+        inputs=said(_COUNT, "How many memories were read."),
+        stayed=said(_COUNT, "How many were not, because their consent keeps their words as they are."),
+        written=said(_COUNT, "How many results are new or say something new."),
+        outputs=some(
+            closed(
+                "result memory inputs",
+                result=said(one_of(DREAM_RESULTS), "`kept`: somebody changed what is under its key, or it is on hold."),
+                memory=ref("OamsMemory"),
+                inputs=said(some(closed("key text", key=TEXT, text=TEXT)), "The beginnings of what it rests on."),
+            )
+        ),
+        taken_back=said(_KEYS, "Keys of earlier results that no longer follow."),
+        left_out=said(_KEYS, "Why some results cannot be memories here."),
+    ),
+    "OamsDreams": closed(
+        "runs",
+        runs=some(
+            closed(
+                "run_id namespace strategy at created updated taken_back can_be_undone",
+                run_id=TEXT,
+                namespace=TEXT,
+                strategy=one_of(STRATEGIES),
+                at={"type": "string", "format": "date-time"},
+                created=_KEYS,
+                updated=_KEYS,
+                taken_back=_KEYS,
+                can_be_undone=said({"type": "boolean"}, "Only the last of a strategy over a namespace can."),
+            )
+        ),
+    ),
+    "OamsUndone": closed(
+        "run_id taken_back brought_again left",
+        run_id=TEXT,
+        taken_back=_KEYS,
+        brought_again=_KEYS,
+        left=said(_KEYS, "Changed or held since, or what they rest on was forgotten."),
+    ),
     "OamsMemory": schema(MemoryShape),
     "OamsSent": {**schema(Sent), **_WITH_MODEL},
     "OamsWhole": {**schema(Whole), **_WITH_MODEL},

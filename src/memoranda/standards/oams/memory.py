@@ -11,7 +11,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, TooLarge
@@ -23,7 +23,7 @@ Memory = dict[str, Any]
 Warnings = tuple[str, ...]
 
 # Section 6.
-STRATEGIES: Final = (
+Strategy = Literal[
     "synthesize",
     "pattern_extract",
     "insight_generate",
@@ -33,7 +33,8 @@ STRATEGIES: Final = (
     "evolve",
     "forecast",
     "reflect",
-)
+]
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 VENDOR_PREFIX: Final = "vendor:"
 SCORE_KEY: Final = "score"
 TAGS_KEY: Final = "memoranda:tags"

@@ -24,6 +24,7 @@ from memoranda.standards.oams.memory import (
     MAX_TAG_CHARS,
     MAX_TAGS,
     Memory,
+    Strategy,
     lowered,
 )
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
@@ -44,6 +45,10 @@ MAX_QUERY_BYTES: Final = 8192
 # Ours are far shorter.
 MAX_CURSOR_CHARS: Final = 1024
 MAX_ETAG_CHARS: Final = 256
+MAX_RUN_CHARS: Final = 64
+# More results of one pass than this nobody reads; and a compressed text is to be read at one go.
+DEFAULT_DREAMS: Final = 50
+DEFAULT_BUDGET: Final = 400
 # Of a number in a query string.
 MAX_DIGITS: Final = 9
 
@@ -319,6 +324,30 @@ class ForgetRequest(GetRequest):
     """FORGET. `if_match` as in STORE."""
 
     if_match: ETag | None = None
+
+
+class DreamRequest(Shape):
+    """One pass of consolidation over a namespace (section 6). Without a namespace the caller's own default is meant."""
+
+    strategy: Strategy
+    namespace: NamespaceName | None = None
+    dry_run: Annotated[bool, Meta(description="Only say what would be written.")] = False
+    limit: Annotated[Count, Meta(description=f"At most so many results; {DEFAULT_DREAMS} unless said.")] = (
+        DEFAULT_DREAMS
+    )
+    budget: Annotated[
+        Count, Meta(description=f"At most so many tokens in a compressed text; {DEFAULT_BUDGET} unless said.")
+    ] = DEFAULT_BUDGET
+
+
+class DreamsRequest(Shape):
+    """Which passes can be undone."""
+
+
+class UndoRequest(Shape):
+    """Which pass is to be undone."""
+
+    run_id: Annotated[str, Meta(min_length=1, max_length=MAX_RUN_CHARS, description="The id of the pass.")]
 
 
 def _whole(text: str) -> int:
