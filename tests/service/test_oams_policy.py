@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.errors import ConsentViolation, GrainError, MemoryNotFound, NamespaceNotFound, StoreCorrupt
+from memoranda.errors import ConsentViolation, GrainError, InvalidInput, MemoryNotFound, NamespaceNotFound, StoreCorrupt
 from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import format_instant
 from memoranda.standards.oams.mapping import EXPIRES_KEY, VISIBILITY_KEY
@@ -185,7 +185,9 @@ def test_what_says_that_it_may_not_leave_does_not(oams: Oams) -> None:
 @pytest.mark.requirement("OAMS-OURS-erasure")
 def test_a_memory_is_gone_on_time_with_and_without_upkeep(oams: Oams) -> None:
     world = oams.world
-    oams.store("kept", "tea", metadata={EXPIRES_KEY: "no time at all"})
+    with pytest.raises(InvalidInput, match=EXPIRES_KEY):
+        oams.store("kept", "tea", metadata={EXPIRES_KEY: "no time at all"})
+    oams.store("kept", "tea")
     oams.store("k", "tea", metadata={EXPIRES_KEY: format_instant(world.now + MINUTE)})
     world.advance(MINUTE - 1)
     assert set(oams.listed_keys()) == set(oams.keys("tea")) == {"kept", "k"}

@@ -358,3 +358,9 @@ def test_a_grain_that_holds_a_record_does_not_take_its_name(world: World) -> Non
     assert address != view.address
     assert world.get(name)["lifecycle"]["status"] == "tombstoned"
     assert world.named("ump", name).document.standard == "ump"
+
+
+def test_a_goal_whose_object_is_its_description_says_it_once(world: World) -> None:
+    goal: dict[str, Any] = {"type": "goal", "subject": "team", "goal_state": "active", "created_at": 1768471200000}
+    world.put(**goal, relation="intends", object="ship version 2", description="ship version 2")
+    assert world.texts("ship version") == ["ship version 2"]

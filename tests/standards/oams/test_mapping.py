@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.standards.oams.strategies import INSTANTS, KEYS, NAMESPACES, TENANT, TEXTS, memories, memory
 
+from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import KINDS, VISIBILITIES, Document, Projection, Relation, Scope
 from memoranda.standards.oams.mapping import derived_from, from_projection, project, reference, reference_text, unwrap
@@ -61,6 +62,13 @@ def test_every_memory_can_be_read_and_says_something(value: dict[str, Any]) -> N
 @pytest.mark.parametrize("junk", [None, 7, "x", [], {}, True])
 def test_junk_in_our_own_metadata_changes_nothing(name: str, junk: object) -> None:
     assert project(memory(metadata={name: junk}), TENANT, "") == project(memory(), TENANT, "")
+
+
+@pytest.mark.parametrize("name", ["memoranda:kind", "memoranda:visibility", "memoranda:expires_at"])
+@pytest.mark.parametrize("junk", [7, "x", [], {}, True])
+def test_junk_in_our_own_metadata_is_refused_when_it_comes(name: str, junk: object) -> None:
+    with pytest.raises(InvalidInput, match=name):
+        check(memory(metadata={name: junk}), complete=True)
 
 
 @pytest.mark.requirement("OAMS-2-parent")

@@ -64,6 +64,10 @@ DIVERGENCES: dict[str, tuple[str, list[str]]] = {
         "the schema of the standard closes every object but body.structured: a misspelt field is refused",
         [f"'extra' is no field of a record; there are {', '.join(record.KEY_ORDER)}"],
     ),
+    "retention_P": (
+        "a duration says how long",
+        ["consent.retention must be an ISO-8601 duration (starts with P)"],
+    ),
     "no_visibility": ("visibility defaults to private: section 3.3's own example omits it", []),
 }
 
@@ -72,6 +76,30 @@ DIVERGENCES: dict[str, tuple[str, list[str]]] = {
 def test_messages_are_those_of_the_vectors_or_a_recorded_divergence(name: str) -> None:
     expected = DIVERGENCES[name][1] if name in DIVERGENCES else VECTORS["validation"][name]
     assert record.problems(VALIDATION_INPUTS[name], version="0.1") == expected
+
+
+@pytest.mark.parametrize("duration", ["P", "PT", "P1DT", "P1YT", "PT1", "P-1D", "P1H"])
+@pytest.mark.requirement("UMP-2.7-retention")
+def test_a_duration_says_how_long(duration: str) -> None:
+    assert record.problems({**BASE, "consent": {"retention": duration}}, version="0.1")
+
+
+@pytest.mark.parametrize("duration", ["P1D", "PT1S", "P1Y2M3DT4H5M6.7S", "P2W", "PT0S", "P0D"])
+def test_every_form_of_duration_is_read(duration: str) -> None:
+    assert record.problems({**BASE, "consent": {"retention": duration}}, version="0.1") == []
+
+
+@pytest.mark.requirement("UMP-2.3-two-timelines")
+def test_what_ended_before_it_began_is_refused() -> None:
+    time = {"valid_from": "2026-02-01T00:00:00Z", "valid_to": "2026-01-01T00:00:00Z"}
+    assert record.problems({**BASE, "time": time}, version="0.1") == ["time.valid_to is before time.valid_from"]
+    assert record.problems({**BASE, "time": {**time, "valid_to": time["valid_from"]}}, version="0.1") == []
+    assert record.patch_problems({"time": time}) == ["time.valid_to is before time.valid_from"]
+
+
+def test_a_record_of_1_0_is_refused_with_the_setting_that_takes_it() -> None:
+    with pytest.raises(InvalidInput, match="MEMORANDA_UMP_VERSION"):
+        record.check_complete({**BASE, "ump": "1.0"}, version="0.1")
 
 
 def test_the_vectors_own_records_are_complete() -> None:

@@ -31,6 +31,12 @@ from memoranda.model.memory import (
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS
 from memoranda.standards.oams.memory import (
+    EXPIRES_KEY as EXPIRES_KEY,
+)
+from memoranda.standards.oams.memory import (
+    KIND_KEY as KIND_KEY,
+)
+from memoranda.standards.oams.memory import (
     MAX_REFERENCE_CHARS,
     MAX_TAG_CHARS,
     MAX_TAGS,
@@ -43,13 +49,13 @@ from memoranda.standards.oams.memory import (
     same_content,
     tags_of,
 )
+from memoranda.standards.oams.memory import (
+    VISIBILITY_KEY as VISIBILITY_KEY,
+)
 from memoranda.standards.oams.namespace import parse_namespace
 
 STANDARD: Final = OAMS
 MEDIA_TYPE: Final = "application/vnd.oams+json"
-KIND_KEY: Final = "memoranda:kind"
-VISIBILITY_KEY: Final = "memoranda:visibility"
-EXPIRES_KEY: Final = "memoranda:expires_at"
 # A consolidation of more than this says what it stands on in its metadata; the index needs no more to find it.
 MAX_RELATIONS: Final = 256
 # What a memory keeps through all its versions, and so may differ from the view of a single one.

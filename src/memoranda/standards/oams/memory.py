@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, get_args
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, TooLarge
 from memoranda.model.instant import LATEST, Instant, format_instant, parse_instant
+from memoranda.model.memory import KINDS, VISIBILITIES
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.oams.namespace import parse_namespace
 
@@ -38,6 +39,9 @@ STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 VENDOR_PREFIX: Final = "vendor:"
 SCORE_KEY: Final = "score"
 TAGS_KEY: Final = "memoranda:tags"
+KIND_KEY: Final = "memoranda:kind"
+VISIBILITY_KEY: Final = "memoranda:visibility"
+EXPIRES_KEY: Final = "memoranda:expires_at"
 
 # A memory is read whole into a model's context; a mebibyte is a thick book.
 MAX_VALUE_BYTES: Final = 1_048_576
@@ -262,12 +266,24 @@ def _is_text(value: object) -> bool:
 
 
 # Section 2: the reserved keys of metadata.
+def _is_instant(value: object) -> bool:
+    try:
+        instant(value, EXPIRES_KEY)
+    except InvalidInput:
+        return False
+    return True
+
+
 _RESERVED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "value_type": (_is_text, "a string"),
     "confidence": (_is_share, "a number from 0 to 1"),
     "decay_score": (_is_number, "a number"),
     "language": (_is_text, "a string"),
     "pii": (lambda value: isinstance(value, bool), "true or false"),
+    # Our own: a misspelt one would mean that it is kept for ever, or seen by nobody.
+    KIND_KEY: (KINDS.__contains__, f"one of {'|'.join(KINDS)}"),
+    VISIBILITY_KEY: (VISIBILITIES.__contains__, f"one of {'|'.join(VISIBILITIES)}"),
+    EXPIRES_KEY: (_is_instant, "an RFC 3339 time such as 2026-04-27T12:00:00Z"),
 }
 _CHECKERS: Final[dict[str, Callable[[object, list[str]], None]]] = {
     "key": _check_key,

@@ -264,7 +264,8 @@ def _address(value: Any) -> str:
 
 
 def _joined(fields: Fields, *names: str) -> str:
-    return " ".join(filter(None, (_text(fields.get(name)) for name in names)))
+    # The same twice says no more: a goal's object is often its description.
+    return " ".join(dict.fromkeys(filter(None, (_text(fields.get(name)) for name in names))))
 
 
 def _text(value: Any) -> str:

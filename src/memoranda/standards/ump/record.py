@@ -83,7 +83,7 @@ KEY_ORDER: Final = (
 
 def check(value: object, *, version: Version, require_provenance: bool = True) -> Draft:
     """Return the draft if it is one; raise InvalidInput that lists everything wrong."""
-    _raise_if(problems(value, version=version, require_provenance=require_provenance))
+    _raise_if(problems(value, version=version, require_provenance=require_provenance), value)
     return cast("Draft", value)
 
 
@@ -99,11 +99,13 @@ def check_complete(value: object, *, version: Version, require_provenance: bool 
         time = value.get("time")
         if isinstance(time, dict) and "created" not in time:
             found.append("time.created is required")
-    _raise_if(found)
+    _raise_if(found, value)
     return cast("Record", value)
 
 
-def _raise_if(found: list[str]) -> None:
+def _raise_if(found: list[str], value: object) -> None:
+    if found and isinstance(value, dict) and value.get("ump") == "1.0":
+        found = [*found, "records of UMP 1.0 are taken with MEMORANDA_UMP_VERSION=1.0"]
     if found:
         raise InvalidInput("; ".join(found))
 
@@ -326,6 +328,11 @@ def _check_time(time: object, found: list[str]) -> None:
             continue
         if not _parses(time[field], parse_instant):
             found.append(f"time.{field} must be an RFC 3339 date-time with an offset")
+    starts, ends = time.get("valid_from"), time.get("valid_to")
+    is_span = _parses(starts, parse_instant) and _parses(ends, parse_instant)
+    if is_span and parse_instant(ends) < parse_instant(starts):
+        # What ended before it began was never true.
+        found.append("time.valid_to is before time.valid_from")
 
 
 def _check_relations(relations: object, found: list[str]) -> None:
