@@ -8,7 +8,7 @@ line can contain, and the mark is taken off before the command does.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from memoranda import __version__
-from memoranda.cli.catalogue import SECTIONS
+from memoranda.cli.catalogue import SECTIONS, Entry
 from memoranda.cli.run import Run
 
 SHARED = Group("Options of every command", sort_key=len(SECTIONS))
@@ -37,7 +37,10 @@ def run_command(tokens: Sequence[str]) -> object:
             [*marked, *tokens[end:]], exit_on_error=False, print_error=False, result_action="return_value"
         )
     run, rest = _shared_options(marked)
-    return _run(command_line(), [*rest, *tokens[end:]], run)
+    known = next((entry for section in SECTIONS for entry in section.entries if rest[:1] == [entry.name]), None)
+    # The parser looks at every command that there is, so of the others it is not told.
+    app = command_line() if known is None else _application([(None, [known])])
+    return _run(app, [*rest, *tokens[end:]], run)
 
 
 def _shared_options(tokens: list[str]) -> tuple[Run, list[str]]:
@@ -88,9 +91,7 @@ def _unmarked(value: Any) -> Any:
     return value
 
 
-@cache
-def command_line() -> App:
-    """The application; its `meta` knows the shared options too, for help and completion."""
+def _application(commands: Iterable[tuple[Group | None, Sequence[Entry]]]) -> App:
     app = App(
         name="memoranda",
         help="The memory of AI agents, kept by the people it belongs to.",
@@ -99,10 +100,18 @@ def command_line() -> App:
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative_iterable="", negative_bool="", show_default=False),
     )
-    for place, section in enumerate(SECTIONS):
-        group = Group(section.title, sort_key=place)
-        for entry in section.entries:
+    for group, entries in commands:
+        for entry in entries:
             app.command(entry.target, name=entry.name, group=group)
+    return app
+
+
+@cache
+def command_line() -> App:
+    """The application; its `meta` knows the shared options too, for help and completion."""
+    app = _application(
+        (Group(section.title, sort_key=place), section.entries) for place, section in enumerate(SECTIONS)
+    )
 
     @app.meta.default
     def _(

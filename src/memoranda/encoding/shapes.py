@@ -170,13 +170,19 @@ def _sentence(text: str, steps: list[str | int | None], kind: type) -> str:
     place = _place(steps)
     if text.startswith(_MISSING):
         return f"{_place([*steps, text.removeprefix(_MISSING)[:-1]])} is required"
-    found = _at(msgspec.inspect.type_info(kind), steps)
+    found = _at(_declared(kind), steps)
     if text.startswith(_UNKNOWN):
         known = [field.encode_name for field in _struct_in(found).fields]
         return _unknown(text.removeprefix(_UNKNOWN)[:-1], known, place or "the request")
     if text.startswith("must "):
         return f"{place} {text}"
     return f"{place or 'the request'} must be {_expected(found)}"
+
+
+@lru_cache(maxsize=256)
+def _declared(kind: type) -> Any:
+    # Read from the declarations once: it takes longer than to answer a request.
+    return msgspec.inspect.type_info(kind)
 
 
 def _at(info: Any, steps: list[str | int | None]) -> Any:

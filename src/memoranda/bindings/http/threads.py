@@ -3,22 +3,82 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
+_Job = tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
+
 
 class Threads:
-    """A few threads that run what may wait for the store."""
+    """A few threads that run what may wait for the store, started as they are needed.
+
+    Every request pays for this hop, and an executor's futures, which any thread may wait for, would double the price.
+    """
 
     def __init__(self, count: int, name: str) -> None:
-        self._executor = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._count, self._name = count, name
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        # Handed over and not yet settled; only the event loop changes it.
+        self._unsettled = 0
 
     async def run(self, work: Callable[[*Arguments], T], *args: *Arguments) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work, *args)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._unsettled += 1
+        if len(self._threads) < min(self._count, self._unsettled):
+            name = f"{self._name}_{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._jobs.put((loop, future, work, args))
+        return await future
+
+    def cancel_waiting(self) -> None:
+        """Cancel what nobody has begun."""
+        with contextlib.suppress(queue.Empty):
+            while (job := self._jobs.get_nowait()) is not None:
+                job[1].cancel()
 
     def close(self) -> None:
-        self._executor.shutdown(cancel_futures=True)
+        """Cancel what nobody has begun, and end the threads when they have done what they are at."""
+        self.cancel_waiting()
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            loop, future, work, args = job
+            result: object = None
+            failure: BaseException | None = None
+            try:
+                result = work(*args)
+            except StopIteration as error:
+                # No future takes it, and whoever waits must not wait for ever.
+                failure = RuntimeError("an iterator ended in the middle of a request")
+                failure.__cause__ = error
+            except BaseException as error:  # noqa: BLE001 -- whoever waits must learn of it, whatever it is
+                failure = error
+            # A loop that was closed has nobody left who waits.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._settle, future, result, failure)
+            # Until the next job comes, nothing of this one is held.
+            del job, loop, future, work, args, result, failure
+
+    def _settle(self, future: asyncio.Future[Any], result: object, failure: BaseException | None) -> None:
+        self._unsettled -= 1
+        if future.cancelled():
+            return
+        if failure is None:
+            future.set_result(result)
+        else:
+            future.set_exception(failure)
