@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from bench.cal import measure_cal
@@ -48,9 +49,25 @@ def fill(home: Path, corpus: Corpus) -> float:
     return corpus.size / elapsed
 
 
+class Served(NamedTuple):
+    """A real server process on a free port."""
+
+    host: str
+    port: int
+    bearer: str
+    process: int
+
+    def processor_seconds(self) -> float:
+        """What it has used so far; 0 where the system does not tell."""
+        try:
+            told = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def server(home: Path, workers: int = 1) -> Iterator[tuple[str, int, str]]:
-    """A real server process on a free port: host, port, bearer."""
+def server(home: Path, workers: int = 1) -> Iterator[Served]:
     serve = ["serve", "--port", "0", "--workers", str(workers)]
     command = [sys.executable, "-m", "memoranda", "--data", str(home), *serve]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -63,7 +80,7 @@ def server(home: Path, workers: int = 1) -> Iterator[tuple[str, int, str]]:
         else:
             raise SystemExit("the server did not start")
         threading.Thread(target=process.stdout.read, daemon=True).start()
-        yield "127.0.0.1", port, (home / "owner.credential").read_text().strip()
+        yield Served("127.0.0.1", port, (home / "owner.credential").read_text().strip(), process.pid)
     finally:
         process.terminate()
         process.wait(timeout=20)
@@ -71,9 +88,10 @@ def server(home: Path, workers: int = 1) -> Iterator[tuple[str, int, str]]:
 
 
 def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures:
-    with server(home) as (host, port, bearer), Client(host, port, bearer) as client:
+    with server(home) as served, Client(served.host, served.port, served.bearer) as client:
         figures: Figures = {}
         latencies, found, ids = [], 0, []
+        used = served.processor_seconds()
         for query, number in corpus.questions(rounds):
             status, body, milliseconds = client.post("/ump/recall", {"query": query})
             assert status == 200, body
@@ -82,6 +100,7 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
             found += any(f"unique{number}" in result["record"]["body"]["text"].split() for result in results)
             ids.append(results[0]["record"]["id"])
             owner = results[0]["record"]["scope"]["owner"]
+        figures[f"http.recall.{label}.server_cpu_us"] = round((served.processor_seconds() - used) / rounds * 1e6)
         figures[f"http.recall.{label}.p50_ms"] = percentile(latencies, 0.50)
         figures[f"http.recall.{label}.p95_ms"] = percentile(latencies, 0.95)
         figures[f"http.recall.{label}.hit_at_8"] = round(found / rounds, 3)
@@ -89,6 +108,7 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
         figures[f"http.get.{label}.p50_ms"] = percentile(gets, 0.50)
         figures[f"http.get.{label}.p95_ms"] = percentile(gets, 0.95)
         writes = []
+        used = served.processor_seconds()
         start = time.perf_counter()
         for number in range(rounds * 2):
             status, body, milliseconds = client.post("/ump/remember", draft(owner, number, f"single-{label}"))
@@ -96,9 +116,13 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
             writes.append(milliseconds)
         figures[f"http.remember.{label}.one_client_per_s"] = round(rounds * 2 / (time.perf_counter() - start))
         figures[f"http.remember.{label}.one_client_p50_ms"] = percentile(writes, 0.50)
-        figures[f"http.remember.{label}.eight_clients_per_s"] = eight_writers(host, port, bearer, owner, label, rounds)
-    with server(home, workers=2) as (host, port, bearer):
-        rate = eight_writers(host, port, bearer, owner, f"{label}-two", rounds)
+        one = served.processor_seconds()
+        figures[f"http.remember.{label}.one_client_server_cpu_us"] = round((one - used) / rounds / 2 * 1e6)
+        figures[f"http.remember.{label}.eight_clients_per_s"] = eight_writers(*served[:3], owner, label, rounds)
+        eight = served.processor_seconds() - one
+        figures[f"http.remember.{label}.eight_clients_server_cpu_us"] = round(eight / rounds / 8 * 1e6)
+    with server(home, workers=2) as served:
+        rate = eight_writers(*served[:3], owner, f"{label}-two", rounds)
         figures[f"http.remember.{label}.two_workers.eight_clients_per_s"] = rate
     return figures
 
@@ -150,7 +174,9 @@ def start_up() -> Figures:
     with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder:
         for name, tokens in STARTS.items():
             command = [sys.executable, "-m", "memoranda", *tokens]
-            home = {**os.environ, "MEMORANDA_HOME": folder}
+            # As after the first start: compiled, whatever the environment says about that.
+            home = {**os.environ, "MEMORANDA_HOME": folder, "PYTHONPYCACHEPREFIX": str(Path(folder) / "compiled")}
+            home.pop("PYTHONDONTWRITEBYTECODE", None)
             times = []
             for _ in range(5):
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)

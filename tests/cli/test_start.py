@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from memoranda.cli import main
+from memoranda.cli.command_line import command_line
+
 # Each of these takes longer to load than a store takes to answer.
 FOREIGN = (
     "asyncio",
@@ -68,3 +71,11 @@ def test_a_query_loads_neither_openwop_nor_consolidation(tmp_path: Path) -> None
     modules = loaded(tmp_path, "cal", "RECALL beliefs LIMIT 1")
     assert "memoranda.service.cal.cal" in modules
     assert unneeded(modules, (*CONSOLIDATION, *OPENWOP, *BINDINGS, *FOREIGN)) == set()
+
+
+def test_a_command_is_parsed_without_the_others(tmp_path: Path) -> None:
+    command_line.cache_clear()
+    assert main(["--data", str(tmp_path), "recall", "pnpm"]) == 0
+    assert command_line.cache_info().currsize == 0
+    assert main(["--data", str(tmp_path), "recal", "pnpm"]) == 2
+    assert command_line.cache_info().currsize == 1

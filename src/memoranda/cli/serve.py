@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from memoranda.bindings.http.app import Seams
     from memoranda.settings import Settings
 
-# New objects before the collector looks at them: a request makes thousands, and leaves hardly any in circles.
-COLLECTED_AFTER = 10_000
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -93,17 +91,12 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
             lifeline=lifeline,
         )
         service.upkeep.start()
-        _spare_collector()
+        # What was made to start stays for good, and need not be looked at again and again.
+        gc.collect()
+        gc.freeze()
         server.run()
     finally:
         service.close()
-
-
-def _spare_collector() -> None:
-    """What was made to start stays for good; so it need not be looked at again and again, at the cost of requests."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECTED_AFTER)
 
 
 def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
