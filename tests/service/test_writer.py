@@ -10,8 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from memoranda.encoding.json_text import dump
 from memoranda.errors import NotFound
-from memoranda.model.instant import DAY_MS
+from memoranda.model.instant import DAY_MS, format_instant
+from memoranda.service.exchange import Item
 from memoranda.service.openwop import commitments
 from memoranda.service.openwop.commitments import OVER_MS
 from memoranda.standards.openwop.entry import Draft
@@ -222,3 +224,35 @@ def test_what_is_written_can_be_asked_for_at_once_and_no_reader_writes(wop: Wop)
     for record in wop.service.export(wop.owner):
         wop.service.get(wop.owner, record["id"])
     assert written == []
+
+
+def test_ten_thousand_memories_are_imported_revised_and_erased(wop: Wop) -> None:
+    oams = Oams(wop, namespace(wop.owner.default_tenant, "many"))
+    many = [oams.complete(f"key {number}", f"Server {number} uses port {number}.") for number in range(10_000)]
+    items = [Item(form="oams", number=number, raw=dump(each), value=each) for number, each in enumerate(many)]
+    assert wop.service.import_items(wop.owner, items).created == 10_000
+    wop.advance(1)
+    again = [{**each, "value": f"{each['value']} It moved.", "updated_at": format_instant(wop.now)} for each in many]
+    items = [Item(form="oams", number=number, raw=dump(each), value=each) for number, each in enumerate(again[:3_000])]
+    assert wop.service.import_items(wop.owner, items).updated == 3_000
+    person = [oams.memory(f"of anna {number}", f"Anna said {number}.") for number in range(1_000)]
+    hers = Oams(wop, "user-abc123:many")
+    oams.batch([{**each, "namespace": hers.namespace} for each in person])
+    assert wop.service.grains.erase_user(wop.owner, "user-abc123", reason="asked").erased == 1_000
+    oams.forget("key 1")
+
+
+def test_one_large_memory_is_written_revised_merged_superseded_and_erased(wop: Wop) -> None:
+    """What is computed from a text of 20,000 different words is computed before the writer's turn."""
+    text = " ".join(f"word{number}" for number in range(20_000))
+    name = wop.remember(text)
+    assert wop.remember(text) == name
+    revised = wop.revise(name, body={"text": f"{text} more"})
+    oams = Oams(wop, namespace(wop.owner.default_tenant, "large"))
+    oams.store("k", text)
+    oams.store("k", f"{text} more")
+    address = wop.put(object=text)
+    later = wop.supersede(address, object=f"{text} more")
+    wop.service.grains.erase(wop.owner, later, reason="asked")
+    wop.forget(revised, hard=True)
+    oams.forget("k")

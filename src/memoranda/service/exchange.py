@@ -321,7 +321,17 @@ class _Import:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
+    def _foreseen(self, batch: _Batch) -> _Batch:
+        """A batch with everything that can be made before the writer's turn."""
+        context, given = self._context, [ready.given for _, ready in batch if ready.given is not None]
+        if not given:
+            return batch
+        with context.engine.read(batch[0][1].tenant) as snapshot:
+            heads, now = memories.Heads(context, snapshot, given), context.clock()
+            return [(item, originals.foreseen(context, snapshot, ready, heads, now)) for item, ready in batch]
+
     def _write(self, batch: _Batch) -> None:
+        batch = self._foreseen(batch)
         try:
             written = self._context.engine.write(batch[0][1].tenant, lambda unit: self._unit(unit, batch))
         except _Foreseen as foreseen:

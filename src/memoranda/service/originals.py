@@ -43,7 +43,7 @@ from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.shapes import Record, Unchecked
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine import Snapshot, Unit
 
 # The forms in which memories travel in files; openwop entries travel inside the others.
 Form = Literal["ump", "oams", "oms"]
@@ -332,6 +332,19 @@ def _memory(context: Context, given: memories.Given) -> Ready:
         given=given,
         warnings=given.warnings,
     )
+
+
+def foreseen(context: Context, snapshot: Snapshot, ready: Ready, heads: memories.Heads, now: Instant) -> Ready:
+    """A memory with what it comes to if what is there now still is when the writer's turn comes."""
+    given = ready.given
+    prior = None if given is None else heads.of(given)
+    if given is None or prior is None or is_stale(prior, given):
+        return ready
+    try:
+        return _memory(context, memories.foresee(context, snapshot, given, prior, now))
+    except MemorandaError:
+        # Refused when it is written, if it still is to be.
+        return ready
 
 
 def is_stale(prior: Version, given: memories.Given) -> bool:

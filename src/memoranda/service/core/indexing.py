@@ -39,6 +39,8 @@ class NewVersion:
     field_index: FieldIndex
     # (standard, name)
     view_names: tuple[tuple[str, str], ...]
+    # What it was bound by already: the version before it.
+    follows: Version | None = None
 
     def append(
         self,

@@ -38,8 +38,13 @@ def append_next(
 ) -> Version:
     """Write the next version of a memory, bound by what bound the prior one."""
     refuse_rewriting(prior)
-    followed = _bound(context, prior, new, by_owner=by_owner)
+    followed = new if new.follows == prior else following(context, prior, new, by_owner=by_owner)
     return followed.append(unit, now=now, memory_id=prior.memory_id, cause=cause, follow_head=follow_head)
+
+
+def following(context: Context, prior: Version, new: NewVersion, *, by_owner: bool = True) -> NewVersion:
+    """A version bound by what binds the one before it; it holds for as long as that one is the same."""
+    return replace(_bound(context, prior, new, by_owner=by_owner), follows=prior)
 
 
 def _bound(context: Context, prior: Version, new: NewVersion, *, by_owner: bool) -> NewVersion:

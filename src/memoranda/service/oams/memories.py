@@ -20,9 +20,7 @@ from memoranda.errors import (
     InvalidInput,
     MemoryNotFound,
     NamespaceNotFound,
-    QuotaExceeded,
     StoreCorrupt,
-    VersionMismatch,
 )
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Document, Projection, Version
@@ -34,8 +32,9 @@ from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
-from memoranda.service.core.succession import append_next
+from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import holds, load, original_of, project, project_memory, root_of, unless_damaged
+from memoranda.service.oams.guards import check_condition, check_room, spend
 from memoranda.service.oms.views import is_listed
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
@@ -50,7 +49,6 @@ Memory = dict[str, Any]
 
 # Where a memory may say anything at all.
 _SAID: Final[tuple[str, ...]] = ("value", "tags", "metadata", "source_id")
-WINDOW_MS: Final = 60_000
 BATCH_LIMIT: Final = 10_000
 
 
@@ -129,7 +127,8 @@ def store(
     now = context.clock()
     given = accept(context, access, value, now=now)
     with context.engine.read(given.place.tenant) as snapshot:
-        given = _foresee(context, snapshot, given, now)
+        prior = find(context, snapshot, given.place, given.memory["key"], or_retracted=True)
+        given = foresee(context, snapshot, given, prior, now)
 
     def work(unit: Unit) -> Stored:
         spend(context, unit, 1, now)
@@ -279,15 +278,24 @@ def write(
     return follow(context, unit, given, prior, now, if_match=if_match, if_absent=if_absent)
 
 
-def _foresee(context: Context, snapshot: Snapshot, given: Given, now: Instant) -> Given:
+def foresee(context: Context, snapshot: Snapshot, given: Given, prior: Version | None, now: Instant) -> Given:
     """The same with the version that is written if what is there now still is when the writer's turn comes."""
-    prior = find(context, snapshot, given.place, given.memory["key"], or_retracted=True)
     if prior is None:
         return given
     current, wanted = show(context, snapshot, prior, given.place).memory, mapping.without_original(given.memory)
     if any(memory.same_content(current, each) for each in (given.memory, wanted)) and not _is_retracted(prior):
         return given
-    return replace(given, after=(prior, *_following(context, given, wanted, current, now)))
+    fresh, new = _following(context, given, wanted, current, now)
+    new = following(context, prior, _timed(new, prior, now), by_owner=_is_owners(given))
+    return replace(given, after=(prior, fresh, new))
+
+
+def _timed(new: NewVersion, prior: Version | None, now: Instant) -> NewVersion:
+    return replace(new, projection=_in_time(new.projection, prior, now))
+
+
+def _is_owners(given: Given) -> bool:
+    return given.bearer is None or not given.bearer.is_peer
 
 
 class Heads:
@@ -343,9 +351,14 @@ def follow(
     place, wanted = given.place, given.memory
     if prior is not None and given.bearer is not None and not may_see(context, given.bearer, unit, prior):
         raise CrossNamespace("what is kept under this key is not for this credential")
+    is_free = if_match is None and not if_absent
+    if is_free and prior is not None and given.after is not None and given.after[0] == prior:
+        # Compared and made before the writer's turn.
+        check_supersession(unit, prior, {}, now=now)
+        return _stored(context, unit, given, given.after[1], given.after[2], prior, now)
     current = None if prior is None else show(context, unit, prior, place)
     is_there = prior is not None and not _is_retracted(prior)
-    _check_condition(current if is_there else None, if_match, if_absent)
+    check_condition(current.etag if current is not None and is_there else None, if_match, if_absent)
     if prior is not None and current is not None:
         wanted = mapping.without_original(wanted)
         if is_there and any(memory.same_content(current.memory, each) for each in (given.memory, wanted)):
@@ -354,12 +367,15 @@ def follow(
     elif _is_taken(context, unit, given):
         wanted = mapping.without_original(wanted)
     fresh, new = given.fresh, given.new
-    if given.after is not None and given.after[0] == prior:
-        _, fresh, new = given.after
-    elif current is not None or wanted is not given.memory:
+    if current is not None or wanted is not given.memory:
         fresh, new = _following(context, given, wanted, None if current is None else current.memory, now)
-    by_owner = given.bearer is None or not given.bearer.is_peer
-    version = append(context, unit, new, prior, now, by_owner=by_owner)
+    return _stored(context, unit, given, fresh, new, prior, now)
+
+
+def _stored(
+    context: Context, unit: Unit, given: Given, fresh: Memory, new: NewVersion, prior: Version | None, now: Instant
+) -> Stored:
+    version = append(context, unit, new, prior, now, by_owner=_is_owners(given))
     result = "created" if prior is None else "updated"
     return Stored(memory=memory.shown(fresh), etag=_etag(version), result=result, warnings=given.warnings)
 
@@ -375,9 +391,9 @@ def append(
     closes: bool = True,
 ) -> Version:
     """Write a version that is new or follows the prior one; `closes` says that this is what ends the prior one."""
-    new = replace(new, projection=_in_time(new.projection, prior, now))
+    new = _timed(new, prior, now)
     projection = new.projection
-    _check_room(context, unit, is_new=prior is None, size=len(new.document.native))
+    check_room(context, unit, is_new=prior is None, size=len(new.document.native))
     cascade.check_basis(context, unit, new.document, projection, now)
     cascade.note(unit, projection)
     if prior is None:
@@ -417,39 +433,6 @@ def _is_taken(context: Context, unit: Unit, given: Given) -> bool:
     return not (known.state.is_forgotten and known.document.native == given.new.document.native)
 
 
-def _check_condition(current: Shown | None, if_match: str | None, if_absent: bool) -> None:
-    if if_absent and current is not None:
-        raise VersionMismatch("there is a memory under this key already")
-    if if_match is None:
-        return
-    if current is None or (if_match != "*" and current.etag not in _tags(if_match)):
-        raise VersionMismatch("the memory has changed since; read it again")
-
-
-def _tags(if_match: str) -> list[str]:
-    return [tag.strip().removeprefix("W/").strip('"') for tag in if_match.split(",")]
-
-
-def spend(context: Context, unit: Unit, count: int, now: Instant) -> None:
-    """Count writes against the quota. Raises QuotaExceeded."""
-    limit = context.oams.writes_per_minute
-    if not limit:
-        return
-    if not unit.take_rate("oams writes", now=now, window_ms=WINDOW_MS, limit=limit, count=count):
-        raise QuotaExceeded(f"more than {limit} writes a minute; try again later")
-
-
-def _check_room(context: Context, unit: Unit, *, is_new: bool, size: int) -> None:
-    quotas = context.oams
-    if not quotas.memories and not quotas.bytes:
-        return
-    live, used = unit.usage()
-    if is_new and quotas.memories and live >= quotas.memories:
-        raise QuotaExceeded(f"there are {live} memories, and {quotas.memories} is the most")
-    if quotas.bytes and used + size > quotas.bytes:
-        raise QuotaExceeded(f"{quotas.bytes} bytes is the most, and {used} are used")
-
-
 # --- read ----------------------------------------------------------------------------------------------------
 
 
@@ -480,7 +463,7 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
         version = find(context, unit, place, key)
         if version is None or not may_see(context, access, unit, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
-        _check_condition(show(context, unit, version, place), if_match, if_absent=False)
+        check_condition(show(context, unit, version, place).etag, if_match, if_absent=False)
         check_supersession(unit, version, {}, now=now)
         for each in unit.history(version.memory_id):
             refuse_held(each)

@@ -26,7 +26,7 @@ from memoranda.model.selection import Selection
 from memoranda.service.core import cascade, compliance, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.erasure import erase_version, tombstone_of
 from memoranda.service.core.find import find_own, find_visible
 from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.protection import check_supersession, policy_fields
@@ -311,9 +311,12 @@ def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Insta
         if not page:
             return erased, held
         after = page[-1].version_id
+        tombstones = {each.version_id: (each, tombstone_of(context, each, reason, now)) for each in page}
 
-        def work(unit: Unit, page: list[Version] = page, made: list[int] = made) -> tuple[int, int]:
-            done = _erase_page(context, unit, page, reason, now)
+        def work(
+            unit: Unit, page: list[Version] = page, made: list[int] = made, tombstones: _Tombstones = tombstones
+        ) -> tuple[int, int]:
+            done = _erase_page(context, unit, page, tombstones, reason, now)
             over = {version.memory_id for version in page}
             return done[0] + lineage.drop(context, unit, made, gone=over, is_hard=True, now=now), done[1]
 
@@ -321,11 +324,18 @@ def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Insta
         erased, held = erased + gone, held + kept
 
 
-def _erase_page(context: Context, unit: Unit, page: list[Version], reason: str, now: Instant) -> tuple[int, int]:
+# Made before the writer's turn, each for a version as it was then.
+_Tombstones = dict[int, tuple[Version, bytes]]
+
+
+def _erase_page(
+    context: Context, unit: Unit, page: list[Version], tombstones: _Tombstones, reason: str, now: Instant
+) -> tuple[int, int]:
     gone = kept = 0
     for version in _with_later(unit, page):
+        seen, made = tombstones.get(version.version_id, (None, None))
         try:
-            erase_version(context, unit, version, reason, now)
+            erase_version(context, unit, version, reason, now, tombstone=made if seen == version else None)
         except GrainError:
             kept += 1
             continue

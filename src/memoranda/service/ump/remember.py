@@ -17,7 +17,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.screening import refuse_secrets, screened_fields
-from memoranda.service.core.succession import append_next
+from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import load_record, redacted, scope_of, ump_document, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
@@ -273,7 +273,9 @@ def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) 
     merged = rules.merge(record, accepted.draft, now=now)
     # The same fact has the same words: `rules.same_fact` takes fewer texts for the same than `words` does.
     stems = accepted.projection.stems
-    return None if merged is None else new_record(context, signature.sign(merged, context.operator), stems)
+    if merged is None:
+        return None
+    return following(context, known, new_record(context, signature.sign(merged, context.operator), stems))
 
 
 def _merge(

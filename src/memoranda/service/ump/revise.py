@@ -16,7 +16,7 @@ from memoranda.service.core.find import find_own
 from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.succession import append_next
+from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import holds, scope_of, view
 from memoranda.service.ump.remember import new_record, screened
 from memoranda.standards.ump import mapping, rules, signature
@@ -49,7 +49,10 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
         return sealed, new_record(context, sealed)
 
     # Made before the writer's turn: what cannot be revised is told there, and what changed until then is made anew.
-    foreseen = succeed(view(context, found, now)) if found.state.is_head and found.state.tombstoned is None else None
+    foreseen = None
+    if found.state.is_head and found.state.tombstoned is None:
+        sealed, new = succeed(view(context, found, now))
+        foreseen = sealed, following(context, found, new)
 
     def work(unit: Unit) -> Revised:
         prior, record = _current(context, access, unit, request.id, now)
