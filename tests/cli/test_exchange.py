@@ -99,7 +99,23 @@ def test_a_changed_file_and_a_changed_store_do_not_verify(
     assert broken.json["unverified"] == [notes[0]]
     found = run("doctor")
     assert found.code == 1
-    assert "WRONG  signatures: 1 of 2 records verify" in found.out
+    assert "WRONG  signatures: 1 of 2 records of 1 owner verify" in found.out
+
+
+@pytest.mark.requirement("OURS-every-owner-verified")
+def test_verify_and_doctor_look_at_every_owner(run: Command, home: Path) -> None:
+    run("remember", "the owner's note")
+    for other in ("did:example:bob", "did:example:cyd"):
+        run("--owner", other, "remember", f"note of {other}")
+    well = run("verify")
+    assert (well.code, well.out.partition(",")[0]) == (0, "3 records of 3 owners")
+    with apsw.Connection(str(home / "memoranda.db")) as database:
+        table = _table_of(database, "native")
+        database.execute(f"UPDATE {table} SET native = CAST(replace(CAST(native AS TEXT), 'bob', 'rob') AS BLOB)")
+    database.close()
+    # Asked as the owner of this machine, whose own records are sound.
+    assert (run("verify").code, len(run("verify", "--json").json["unverified"])) == (1, 1)
+    assert "WRONG  signatures: 2 of 3 records of 3 owners verify" in run("doctor").out
 
 
 def _table_of(database: apsw.Connection, column: str) -> str:

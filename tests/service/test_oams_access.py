@@ -199,7 +199,8 @@ def test_consents_to_peers_open_what_is_shared(world: World, both: list[str]) ->
 def test_a_consent_opens_no_namespace_of_another_though_its_owner_claims_it(world: World, both: list[str]) -> None:
     ada = world.key(ADA)
     planted = Oams(world, both[1], access=ada)
-    planted.store("private", "tea planted by ada in the name of bob")
+    with pytest.raises(CrossNamespace):
+        planted.store("private", "tea planted by ada in the name of bob")
     of_ada, of_bob = token(world, {"owner": ADA}), token(world, {"owner": BOB})
     cyd = Oams(world, access=world.key(CYD))
     for consents in ([of_ada, of_bob], [of_bob, of_ada]):

@@ -17,6 +17,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, GrainError, MemoryNotFound
 from memoranda.model.instant import format_instant
 from memoranda.model.native import NATIVE_KEY
+from memoranda.service.exchange import numbered
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature as oms_signature
@@ -435,13 +436,14 @@ def test_a_grain_that_travels_as_a_line_is_that_grain_again(fields: dict[str, An
             assert shown_of(there, "ada likes something else")
 
 
-def test_a_record_of_another_owner_stays_an_original_inside(world: World) -> None:
+def test_a_record_of_another_owner_is_taken_in_only_by_adopting_it(world: World) -> None:
     name = world.remember("tea")
     lines = [(raw, memory) for raw, memory in world.service.oams.export(world.owner)]
     other = world.key("did:example:other")
     claimed = Oams(world, lines[0][1]["namespace"], access=other)
-    claimed.take_in(list(lines))
-    assert claimed.exported() == [raw for raw, _ in lines]
+    assert claimed.take_in(list(lines)).refusals[0].code == "forbidden_scope"
+    items = numbered("oams", [memory for _, memory in lines])
+    assert world.service.import_items(other, items, adopt=True).created == 1
     (record,) = world.service.export(other)
     assert record["id"] != name
     assert (record["body"]["text"], record["scope"]["owner"]) == ("tea", "did:example:other")

@@ -99,6 +99,7 @@ def _space(home: Path) -> Finding:
 
 def _store(settings: Settings) -> Iterator[Finding]:
     from memoranda.app import open_service
+    from memoranda.cli.show import counted
 
     restore = "restore the data directory from a backup, or export what still reads and import it into a new one"
     try:
@@ -107,8 +108,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
         yield Finding(what="store", ok=False, seen=error.message, mend=restore if error.code == "corrupt" else "")
         return
     try:
-        access = service.gate.local(settings.owner or None)
-        report = service.verify(access)
+        report = service.verify_store()
         due = service.due()
     except MemorandaError as error:
         yield Finding(what="store", ok=False, seen=error.message, mend=restore)
@@ -122,7 +122,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         what="signatures",
         ok=not bad,
-        seen=f"{report.records - bad} of {report.records} records verify",
+        seen=f"{report.records - bad} of {report.records} records of {counted(report.owners, 'owner')} verify",
         mend="run 'memoranda verify' to see which do not, and restore those from an export" if bad else "",
     )
     yield Finding(what="retention", ok=True, seen=f"{due} past their end, to be erased" if due else "kept on time")

@@ -313,11 +313,11 @@ def verify(
     known: FormatOption = None,
     run: GivenRun,
 ) -> int:
-    """Check every signature: of the store, with its audit chain and its database, or of the records in files."""
+    """Check every signature: of the store, of all its owners, with audit and database, or of the records in files."""
     if sources:
         return _verify_files(sources, known, run)
     with run.open() as memoranda, progress("verifying") as done:
-        report = memoranda.service.verify(memoranda.access, progress=done)
+        report = memoranda.service.verify_store(progress=done)
     run.answer(_store_document(report), lambda: _show_store(report))
     return 0 if report.ok else 1
 
@@ -342,6 +342,7 @@ def _verify_files(sources: tuple[str, ...], known: FormatName | None, run: Given
 def _store_document(report: VerifyReport) -> dict[str, object]:
     return {
         "ok": report.ok,
+        "owners": report.owners,
         "records": report.records,
         "unverified": list(report.unverified),
         "audit": {
@@ -362,6 +363,5 @@ def _show_store(report: VerifyReport) -> None:
     if not report.audit.ok:
         note(f"the audit chain is broken at entry {report.audit.broken_at}: {report.audit.reason}")
     verdict = "all is well" if report.ok else "something is wrong"
-    line(
-        f"{counted(report.records, 'record')}, {counted(report.audit.count, 'audit entry', 'audit entries')}: {verdict}"
-    )
+    entries = counted(report.audit.count, "audit entry", "audit entries")
+    line(f"{counted(report.records, 'record')} of {counted(report.owners, 'owner')}, {entries}: {verdict}")

@@ -6,6 +6,7 @@ first; requests and results are typed values; errors are those drawn in `errors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from memoranda.service.core.feed import ChangeNotifier
 from memoranda.service.core.retention import purge
 from memoranda.service.core.upkeep import Upkeep
 from memoranda.service.ump.ump import Ump
+from memoranda.service.verify import VerifyReport, verify_store
 
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
@@ -82,6 +84,10 @@ class Service(Ump[None]):
     def purge(self) -> int:
         """Erase what is past its retention, now; how many versions."""
         return purge(self._context)
+
+    def verify_store(self, *, progress: Callable[[int], None] | None = None) -> VerifyReport:
+        """Check the memory of every owner, their audit chains and the database: for whoever has the files."""
+        return verify_store(self._context, progress=progress)
 
     def close(self) -> None:
         self.upkeep.close()

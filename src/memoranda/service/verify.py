@@ -1,11 +1,12 @@
-"""Verify: every signature of a tenant's memory, the audit chain, and the database itself."""
+"""Verify: every signature of a tenant's memory, or of all tenants', the audit chains, and the database itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from memoranda.model.memory import Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import verify_tenant
@@ -19,8 +20,9 @@ PAGE_LIMIT: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """What a check of a tenant's whole memory found."""
+    """What a check of the whole memory of one owner, or of every owner, found."""
 
+    owners: int
     records: int
     unverified: tuple[str, ...]
     audit: ChainReport
@@ -37,25 +39,45 @@ def verify_all(
     """Check every record's signature, the audit chain, and the database itself."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
+    return _report(context, [tenant], progress)
+
+
+def verify_store(context: Context, *, progress: Callable[[int], None] | None = None) -> VerifyReport:
+    """The same for every owner of the store: for whoever has its files before him."""
+    return _report(context, context.engine.system.tenants(), progress)
+
+
+def _report(context: Context, tenants: Sequence[str], progress: Callable[[int], None] | None) -> VerifyReport:
     context.engine.flush()
     unverified: list[str] = []
-    count, after = 0, 0
+    count = 0
+    for tenant in tenants:
+        for version in _versions(context, tenant):
+            count += 1
+            if not (version.state.erased or verifies(version)):
+                unverified.append(version.document.name)
+            if progress and count % PAGE_LIMIT == 0:
+                progress(count)
+    if progress:
+        progress(count)
+    chains = [verify_tenant(context.engine, tenant) for tenant in tenants]
+    broken = next((each for each in chains if not each.ok), None)
+    return VerifyReport(
+        owners=len(tenants),
+        records=count,
+        unverified=tuple(unverified),
+        audit=broken or ChainReport(ok=True, count=sum(each.count for each in chains)),
+        database=tuple(context.engine.check()),
+    )
+
+
+def _versions(context: Context, tenant: str) -> Iterator[Version]:
+    after = 0
     while True:
         with context.engine.read(tenant) as snapshot:
             everything = Selection(standing="all")
             page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=context.clock())
         if not page:
-            break
-        for version in page:
-            count += 1
-            if not (version.state.erased or verifies(version)):
-                unverified.append(version.document.name)
+            return
+        yield from page
         after = page[-1].version_id
-        if progress:
-            progress(count)
-    return VerifyReport(
-        records=count,
-        unverified=tuple(unverified),
-        audit=verify_tenant(context.engine, tenant),
-        database=tuple(context.engine.check()),
-    )

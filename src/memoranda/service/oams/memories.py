@@ -38,7 +38,14 @@ from memoranda.service.oams.guards import check_condition, check_room, spend
 from memoranda.service.oms.views import is_listed
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
-from memoranda.standards.oams.namespace import Namespace, namespace_of, owner_hash, parse_namespace, space_of
+from memoranda.standards.oams.namespace import (
+    Namespace,
+    is_of_another,
+    namespace_of,
+    owner_hash,
+    parse_namespace,
+    space_of,
+)
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import mapping as openwop
@@ -215,7 +222,11 @@ def accept(
     passed = screened_fields(context, spoken)
     if passed is not spoken:
         checked = {**checked, **passed}
-    place = place_of(access, parse_namespace(checked["namespace"]))
+    namespace = parse_namespace(checked["namespace"])
+    place = place_of(access, namespace)
+    if is_of_another(namespace, place.tenant):
+        # Section 4: a namespace is an access envelope; what is written into another's would be read by nobody.
+        raise CrossNamespace("namespace: under the owner hash of another tenant")
     is_limited = not _sees_all(access, place.tenant)
     if is_limited:
         _require_scope(access, place, checked)

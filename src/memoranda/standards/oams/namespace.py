@@ -25,6 +25,7 @@ DEFAULT_SCOPE: Final = "default"
 
 # 100 bits: nobody finds a second tenant with the same hash, and it still fits into a line of a log.
 _HASH_CHARS: Final = 20
+_OWNER_HASH: Final = re.compile(rf"o-[a-z2-7]{{{_HASH_CHARS}}}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WHITESPACE: Final = re.compile(r"\s")
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/:%]")
@@ -93,6 +94,11 @@ def owner_hash(tenant: str) -> str:
     """
     digest = hashlib.sha256(b"memoranda owner\x00" + tenant.encode("utf-8", "surrogatepass")).digest()
     return "o-" + base32_encode(digest)[:_HASH_CHARS]
+
+
+def is_of_another(namespace: Namespace, tenant: str) -> bool:
+    """Whether a namespace is under the owner hash of another tenant. Which of these exist is not told by that."""
+    return namespace.owner != owner_hash(tenant) and _OWNER_HASH.fullmatch(namespace.owner) is not None
 
 
 def space_of(namespace: Namespace, tenant: str) -> str:
