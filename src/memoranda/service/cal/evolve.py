@@ -23,6 +23,7 @@ from memoranda.service.core.indexing import whole
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import load_record
+from memoranda.service.oms import authority
 from memoranda.service.oms.grains import Successor, admitted, append
 from memoranda.service.oms.views import Opened, is_listed, jsonable
 from memoranda.standards.cal import token as capability
@@ -390,6 +391,7 @@ def _write(context: Context, session: Session, unit: Unit, change: _Change) -> s
     """Append the grain; its address."""
     grain, now = _fresh(unit, change.fields, session.now), session.now
     if change.prior is None:
+        _check_authority(unit, grain, now)
         new = admitted(context, session.access, _opened(grain), session.tenant)
         unit.announce("created", append(context, unit, new, now), now=now)
         return grain.address
@@ -422,6 +424,13 @@ def _encoded(fields: Mapping[str, Any], created: Instant) -> Grain:
             suggestion="Give other values.",
             oms_error=error.oms_code if isinstance(error, GrainError) else None,
         ) from error
+
+
+def _check_authority(snapshot: Snapshot, grain: Grain, now: Instant) -> None:
+    try:
+        authority.check(snapshot, grain.fields, None, now=now)
+    except GrainError as error:
+        raise _not_evolvable(f"{error.message}.") from error
 
 
 def _check_policy(snapshot: Snapshot, prior: Version, grain: Grain, now: Instant) -> None:

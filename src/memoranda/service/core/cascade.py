@@ -13,13 +13,14 @@ from typing import Final
 
 from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Version
+from memoranda.model.memory import Document, Projection, Version, is_over
+from memoranda.model.standard import OMS
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.lineage import bring_back, linked, made_from
-from memoranda.service.core.protection import check_erasure
+from memoranda.service.core.protection import check_erasure, policy_fields
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Snapshot, Unit
@@ -49,14 +50,33 @@ class Fallen:
 
 
 def check_basis(context: Context, unit: Snapshot, document: Document, projection: Projection, now: Instant) -> None:
-    """Raise ConsentViolation if a document rests on a consent that was withdrawn: it would have to go at once."""
+    """Raise ConsentViolation if a document rests on a consent that was withdrawn: it would have to go at once.
+
+    Where a preset asks for a basis, a consent that nobody gave here is none either; a word ("contract") names none.
+    """
     if not projection.basis:
         return
     basis = _address(projection.basis)
+    if compliance.needs_consent_to_read(context.presets) and _is_address(basis) and not _is_given(unit, basis, now):
+        raise ConsentViolation(f"the consent {basis} that this rests on is not here")
     if not unit.linked("withdraws", basis, after=0, limit=1):
         return
     if compliance.rests_on(context.presets, compliance.fields_of(document, unit.tenant), basis, now=now):
         raise ConsentViolation(f"the consent {basis} that this rests on was withdrawn")
+
+
+def _is_address(text: str) -> bool:
+    from memoranda.standards.oms.grains import check_address
+
+    try:
+        return bool(check_address(text))
+    except GrainError:
+        return False
+
+
+def _is_given(snapshot: Snapshot, address: str, now: Instant) -> bool:
+    named = snapshot.named(OMS, address)
+    return named is not None and not is_over(named.state, now) and policy_fields(named).get("type") == "consent"
 
 
 def _address(name: str) -> str:

@@ -32,6 +32,7 @@ from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import load_record, scope_of
+from memoranda.service.oms import authority
 from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut
 from memoranda.service.retrieve import read_page
 from memoranda.service.ump.revise import handover
@@ -83,6 +84,7 @@ def put(context: Context, access: Access, given: Given, *, owner: str | None = N
     new = admitted(context, access, opened, tenant)
 
     def work(unit: Unit) -> Stored:
+        authority.check(unit, opened.grain.fields, opened.signer, now=now)
         return write(context, access, unit, opened.grain, new, now)
 
     return _followed(context, tenant, new.projection, context.engine.write(tenant, work))
@@ -103,7 +105,10 @@ def write(context: Context, access: Access, unit: Unit, grain: Grain, new: NewVe
     else:
         version = append(context, unit, new, now)
         unit.announce("created", version, now=now)
-        stored = Stored(address=grain.address, result="created", warnings=warnings_for(grain.fields))
+        waits = (
+            f"the goal is active, but {each} is not satisfied" for each in authority.unmet(unit, grain.fields, now)
+        )
+        stored = Stored(address=grain.address, result="created", warnings=(*warnings_for(grain.fields), *waits))
     unit.record(audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result))
     return stored
 
@@ -187,6 +192,8 @@ class Successor:
         decision = check_supersession(
             unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
         )
+        authority.check(unit, opened.grain.fields, opened.signer, now=now)
+        authority.check_activation(unit, policy_fields(prior), opened.grain.fields, now)
         fresh = _with_inherited_policy(opened, prior, decision)
         if unit.named(oms.STANDARD, fresh.grain.address) is not None:
             raise Conflict(f"{fresh.grain.address} is already in the store; it cannot be made a successor")
