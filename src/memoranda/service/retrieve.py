@@ -18,6 +18,7 @@ from memoranda.model.selection import UPDATED, WRITTEN, IsAmong, IsOneOf, Matche
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import readable_users, visibilities
 from memoranda.service.core.context import Context
+from memoranda.service.core.ranking import below_sources
 from memoranda.storage.engine import Snapshot
 
 T = TypeVar("T")
@@ -120,6 +121,7 @@ def best(
             # Only now: what the caller does not get to see must not show in the scores of the rest.
             most = max((hit.lexical for hit in hits), default=0.0)
             shares = [replace(hit, lexical=hit.lexical / most) for hit in hits] if most else hits
+            shares = below_sources(shares, lambda hit: hit.version.document) if text.strip() else shares
             return Found(shares, len(hits) if is_all else None, most)
         asked *= _MORE
 

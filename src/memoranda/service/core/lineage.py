@@ -138,13 +138,15 @@ def _let_go(context: Context, unit: Unit, version: Version, *, is_hard: bool, no
         unit.tombstone(version, valid_to=now if ends is None else min(ends, now), now=now)
 
 
-def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant) -> None:
-    """Let what an entry took the place of be there again, but for what is over."""
+def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
+    """Let what an entry took the place of be there again, but for what is over; how much came back."""
     entry_id = version.document.name
     kept = unit.item(_REPLACED, entry_id) if version.document.standard == OPENWOP else None
-    if kept is not None:
-        unit.reopen_superseded([(number, version.version_id) for number in parse(kept) if number not in over], now=now)
-        unit.delete_item(_REPLACED, entry_id)
+    if kept is None:
+        return 0
+    unit.delete_item(_REPLACED, entry_id)
+    pairs = [(number, version.version_id) for number in parse(kept) if number not in over]
+    return unit.reopen_superseded(pairs, now=now)
 
 
 def forget_derived(context: Context, unit: Unit, memory_id: int, *, is_hard: bool, now: Instant) -> int:

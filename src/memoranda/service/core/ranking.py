@@ -9,12 +9,17 @@ provenance_depth  how many pieces of evidence stand behind it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
-from memoranda.model.memory import State
+from memoranda.model.memory import Document, State
+from memoranda.model.standard import OAMS, OPENWOP
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.shapes import Signal
 from memoranda.storage.words import words
@@ -79,15 +84,15 @@ def order(rated: Sequence[tuple[Ranked, T]], prefer: Sequence[Signal]) -> list[t
     return sorted(rated, key=key, reverse=True)
 
 
-def below_sources(ordered: Sequence[T], names: Callable[[T], str], sources: Callable[[T], Collection[str]]) -> list[T]:
+def below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> list[T]:
     """The same in an order in which whatever was made from others stands behind those of them that are there.
 
     A summary says nothing that its sources do not say; it must not stand between a question and them.
     """
-    made_from = [set(sources(each)) for each in ordered]
+    made_from = [_sources(document(each)) for each in ordered]
     if not any(made_from):
         return list(ordered)
-    known = [names(each) for each in ordered]
+    known = [_name(document(each)) for each in ordered]
     waiting = {
         place: found for place, each in enumerate(made_from) if (found := each.intersection(known) - {known[place]})
     }
@@ -110,6 +115,33 @@ def below_sources(ordered: Sequence[T], names: Callable[[T], str], sources: Call
             put(place)
     # What was made from one another goes last, as it came.
     return [ordered[place] for place in (*placed, *waiting)]
+
+
+def _sources(document: Document) -> set[str]:
+    """What a document says it was made from, by keys and names."""
+    native, targets = document.native, list[str]()
+    if document.standard == OAMS and b'"dream_inputs"' in native:
+        targets = _unless_malformed(lambda: oams.derived_from(json_text.parse(native))) or []
+    elif document.standard == OPENWOP and openwop.DERIVED_PREFIX.encode() in native:
+        tags = _unless_malformed(lambda: json_text.parse(native)["tags"]) or []
+        targets = [tag.removeprefix(openwop.DERIVED_PREFIX) for tag in tags if tag.startswith(openwop.DERIVED_PREFIX)]
+    # A namespace has no slash.
+    return {target.partition("/")[2] or target for target in targets}
+
+
+def _name(document: Document) -> str:
+    """By what others name a document when they say what they were made from."""
+    if document.standard != OAMS:
+        return oams.key_of(document)
+    return str(_unless_malformed(lambda: json_text.parse(document.native)["key"]) or document.name)
+
+
+def _unless_malformed(read: Callable[[], T]) -> T | None:
+    """What is read from a document; None from a damaged one, which is shown to nobody."""
+    try:
+        return read()
+    except InvalidInput:
+        return None
 
 
 def _similarity(text: str, question: Question) -> float:

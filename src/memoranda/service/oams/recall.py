@@ -29,12 +29,11 @@ from memoranda.service.oams.memories import (
 )
 from memoranda.service.retrieve import best, reach, walk
 from memoranda.standards.oams import memory
-from memoranda.standards.oams.mapping import derived_from, reference_text
 from memoranda.standards.oams.namespace import Namespace, owner_hash
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
-# How well the words match, when it was last updated, and the memory.
-_Hit = tuple[float, Instant, Memory]
+# How well the words match, the version, and the memory.
+_Hit = tuple[float, Version, Memory]
 # Ranking sees more than is asked for, because recency may reorder.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 3, 32
 _LEXICAL_WEIGHT, _RECENCY_WEIGHT = 0.85, 0.15
@@ -92,14 +91,10 @@ def recall(
                 entry = audited(access, "recall", now, place, (), f"{len(found)} hits", meta)
                 context.audit_read(chain, entry)
     most = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0
-    ranked = [(score_of(lexical / most, updated, now), shown) for lexical, updated, shown in hits]
+    ranked = [(score_of(lexical / most, held.state.updated, now), shown, held) for lexical, held, shown in hits]
     ranked.sort(key=lambda each: (-each[0], each[1]["key"], each[1]["namespace"]))
-    ordered = below_sources(ranked, lambda each: _reference(each[1]), lambda each: derived_from(each[1]))
-    return [memory.shown(shown, score=score) for score, shown in ordered[: request.k]]
-
-
-def _reference(shown: Memory) -> str:
-    return reference_text(shown["namespace"], shown["key"])
+    ordered = below_sources(ranked, lambda each: each[2].document)
+    return [memory.shown(shown, score=score) for score, shown, _ in ordered[: request.k]]
 
 
 def _reached(
@@ -148,7 +143,7 @@ def _recall_one(context: Context, access: Access, place: Place, request: RecallR
             return seen(context, access, snapshot, version, place)
 
         found = best(snapshot, selection, request.query, shows, limit=wanted, now=now)
-    return [(hit.lexical * found.most, hit.version.state.updated, hit.shown.memory) for hit in found.hits]
+    return [(hit.lexical * found.most, hit.version, hit.shown.memory) for hit in found.hits]
 
 
 def score_of(lexical: float, updated: Instant, now: Instant) -> float:

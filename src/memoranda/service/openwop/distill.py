@@ -29,7 +29,7 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
-from memoranda.service.core.lineage import note_replaced
+from memoranda.service.core.lineage import bring_back, note_replaced
 from memoranda.service.core.views import holds
 from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.runs import Run
@@ -167,7 +167,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     # It is as old as its newest source.
     created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
     new = memory.prepare(context, tenant, space, draft, created)
-    record = {"space": space, "made": new.entry["id"], "taken": [{"id": each, "by": new.entry["id"]} for each in ids]}
+    record = {"space": space, "made": new.entry["id"], "taken": []}
     payload: dict[str, Any] = {
         "memoryRef": ref,
         "outputId": new.entry["id"],
@@ -614,7 +614,7 @@ def undo(context: Context, access: Access, run_id: str) -> int:
             _require_free(unit, [made.version_id])
             tombstone(unit, made, now)
             unit.announce("tombstoned", made, now=now)
-        count = unit.reopen_superseded(taken, now=now)
+        count = unit.reopen_superseded(taken, now=now) if made is None else bring_back(unit, made, (), now)
         unit.delete_item(_PASSES, run_id)
         _record(unit, access, "undo", done["space"], now, f"{count} brought back")
         return count

@@ -8,15 +8,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import DERIVED_FROM, Version, Visibility
+from memoranda.model.memory import Version, Visibility
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.ranking import Question, Ranked, below_sources, order, rate
-from memoranda.service.core.views import holds, load, show, unless_damaged, view
+from memoranda.service.core.views import holds, show, unless_damaged, view
 from memoranda.service.retrieve import candidates, reach, walk
-from memoranda.standards.oams import mapping as oams
 from memoranda.standards.ump import mapping, rules
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
@@ -49,7 +48,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
         rated = [*_rated(context, versions, question), *(_rated_part(part, question) for part in hidden)]
         fit = (
             found
-            for found, version in below_sources(order(rated, request.prefer), _name, _sources)
+            for found, version in below_sources(order(rated, request.prefer), lambda pair: pair[1].document)
             # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
             if holds(version) and may_read_personal(context, access, snapshot, version)
         )
@@ -88,17 +87,6 @@ def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -
         kinds=request.kinds,
         statuses=tuple(s for s in statuses if s != _NEVER_RECALLED),
     )
-
-
-def _name(pair: tuple[Ranked, Version]) -> str:
-    """What others name it by, when they say what they were made from: its key, or the name of its document."""
-    document = pair[1].document
-    return str(load(document.native)["key"]) if document.standard == oams.STANDARD else document.name
-
-
-def _sources(pair: tuple[Ranked, Version]) -> list[str]:
-    linked = (each["target"] for each in pair[0].record.get("relations", ()) if each["type"] == DERIVED_FROM)
-    return [target.partition("/")[2] or target for target in linked]
 
 
 def _rated(context: Context, versions: list[Version], question: Question) -> Iterator[tuple[Ranked, Version]]:
