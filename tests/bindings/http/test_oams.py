@@ -124,6 +124,17 @@ def test_a_bad_name_in_the_path_is_a_validation_error(
 # --- STORE -----------------------------------------------------------------------------------------------
 
 
+def test_a_client_learns_its_own_namespace(server: Running, client: httpx.Client) -> None:
+    own = client.get("/v1/oams/namespaces").json()
+    assert put(client, own["default"], "k", "tea with milk").status_code == 201
+    assert own["default"] in client.get("/v1/oams/namespaces").json()["namespaces"]
+    (found,) = client.post("/v1/oams/recall", json={"namespace": own["default"], "query": "milk", "k": 1}).json()
+    assert found["namespace"] == own["default"]
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "oams.namespaces", "params": {}}
+    assert client.post("/v1/oams/rpc", json=asked).json()["result"]["default"] == own["default"]
+    assert server.client("").get("/v1/oams/namespaces").status_code == 401
+
+
 @pytest.mark.requirement("OAMS-OURS-if-match")
 def test_a_version_is_replaced_only_by_who_has_seen_it(client: httpx.Client) -> None:
     path = memory_path("user:versions", "k")

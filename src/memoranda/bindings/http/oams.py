@@ -33,6 +33,7 @@ from memoranda.standards.oams.requests import (
     ForgetRequest,
     GetRequest,
     ListRequest,
+    NamespacesRequest,
     StoreRequest,
     UndoRequest,
 )
@@ -160,6 +161,11 @@ def consolidate(service: Service, call: Call, asked: DreamRequest) -> Answer:
     return Answer(result=service.oams.dream(call.access, asked).document())
 
 
+def namespaces(service: Service, call: Call, _: NamespacesRequest) -> Answer:
+    own = service.oams.namespace(call.access)
+    return Answer(result={"default": str(own), "namespaces": [*service.oams.namespaces(call.access)]})
+
+
 def dreams(service: Service, call: Call, _: DreamsRequest) -> Answer:
     return Answer(result={"runs": service.oams.dream_runs(call.access)})
 
@@ -249,6 +255,7 @@ METHODS: Final[Mapping[str, tuple[Verb, type[Shape]]]] = {
     "oams.batch_store": (batch_store, BatchRequest),
     "oams.get": (get, ForgetRequest),
     "oams.consolidate": (consolidate, DreamRequest),
+    "oams.namespaces": (namespaces, NamespacesRequest),
     "oams.dreams": (dreams, DreamsRequest),
     "oams.undo_dream": (undo_dream, UndoRequest),
 }
@@ -346,6 +353,15 @@ OPERATIONS: Final = (
         ListRequest,
         {"limit": 10, "since": "2026-01-15T10:00:00Z", "tags": "tea"},
         reads=read_list,
+    ),
+    _row(
+        "GET",
+        "/v1/oams/namespaces",
+        "oams_namespaces",
+        "The caller's own namespace, and those in which there is anything",
+        namespaces,
+        "OamsNamespaces",
+        NamespacesRequest,
     ),
     _row(
         "POST",

@@ -78,6 +78,11 @@ ANSWERS: Final[dict[str, Schema]] = {
         taken_back=said(_KEYS, "Keys of earlier results that no longer follow."),
         left_out=said(_KEYS, "Why some results cannot be memories here."),
     ),
+    "OamsNamespaces": closed(
+        "default namespaces",
+        default=said(TEXT, "The caller's own: where memories go that name no other."),
+        namespaces=said(some(TEXT), "Those in which there is anything, by name."),
+    ),
     "OamsDreams": closed(
         "runs",
         runs=some(

@@ -340,6 +340,10 @@ class DreamRequest(Shape):
     ] = DEFAULT_BUDGET
 
 
+class NamespacesRequest(Shape):
+    """Which namespaces there are."""
+
+
 class DreamsRequest(Shape):
     """Which passes can be undone."""
 
