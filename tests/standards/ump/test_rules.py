@@ -107,7 +107,10 @@ def test_redaction_gives_the_published_export() -> None:
 def test_each_published_path(vector: Any) -> None:
     source = {**full_record(), "consent": {"redact": [vector["path"]]}}
     redacted, changed = rules.redact(source)
-    if vector["path"] in DIVERGENCES:
+    if vector["path"] == "$.body.text":
+        # The reference takes `$` for a field, finds none, and shows what was to be hidden.
+        assert (vector["out"], redacted["body"]["text"]) == (source, "[redacted]")
+    elif vector["path"] in DIVERGENCES:
         assert (redacted, changed) == (source, False)
     else:
         assert redacted == vector["out"]

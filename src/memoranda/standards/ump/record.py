@@ -15,6 +15,7 @@ from typing import Any, Final, cast, get_args
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant, parse_duration_ms, parse_instant
+from memoranda.standards.ump.paths import leads_nowhere, parse_path
 from memoranda.standards.ump.shapes import (
     CLOSED,
     DEFAULT_CONFIDENCE,
@@ -313,9 +314,10 @@ def _check_consent(consent: object, found: list[str]) -> None:
             found.append(f"consent.redact must be an array of at most {MAX_REDACT_PATHS} paths")
         else:
             found.extend(
-                f"consent.redact.{index} must be a dotted path such as body.structured.token"
+                f"consent.redact.{index} must be a path into the record: body.structured.token, JSONPath (RFC 9535, "
+                "without filters) or JSON Pointer"
                 for index, path in enumerate(paths)
-                if not (is_name(path) and all(path.split(".")))
+                if not (is_name(path) and (read := parse_path(path)) is not None and not leads_nowhere(read))
             )
 
 

@@ -12,6 +12,8 @@ from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical
 from memoranda.model.instant import format_duration, format_instant, parse_duration_ms, parse_instant
+from memoranda.model.native import NATIVE_KEY
+from memoranda.standards.ump.paths import Path, Step, parse_path
 from memoranda.standards.ump.record import (
     DEFAULT_VISIBILITY,
     MAX_EVIDENCE,
@@ -314,31 +316,36 @@ def redact(record: Record) -> tuple[Record, bool]:
     redacted record keeps its integrity block, which no longer verifies.
     """
     consent = record.get("consent")
-    paths = consent.get("redact") if isinstance(consent, dict) else None
+    listed: Any = consent.get("redact") if isinstance(consent, dict) else None
     seen = record
-    for path in paths if isinstance(paths, list) else ():
-        if isinstance(path, str):
-            seen = _without(seen, path.split("."), ())
-    return seen, seen is not record
+    for text in listed if isinstance(listed, list) else ():
+        # What cannot be read may have meant anything that was said.
+        seen = _without(seen, (parse_path(text) if isinstance(text, str) else None) or _SAID, ())
+    return (seen, False) if seen is record else (_without(seen, _ORIGINAL, ()), True)
 
 
-def _without(node: Any, rest: list[str], walked: tuple[str, ...]) -> Any:
+_SAID: Final = (Step(("body",)),)
+# A document that is carried along says what was taken out.
+_ORIGINAL: Final = (Step(("body",)), Step(("structured",)), Step((NATIVE_KEY,)))
+
+
+def _without(node: Any, path: Path, walked: tuple[str, ...]) -> Any:
     """The node with one path taken out; the node itself, untouched, when the path leads nowhere."""
-    step = rest[0]
-    if isinstance(node, list):
-        if not (step.isdecimal() and step.isascii() and len(step) <= 6 and int(step) < len(node)):
-            return node
-        key: Any = int(step)
-        rule = ".".join((*walked, "*"))
-    elif isinstance(node, dict) and step in node:
-        key, rule = step, ".".join((*walked, step))
-    else:
-        return node
-    inner = node[key]
-    if len(rest) > 1:
-        changed = _without(inner, rest[1:], tuple(rule.split(".")))
-        return node if changed is inner else _replaced(node, key, changed)
-    return _taken(node, key, rule)
+    step, rest = path[0], path[1:]
+    seen = node
+    for key in step.keys(node):
+        rule = (*walked, "*" if isinstance(node, list) else str(key))
+        seen = _changed(seen, key, _without(node[key], rest, rule)) if rest else _taken(seen, key, ".".join(rule))
+    if step.descends and isinstance(node, dict | list):
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            rule = (*walked, "*" if isinstance(node, list) else str(key))
+            if isinstance(seen, list) or key in seen:
+                seen = _changed(seen, key, _without(seen[key], path, rule))
+    return seen
+
+
+def _changed(node: Any, key: Any, value: Any) -> Any:
+    return node if node[key] is value else _replaced(node, key, value)
 
 
 def _taken(node: Any, key: Any, rule: str) -> Any:
