@@ -102,8 +102,10 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
 def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
     """Several server processes; this one binds the port, and starts and ends the others."""
     from memoranda.app import open_service, owner_credential
+    from memoranda.bindings.http import app  # noqa: F401 -- what the workers need is loaded once, before they part
     from memoranda.bindings.http.server import base_url, listen
     from memoranda.bindings.http.workers import Workers, check_workers
+    from memoranda.bindings.mcp import http  # noqa: F401
     from memoranda.errors import InvalidInput
 
     check_workers(settings.workers)
