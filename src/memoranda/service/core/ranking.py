@@ -18,8 +18,6 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Document, State
 from memoranda.model.standard import OAMS, OPENWOP
-from memoranda.standards.oams import mapping as oams
-from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.shapes import Signal
 from memoranda.storage.words import words
@@ -121,8 +119,14 @@ def _sources(document: Document) -> set[str]:
     """What a document says it was made from, by keys and names."""
     native, targets = document.native, list[str]()
     if document.standard == OAMS and b'"dream_inputs"' in native:
+        from memoranda.standards.oams import mapping as oams
+
         targets = _unless_malformed(lambda: oams.derived_from(json_text.parse(native))) or []
-    elif document.standard == OPENWOP and openwop.DERIVED_PREFIX.encode() in native:
+    elif document.standard == OPENWOP:
+        from memoranda.standards.openwop import mapping as openwop
+
+        if openwop.DERIVED_PREFIX.encode() not in native:
+            return set()
         tags = _unless_malformed(lambda: json_text.parse(native)["tags"]) or []
         targets = [tag.removeprefix(openwop.DERIVED_PREFIX) for tag in tags if tag.startswith(openwop.DERIVED_PREFIX)]
     # A namespace has no slash.
@@ -132,6 +136,8 @@ def _sources(document: Document) -> set[str]:
 def _name(document: Document) -> str:
     """By what others name a document when they say what they were made from."""
     if document.standard != OAMS:
+        from memoranda.standards.oams import mapping as oams
+
         return oams.key_of(document)
     return str(_unless_malformed(lambda: json_text.parse(document.native)["key"]) or document.name)
 
