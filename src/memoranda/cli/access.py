@@ -43,7 +43,7 @@ def add(
     *,
     tenant: Annotated[str | None, Parameter(help="Whose memories it reaches; the owner's unless said.")] = None,
     scopes: Annotated[
-        str, Parameter(help="What it may do, separated by commas: read, write, derive, export, activate.")
+        str, Parameter(help="What it may do, separated by commas: read, write, derive, export, activate, erase.")
     ] = "read,write,derive",
     run: GivenRun,
 ) -> None:

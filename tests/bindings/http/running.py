@@ -36,7 +36,7 @@ class Running:
     token: str
 
     def key(self, tenant: str = OWNER, *scopes: str) -> str:
-        return self.service.gate.add_key("test", tenant=tenant, scopes=scopes or ALL)
+        return self.service.gate.add_key("test", tenant=tenant, scopes=scopes or (*ALL, "erase"))
 
     def client(self, credential: str | None = None, **options: Any) -> httpx.Client:
         """A keep-alive client; with the operator's token unless another credential is given ("" for none)."""

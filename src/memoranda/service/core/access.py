@@ -9,6 +9,10 @@ so that a refusal tells nothing; what a caller may not do answers "forbidden".
     … with another `aud`  that owner        shared and public                      yes
     token by the operator every owner       everything its scope allows            unless scope.owner is the owner
     any                   any other owner   public                                 yes
+
+Erasing for good is the owner's (UMP §3.6): whoever is at the machine, an API key with the scope `erase`, or a token
+that the owner signed for himself (`aud` is the owner). The operator's token for all owners has one verb of its own for
+what the law asks, the erasure of a person (`erase_user`), which is on record with its reason.
 """
 
 from __future__ import annotations
@@ -35,10 +39,11 @@ SCOPES: Mapping[str, str] = {
     "derive": "feedback, and producing new memories from these",
     "export": "take whole collections out",
     "activate": "install what an agent proposes to learn",
+    "erase": "erase for good: hard forget, grains, a person",
 }
 ALL_VERBS = frozenset(SCOPES)
 # UMP's own: all that a capability token can grant.
-TOKEN_VERBS = ALL_VERBS - {"activate"}
+TOKEN_VERBS = ALL_VERBS - {"activate", "erase"}
 KEY_PREFIX = "mk_"
 NAME_CHARS_LIMIT = 200
 # How long a key that was revoked in another process may still be taken for good; and how many are kept in mind.
@@ -72,6 +77,11 @@ class Access:
         """For what belongs to an owner as a whole, such as the logs of runs: no part of it can be granted."""
         if self.is_peer or self.is_narrowed:
             raise ForbiddenScope("this credential is limited to a part of its owner's memory")
+
+    def require_erase(self, tenant: str) -> None:
+        """UMP §3.6: hard is owner-only, and writing for an owner is not being the owner."""
+        if self.is_peer or self.tenant != tenant or "erase" not in self.verbs:
+            raise ForbiddenScope("only the owner may erase; this credential does not grant 'erase'", scope="erase")
 
     def tenant_for(self, owner: str | None) -> str:
         """The tenant a request is about."""
@@ -110,6 +120,11 @@ class Access:
     def is_narrowed(self) -> bool:
         """Limited to less than a whole owner."""
         return any(name != "owner" for name in self.limits)
+
+    @property
+    def is_operator(self) -> bool:
+        """The operator's own, for all owners."""
+        return self.tenant is None and not self.is_peer
 
     @property
     def is_token(self) -> bool:
@@ -152,12 +167,13 @@ class Gate:
         if not by_operator and owner not in (None, claims.iss):
             raise Unauthorized("issuer: a token must be signed by the owner it speaks for, or by the operator")
         tenant = owner if by_operator else claims.iss
+        is_own = claims.iss == claims.aud == tenant and "write" in claims.verbs
         return Access(
             credential=f"token:{claims.jti}",
             actor=claims.aud or claims.iss,
             actor_kind="agent",
             tenant=tenant,
-            verbs=frozenset(claims.verbs),
+            verbs=frozenset((*claims.verbs, "erase") if is_own else claims.verbs),
             limits=dict(claims.scope),
             is_peer=claims.aud is not None and claims.aud not in (tenant, claims.iss),
             default_tenant=tenant or self._operator.did,

@@ -257,12 +257,11 @@ def set_hold(context: Context, access: Access, address: str, *, held: bool, reas
 
 def erase(context: Context, access: Access, address: str, *, reason: str) -> None:
     """Compliance erasure of one grain; no general way to delete (OMS §28.4). Holds are honoured."""
-    if access.is_peer:
-        raise ForbiddenScope("only the owner may erase")
     if not reason.strip():
         raise InvalidInput("reason: an erasure needs one; it goes into the audit log")
     now = context.clock()
     tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+    access.require_erase(tenant)
 
     def work(unit: Unit) -> None:
         version = unit.named(oms.STANDARD, address)
@@ -287,9 +286,14 @@ class UserErasure:
 
 
 def erase_user(context: Context, access: Access, user: str, *, reason: str, owner: str | None = None) -> UserErasure:
-    """Erase everything of a user, and destroy the user's key so that every copy of the database is erased too."""
-    if access.is_peer or access.is_narrowed:
-        raise ForbiddenScope("only the owner may erase a user")
+    """Erase everything of a user, and destroy the user's key so that every copy of the database is erased too.
+
+    The owner may, and the operator, who answers for the store to the law; either is on record with the reason.
+    """
+    if access.is_narrowed:
+        raise ForbiddenScope("this credential is limited to a part of its owner's memory")
+    if not access.is_operator:
+        access.require_erase(access.tenant_for(owner))
     if not user or not reason.strip():
         raise InvalidInput("user and reason: both are needed; the reason goes into the audit log")
     tenant, now = tenant_of(access, owner), context.clock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
+from memoranda.errors import Conflict, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.model.native import NATIVE_KEY
@@ -90,8 +90,8 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
     """Tombstone, or erase for good (UMP §3.6)."""
     now = context.clock()
     tenant = find_own(context, access, request.id, now).tenant
-    if request.hard and access.is_peer:
-        raise ForbiddenScope("hard: only the owner may erase")
+    if request.hard:
+        access.require_erase(tenant)
 
     def work(unit: Unit) -> Forgotten:
         version, record = _current(context, access, unit, request.id, now)

@@ -1,0 +1,85 @@
+"""Erasing for good is the owner's (UMP §3.6), whichever standard asks; writing for an owner is not being the owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from memoranda.errors import ForbiddenScope, MemorandaError
+from memoranda.service.core.access import ALL_VERBS, Access
+from memoranda.standards.ump.requests import AuditRequest
+from tests.matrix.doors import SPACE, WRITES, House
+from tests.service.world import OPERATOR, PEER
+
+ERASES: Mapping[str, Callable[[House, Access, Mapping[str, str]], object]] = {
+    "ump": lambda house, who, names: house.forget(names["ump"], access=who, hard=True, reason="asked"),
+    "oms": lambda house, who, names: house.service.grains.erase(who, names["oms"], reason="asked"),
+}
+WRITERS = tuple(sorted(ALL_VERBS - {"erase"}))
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    house = House(coverage="users")
+    yield house
+    house.service.close()
+
+
+def strangers(house: House) -> dict[str, Access]:
+    return {
+        "a token of the operator for all owners": house.token("read", "write", owner=""),
+        "a token of the operator for this owner": house.token("read", "write"),
+        "a token for a peer": house.token("read", "write", audience=PEER.did),
+        "a key that may write": house.key(house.tenant, *WRITERS),
+        "a key of another owner": house.key("did:example:other"),
+    }
+
+
+def owners(house: House) -> dict[str, Access]:
+    # The owner of this house is its operator.
+    return {
+        "the person at this machine": house.owner,
+        "a key with the grant": house.key(house.tenant, "read", "write", "erase"),
+        "a token by the owner for himself": house.token("read", "write", audience=OPERATOR.did),
+    }
+
+
+@pytest.mark.requirement("UMP-3.6-hard")
+@pytest.mark.parametrize("by", ERASES)
+@pytest.mark.parametrize("way", WRITES)
+def test_nobody_but_the_owner_erases(house: House, way: str, by: str) -> None:
+    WRITES[way](house, "zanzibar")
+    names = house.names(house.head("zanzibar"))
+    for what, who in strangers(house).items():
+        with pytest.raises(MemorandaError) as refused:
+            ERASES[by](house, who, names)
+        assert refused.value.code in ("forbidden_scope", "not_found"), what
+        assert house.texts("zanzibar"), what
+
+
+@pytest.mark.requirement("UMP-3.6-hard")
+@pytest.mark.parametrize("by", ERASES)
+def test_the_owner_erases_with_a_credential_that_says_so(house: House, by: str) -> None:
+    for number, (what, who) in enumerate(owners(house).items()):
+        text = f"zanzibar {number}"
+        house.remember(text, scope={"project": SPACE})
+        ERASES[by](house, who, house.names(house.head(text)))
+        assert house.texts("zanzibar") == [], what
+
+
+@pytest.mark.requirement("UMP-3.6-hard")
+def test_the_operator_erases_a_person_as_the_law_asks_and_is_on_record(house: House) -> None:
+    house.remember("zanzibar", scope={"user": "alice"})
+    for what, who in strangers(house).items():
+        if who.is_operator:
+            continue
+        with pytest.raises(ForbiddenScope):
+            house.service.grains.erase_user(who, "alice", reason="Art. 17", owner=house.tenant)
+        assert house.texts("zanzibar") == ["zanzibar"], what
+    operator = house.token("read", "write", owner="")
+    assert house.service.grains.erase_user(operator, "alice", reason="Art. 17", owner=house.tenant).erased == 1
+    assert house.texts("zanzibar") == []
+
+    last = house.service.audit(house.owner, AuditRequest.parse({"op": "oms.erase_user"}))[-1]
+    assert (last["meta"]["credential"], last["meta"]["reason"]) == (operator.credential, "Art. 17")
