@@ -86,8 +86,11 @@ def test_a_better_wording_replaces_the_text_and_nothing_else(endpoint: Endpoint)
     assert set(data["memories"]) == {each.text for each in NOTES}
 
 
-@pytest.mark.parametrize("answer", ["The port is 7070.", "x " * 1_000, " \n", "\x00"])
-def test_an_answer_that_invents_numbers_or_is_no_wording_is_not_used(endpoint: Endpoint, answer: str) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    ["The port is 7070.", "Said by Alice, the port is 9090.", "The port is not 8080.", "x " * 1_000, " \n", "\x00"],
+)
+def test_an_answer_that_invents_or_denies_or_is_no_wording_is_not_used(endpoint: Endpoint, answer: str) -> None:
     endpoint.say(answer)
     assert run("validate", NOTES, now=NOW, writer=writer(endpoint)) == [FOUND]
 

@@ -15,6 +15,7 @@ A strategy that finds nothing says nothing. A writer may reword a result; it can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -29,7 +30,7 @@ from memoranda.consolidation.strategies.outlook import forecast
 from memoranda.consolidation.strategies.overview import reflect
 from memoranda.consolidation.strategies.patterns import pattern_extract
 from memoranda.consolidation.text.note import Note, clean
-from memoranda.consolidation.text.reading import Reading, numbers
+from memoranda.consolidation.text.reading import Reading, markers, numbers
 from memoranda.errors import InvalidInput
 
 Strategy = Callable[[Reading, int, Options], list[Dream]]
@@ -48,6 +49,9 @@ STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
     }
 )
 DEFAULT_OPTIONS: Final = Options()
+_WORD = re.compile(r"[^\W_]+")
+_INSIDE = re.compile(r"(?<=[\w,;] )[^\W_]+")
+_DENIALS: Final = frozenset("not no never none neither nor cannot without".split())
 # A rewording may be somewhat longer than what it rewords.
 _REWORDED_FACTOR: Final = 2
 _REWORDED_EXTRA_CHARS: Final = 200
@@ -72,6 +76,11 @@ def run(
     return [reworded(strategy, dream, [by_name[name] for name in dream.inputs], writer) for dream in found]
 
 
+def _names(text: str) -> set[str]:
+    """Words with a capital inside a sentence."""
+    return {word.casefold() for word in _INSIDE.findall(text) if word[0].isupper()}
+
+
 def reworded(strategy: str, dream: Dream, notes: Sequence[Note], writer: Writer) -> Dream:
     """The dream in the writer's words, if those are usable; the found wording stays in the detail."""
     answer = writer.rewrite(strategy, dream, notes)
@@ -79,8 +88,10 @@ def reworded(strategy: str, dream: Dream, notes: Sequence[Note], writer: Writer)
         return dream
     text = clean(answer).strip()
     limit = _REWORDED_FACTOR * len(dream.text) + _REWORDED_EXTRA_CHARS
-    known = numbers(dream.text).union(*(numbers(note.text) for note in notes))
-    # A number that nobody wrote is invented; a longer text is no rewording.
-    if not text or len(text) > limit or not numbers(text) <= known:
+    known = " \n".join((dream.text, *(note.text for note in notes)))
+    # A number or a name that nobody wrote is invented, a lost "not" turns it round, and a longer text is no rewording.
+    is_known = numbers(text) <= numbers(known) and _names(text) <= set(_WORD.findall(known.casefold()))
+    is_denied_alike = bool(markers(text) & _DENIALS) == bool(markers(dream.text) & _DENIALS)
+    if not text or len(text) > limit or not is_known or not is_denied_alike:
         return dream
     return replace(dream, text=text, detail={**dream.detail, "worded_by": "model", "found_text": dream.text})

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from memoranda.consolidation.strategies.dream import Dream, Options, day_text, dream, listed
-from memoranda.consolidation.text.claims import Claim, current, key_of, owner_and_attribute
+from memoranda.consolidation.text.claims import Claim, current, key_of
 from memoranda.consolidation.text.note import quote
 from memoranda.consolidation.text.predicates import IS
 from memoranda.consolidation.text.reading import Reading, content_words, numbers
@@ -29,11 +29,11 @@ _CHAINS: Final = {"is in": "is in", "reports to": "reports to"}
 
 
 def insight_generate(reading: Reading, now: int, options: Options) -> list[Dream]:
-    """Chains over two claims, what several subjects have in common, and who has the most and the least."""
+    """Chains over two claims, and what several subjects have in common."""
     del now
     claims = [claim for claim in current(reading) if not claim.is_denied]
     terms = [claim for claim in claims if _is_term(claim.subject) and _is_term(claim.value) and not claim.scope_key]
-    return [*islice(_chains(terms), options.limit), *_common(terms, options.least), *_extremes(claims)]
+    return [*islice(_chains(terms), options.limit), *_common(terms, options.least)]
 
 
 def _is_term(text: str) -> bool:
@@ -87,7 +87,7 @@ def _chained(first: Claim, second: Claim) -> str | None:
 def _common(claims: Sequence[Claim], least: int) -> Iterator[Dream]:
     sharing: dict[tuple[str, str], dict[str, Claim]] = defaultdict(dict)
     for claim in claims:
-        if claim.predicate is not IS and claim.amount is None:
+        if claim.predicate is not IS and not numbers(claim.value):
             sharing[(claim.predicate.name, claim.value_key)].setdefault(claim.subject_key, claim)
     for _, group in sorted(sharing.items(), key=lambda item: (-len(item[1]), item[0])):
         found = list(group.values())
@@ -103,51 +103,6 @@ def _common(claims: Sequence[Claim], least: int) -> Iterator[Dream]:
             insight="common",
             count=len(found),
         )
-
-
-def _extremes(claims: Sequence[Claim]) -> Iterator[Dream]:
-    measured: dict[tuple[str, str, str], dict[str, Claim]] = defaultdict(dict)
-    names: dict[tuple[str, str, str], str] = {}
-    for claim in claims:
-        owner, what = _measured(claim)
-        if claim.amount is not None and owner and _is_term(owner) and _is_term(what):
-            key = (key_of(what), claim.amount.unit.casefold(), claim.scope_key)
-            names.setdefault(key, what)
-            # Claims come oldest first: the latest amount of each is the one that counts.
-            measured[key][key_of(owner)] = claim
-    for key, group in sorted(measured.items(), key=lambda item: (-len(item[1]), item[0])):
-        ranked = sorted(group.values(), key=lambda claim: (-_number(claim), claim.subject_key))
-        most, least = ranked[0], ranked[-1]
-        if len(ranked) < 2 or _number(most) == _number(least) or most.note == least.note:
-            continue
-        text = (
-            f"Of {len(ranked)} with a stated {names[key]}, {_lower_article(_measured(most)[0])} has the highest "
-            f"({most.value}) and {_lower_article(_measured(least)[0])} the lowest ({least.value}): "
-            f"{_evidence((most, least))}."
-        )
-        yield dream(
-            text,
-            [claim.note for claim in ranked],
-            why="amounts of the same kind and unit, compared",
-            insight="extremes",
-            count=len(ranked),
-            numbers=[_number(claim) for claim in ranked],
-        )
-
-
-def _measured(claim: Claim) -> tuple[str, str]:
-    """Whose amount it is and of what: "billing" and "latency"."""
-    if claim.predicate is IS:
-        return owner_and_attribute(claim.subject)
-    if claim.predicate.name == "costs":
-        return claim.subject, "cost"
-    if claim.predicate.name == "has" and claim.amount is not None and claim.amount.unit:
-        return claim.subject, f"number of {claim.amount.unit}"
-    return "", ""
-
-
-def _number(claim: Claim) -> float:
-    return claim.amount.number if claim.amount is not None else 0.0
 
 
 def _evidence(claims: Sequence[Claim]) -> str:

@@ -200,7 +200,8 @@ def _tags_found(reading: Reading, least: int) -> Iterator[Dream]:
 
 
 def _rhythms_found(reading: Reading, groups: Sequence[Sequence[Framed]], least: int) -> Iterator[Dream]:
-    found = events(reading, groups, least=least + _RHYTHM_EXTRA)
+    # Readings come as often as somebody looks.
+    found = (each for each in events(reading, groups, least=least + _RHYTHM_EXTRA) if not each.is_reading)
     for event in sorted(found, key=lambda event: (-len(event.days), event.is_tag, event.label)):
         regular = rhythm(event)
         weekday = favourite_weekday(event, share=_WEEKDAY_SHARE)

@@ -86,6 +86,8 @@ class Event:
     # A sentence with gaps, or a tag.
     label: str
     is_tag: bool
+    # Something with a number in it.
+    is_reading: bool
     days: tuple[date, ...]
     notes: tuple[Note, ...]
 
@@ -211,12 +213,12 @@ def events(reading: Reading, groups: Iterable[Sequence[Framed]], *, least: int) 
     for group in groups:
         by_day = {made.day: made.sentence.note for made in group}
         if len(by_day) >= least and len({note.name for note in by_day.values()}) >= least:
-            found.append(_event(group[-1].text, False, by_day))
+            found.append(_event(group[-1].text, by_day, is_reading=bool(group[-1].figures)))
     tagged: dict[str, dict[date, Note]] = defaultdict(dict)
     for note in reading.notes:
         for tag in sorted(set(note.tags)):
             tagged[tag][day_of(note.at)] = note
-    found += [_event(tag, True, by_day) for tag, by_day in sorted(tagged.items()) if len(by_day) >= least]
+    found += [_event(tag, by_day, is_tag=True) for tag, by_day in sorted(tagged.items()) if len(by_day) >= least]
     # A tag that stands on the notes of one frame, or of another tag, and on no others is no event of its own.
     different: dict[tuple[str, ...], Event] = {}
     for event in found:
@@ -224,9 +226,10 @@ def events(reading: Reading, groups: Iterable[Sequence[Framed]], *, least: int) 
     return list(different.values())
 
 
-def _event(label: str, is_tag: bool, by_day: dict[date, Note]) -> Event:
+def _event(label: str, by_day: dict[date, Note], *, is_tag: bool = False, is_reading: bool = False) -> Event:
     days = tuple(sorted(by_day))
-    return Event(label=label, is_tag=is_tag, days=days, notes=tuple(by_day[day] for day in days))
+    notes = tuple(by_day[day] for day in days)
+    return Event(label=label, is_tag=is_tag, is_reading=is_reading, days=days, notes=notes)
 
 
 def rhythm(event: Event) -> Rhythm | None:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from memoranda.consolidation.text import predicates
-from memoranda.consolidation.text.gaps import READINGS, Filling, disputes, read_fillings
+from memoranda.consolidation.text.gaps import NUMBER, Filling, disputes, read_fillings
 from memoranda.consolidation.text.note import Note, one_line
 from memoranda.consolidation.text.predicates import (
     ATTRIBUTES,
@@ -97,24 +97,12 @@ _VAGUE = re.compile(
 _DETERMINER = re.compile(r"^(?:(?i:the|an?)\s+)?(?:[Nn]ew|[Cc]urrent)\s+(?=[a-z])|^(?i:the|an?)\s+")
 _OF = re.compile(r"^(?P<what>.{1,60}?) of (?P<whose>.{1,60})$", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"^(?P<whose>.{1,60}?)['’]s? (?P<what>.{1,60})$")
-_VERSIONED = re.compile(r"^(?P<name>[^\d]{2,40}?)\s?v?(?P<version>\d+(?:\.\d+)*)$", re.IGNORECASE)
-_AMOUNT = re.compile(
-    r"^(?P<sign>[$€£¥₹])?(?P<number>[-−+]?\d{1,3}(?:,\d{3}){1,4}(?:\.\d{1,9})?|[-−+]?\d{1,15}(?:\.\d{1,9})?)\s?(?P<unit>[%‰°$€£¥₹]?[^\W\d]*(?:\s[^\W\d]+)?)$"
-)
 _OVER = re.compile(r"^(?P<more>.{1,50}?) (?:over|to|rather than|instead of) (?P<less>.{1,50})$", re.IGNORECASE)
 _LIST = re.compile(r",\s*(?:and\s+)?|\s+and\s+|\s*&\s*")
 _SPEAKERS = re.compile(r"(?:we|i|the team|our team)\b", re.IGNORECASE)
 _LABELS_OF_NOTHING: Final = frozenset(
     "todo bug issue example warning summary title question answer idea topic http https error caution tip".split()
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
-    """A number with its unit."""
-
-    number: float
-    unit: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +124,6 @@ class Claim:
     scope_key: str = ""
     # Set when only one value can hold: equal in two claims that compete.
     slot: tuple[str, ...] | None = None
-    amount: Amount | None = None
     # Of "switched from A to B": the key of A.
     left: str = ""
 
@@ -300,7 +287,7 @@ def _completed(claim: Claim) -> Claim:
         made = replace(made, mood="hedged")
     if claim.mood != "fact" or len(whole.split()) > _VALUE_WORDS_LIMIT or not value:
         return made
-    return replace(made, amount=_amount(value), slot=_slot(made, scope))
+    return replace(made, slot=_slot(made, scope))
 
 
 def _value_key(value: str) -> str:
@@ -333,12 +320,7 @@ def _slot(claim: Claim, scope: str) -> tuple[str, ...] | None:
     if claim.predicate.is_single:
         return base
     if claim.predicate is IS:
-        kind = "value" if _is_attribute(claim.subject, value) else _kind(value)
-        return (*base, kind) if kind else None
-    if (amount := _amount(value)) is not None and amount.unit:
-        return (*base, "amount", key_of(amount.unit))
-    if claim.predicate.is_dependency and (versioned := _VERSIONED.match(value)) is not None:
-        return (*base, "version", key_of(versioned["name"]))
+        return (*base, "value") if _is_attribute(claim.subject, value) else None
     # "Uses npm for builds": for one purpose, one thing.
     return base if name in ("uses", "prefers") and scope.lower().startswith(("for ", "as ")) else None
 
@@ -348,7 +330,13 @@ def _is_attribute(subject: str, value: str) -> bool:
     owner, what = owner_and_attribute(subject)
     named = _DETERMINER.sub("", what).casefold().split()
     said = value.casefold().split()
-    if not named or QUALITIES.issuperset(said) or any(word.endswith(("ing", "ed")) for word in said):
+    # Numbers, times and dates are compared by their frames.
+    if (
+        not named
+        or NUMBER.search(value)
+        or QUALITIES.issuperset(said)
+        or any(word.endswith(("ing", "ed")) for word in said)
+    ):
         return False
     # A bare "status" or "id" may be that of anything: only a plain value says that it is the same one.
     is_bare = len(named) == 1 and not owner
@@ -358,23 +346,6 @@ def _is_attribute(subject: str, value: str) -> bool:
         return False
     is_name = any(character.isupper() or character.isdecimal() for character in value)
     return named[-1] in ATTRIBUTES or (named[-1] in ROLES and (is_name or not is_bare))
-
-
-def _kind(value: str) -> str:
-    amount = _amount(value)
-    if amount is not None:
-        return f"amount {key_of(amount.unit) if amount.unit else ''}"
-    if re.fullmatch(r"v?\d+(?:[.:/-]\d+)+", value, re.IGNORECASE):
-        return "version or time"
-    return ""
-
-
-def _amount(value: str) -> Amount | None:
-    match = _AMOUNT.match(value)
-    if match is None:
-        return None
-    number = float(match["number"].replace(",", "").replace("−", "-"))
-    return Amount(number=number, unit=(match["sign"] or "") + match["unit"])
 
 
 @lru_cache(maxsize=1)
@@ -408,8 +379,6 @@ def _different_values(facts: Sequence[Claim]) -> Iterator[Conflict]:
             competing[claim.slot].append(claim)
     for group in competing.values():
         latest = max(group, key=_when)
-        if latest.amount is not None and latest.amount.unit and len({claim.value_key for claim in group}) >= READINGS:
-            continue  # a series of readings
         for claim in group:
             if claim.value_key != latest.value_key and claim.note.name != latest.note.name:
                 yield Conflict(earlier=claim, later=latest, reason="values")

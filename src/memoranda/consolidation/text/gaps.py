@@ -32,7 +32,7 @@ _SENTENCE_CHARS_LIMIT: Final = 300
 _FRAME_WORDS_LIMIT: Final = 12
 _PLACE_WORDS_LIMIT: Final = 4
 # So many readings of one amount are a series, and no dispute.
-READINGS: Final = 3
+_READINGS: Final = 3
 
 _LEAD = re.compile(
     r"^(?:(?:note|update|updated|correction|reminder|fact|decision|remember|fyi|important|edit)\s*:\s*"
@@ -75,7 +75,7 @@ _TIME = re.compile(
     r"(?<![\w.:])(?:at\s+)?(?P<hour>[01]?\d|2[0-3])(?::(?P<minute>[0-5]\d)\s?(?P<half>am|pm)?|\s?(?P<noon>am|pm))(?![\w:])",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(
+NUMBER = re.compile(
     r"(?<![\w.:/#@-])(?P<sign>[$€£¥₹])?(?P<number>[-−]?(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?:\.\d+){0,3})"
     r"(?P<mark>\s?[%‰°$€£¥₹])?(?![\w/:-])(?:\s(?P<unit>[^\W\d_]+))?",
 )
@@ -221,7 +221,7 @@ class _Clause:
             )
 
     def _when(self) -> Iterator[Filling]:
-        if _SEVERAL.search(self.rest) or (not _is_statement(self.rest) and not self.is_moved):
+        if _SEVERAL.search(self.rest) or not (self.is_moved or _is_statement(self.rest)):
             return
         if self.times:
             yield from self._filling("time", self.rest, " ".join(self.times))
@@ -233,7 +233,7 @@ class _Clause:
     def _numbers(self) -> Iterator[Filling]:
         if _SEVERAL.search(self.rest):
             return
-        for match in _NUMBER.finditer(self.rest):
+        for match in NUMBER.finditer(self.rest):
             before, after = self.rest[: match.start()].rstrip(), self.rest[match.end() :]
             is_last = _AFTER_NUMBER.match(after) is not None and len(before.split()) > 1
             if before.endswith(":") or is_last or _HOLDS.search(before):
@@ -270,7 +270,7 @@ class _Clause:
 
 def _is_statement(text: str) -> bool:
     """Whether there is more than a noun before what is said of when: "Lunch 12:00" is an entry of a diary."""
-    return len(text.replace(_TAKEN.strip(), " ").split()) > 1
+    return ":" in text or len(text.replace(_TAKEN.strip(), " ").split()) > 1
 
 
 def _without_news(text: str) -> str:
@@ -306,7 +306,7 @@ def disputes(fillings: Iterable[Filling]) -> Iterator[tuple[Filling, Filling]]:
         frames[(filling.kind, filling.frame, filling.unit)].append(filling)
     for group in frames.values():
         latest = max(group, key=lambda each: (each.note.at, each.note.name, each.place))
-        if latest.unit and len({each.value for each in group}) >= READINGS:
+        if latest.unit and len({each.value for each in group}) >= _READINGS:
             continue
         for earlier in group:
             if earlier.note.name != latest.note.name and earlier.value != latest.value and _differ(earlier, latest):
