@@ -200,10 +200,10 @@ def test_a_model_words_the_results_and_is_asked_once(
     filled: Command, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMORANDA_MODEL_KEY", "sesame")
-    endpoint.say("Without OpenSSL there is no billing.")
+    endpoint.say("It is OpenSSL that billing rests on.")
     asked = ("consolidate", "--strategy", "insight_generate", "--model", endpoint.url, "--model-name", "tiny")
     ran = filled(*asked, "--yes")
-    assert "    Without OpenSSL there is no billing.\n" in ran.out
+    assert "    It is OpenSSL that billing rests on.\n" in ran.out
     assert "from postgres" in ran.out
     ((_, authorization, body),) = endpoint.asked
     assert (authorization, body["model"]) == ("Bearer sesame", "tiny")
@@ -212,7 +212,7 @@ def test_a_model_words_the_results_and_is_asked_once(
 
 
 def test_what_is_shown_at_the_terminal_is_what_is_written(filled: Command, home: Path, endpoint: Endpoint) -> None:
-    endpoint.say("Without OpenSSL there is no billing.")
+    endpoint.say("It is OpenSSL that billing rests on.")
     asked = ("--strategy", "insight_generate", "--model", endpoint.url, "--model-name", "tiny")
     with terminal(home, *asked) as opened:
         opened.until("[y/N] ")
@@ -220,7 +220,7 @@ def test_what_is_shown_at_the_terminal_is_what_is_written(filled: Command, home:
         opened.press("y\r")
         assert opened.wait() == 0
     (key,) = written(filled)
-    assert filled("oams", "get", key, "--json").json["memory"]["value"] == "Without OpenSSL there is no billing."
+    assert filled("oams", "get", key, "--json").json["memory"]["value"] == "It is OpenSSL that billing rests on."
     assert len(endpoint.asked) == 1
 
 

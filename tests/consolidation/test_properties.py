@@ -78,7 +78,12 @@ def test_a_compressed_text_stays_within_its_budget(notes: list[Note], budget: in
 def test_what_has_been_merged_is_not_merged_again(notes: list[Note]) -> None:
     found = run("synthesize", notes, now=NOW, options=Options(limit=1_000))
     gone = {name for dream in found for name in dream.inputs}
-    merged = [Note(f"dream {place}", dream.text, NOW) for place, dream in enumerate(found)]
+    # A result is as old as its newest input.
+    written = {each.name: each.at for each in ordered(notes)}
+    merged = [
+        Note(f"dream {place}", dream.text, max(written[name] for name in dream.inputs))
+        for place, dream in enumerate(found)
+    ]
     assert run("synthesize", [*(each for each in notes if each.name not in gone), *merged], now=NOW) == []
     for each in merged:
         assert run("synthesize", [each], now=NOW) == []
@@ -143,6 +148,8 @@ def test_two_processes_with_other_hash_seeds_write_the_same() -> None:
         "Redis requires glibc",
         "use pnpm ok",
         "Use pnpm, ok",
+        "Garlic soup needs time",
+        "The garlic soup of Ann is famous",
     ]
     written = {
         subprocess.run(

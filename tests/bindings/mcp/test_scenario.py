@@ -75,7 +75,7 @@ async def introduced(client: Client) -> None:
     assert capabilities.resources.subscribe
     assert capabilities.resources.list_changed
     tools = (await client.list_tools()).tools
-    assert len(tools) == 15
+    assert len(tools) == 18
     assert all(tool.output_schema and tool.input_schema["properties"] is not None for tool in tools)
     said = await answer(client, "ump.capabilities", client={"name": "test", "ump": "0.1"})
     assert (said["ump"], said["conformance"], said["writable"]) == ("0.1", "L3", True)
