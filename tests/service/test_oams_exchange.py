@@ -14,6 +14,7 @@ from memoranda.service.core.quotas import Quotas
 from memoranda.service.exchange import numbered
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oams.namespace import parse_namespace
+from memoranda.storage.sqlite import SqliteConnection
 from tests.service.oams_verbs import Memory, Oams, namespace
 from tests.service.world import World
 from tests.standards.oams.strategies import memories
@@ -215,6 +216,20 @@ def test_many_lines_are_taken_in_in_batches_with_progress(oams: Oams) -> None:
     assert report.created == 2_501
     assert told == [500, 1_000, 1_500, 2_000, 2_500, 2_501]
     assert len(oams.exported()) == 2_501
+
+
+def test_what_is_new_is_asked_for_once_not_line_by_line(oams: Oams, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    rows = SqliteConnection.rows
+
+    def counted(self: SqliteConnection, name: str, *rest: Any) -> Any:
+        asked.append(name)
+        return rows(self, name, *rest)
+
+    monkeypatch.setattr(SqliteConnection, "rows", counted)
+    lines = [(None, oams.complete(f"k{n}", f"tea {n}")) for n in range(200)]
+    assert oams.take_in(lines).created == 200
+    assert len([each for each in asked if each != "version_add"]) < 20
 
 
 def test_an_export_can_be_of_some_namespaces(world: World) -> None:

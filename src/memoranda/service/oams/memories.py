@@ -319,7 +319,8 @@ class Heads:
             (name, pair) for name, each in keys.items() for pair in _names(context, each.place, each.memory["key"])
         ]
         known = unit.known_names([pair for _, pair in asked])
-        self._there = {name for name, pair in asked if pair in known}
+        self._known = {name for name, pair in asked if pair in known}
+        self._there = set(self._known)
 
     def of(self, given: Given) -> Version | None:
         """The head of one of them; from then on it is there."""
@@ -331,7 +332,7 @@ class Heads:
 
     def forgotten(self, given: Given) -> Instant | None:
         """When what this names was forgotten, if it was and nothing has taken its place."""
-        if (given.place.space, given.memory["key"]) not in self._there:
+        if (given.place.space, given.memory["key"]) not in self._known:
             return None
         for standard, name in _names(self._context, given.place, given.memory["key"]):
             version = self._unit.named(standard, name)
