@@ -18,6 +18,7 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import Session, check_op, refuse
 from memoranda.service.core import compliance
+from memoranda.service.core.authorship import authored
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import whole
 from memoranda.service.core.protection import check_supersession
@@ -172,7 +173,8 @@ def _change(
 ) -> _Change:
     made = _meant(context, session, snapshot, statement, seen)
     reason = screened(context, made.reason, "reason")
-    return replace(made, fields=dict(screened_fields(context, made.fields)), reason=reason)
+    fields = authored(session.access, screened_fields(context, made.fields))
+    return replace(made, fields=dict(fields), reason=reason)
 
 
 def _meant(

@@ -227,6 +227,8 @@ def accept(
     if is_of_another(namespace, place.tenant):
         # Section 4: a namespace is an access envelope; what is written into another's would be read by nobody.
         raise CrossNamespace("namespace: under the owner hash of another tenant")
+    if access.is_peer:
+        checked = {**checked, "metadata": {**memory.metadata_of(checked), mapping.ACTOR_KEY: access.actor}}
     is_limited = not _sees_all(access, place.tenant)
     if is_limited:
         _require_scope(access, place, checked)

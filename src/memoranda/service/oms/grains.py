@@ -23,7 +23,7 @@ from memoranda.errors import (
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version, is_over
 from memoranda.model.selection import Selection
-from memoranda.service.core import cascade, compliance, lineage
+from memoranda.service.core import authorship, cascade, compliance, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version, tombstone_of
@@ -76,7 +76,7 @@ def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -
 def put(context: Context, access: Access, given: Given, *, owner: str | None = None) -> Stored:
     """Add a grain that is the view of nothing else (`originals.put_grain`)."""
     now, tenant = context.clock(), tenant_of(access, owner)
-    opened = open_given(context, given)
+    opened = open_given(context, given if isinstance(given, bytes) else authorship.authored(access, given))
     _refuse_index_fields(opened.grain)
     implied = [name for name in SUPERSESSION_FIELDS if name in opened.grain.fields]
     if implied:
@@ -157,7 +157,7 @@ def supersede(
         if isinstance(given, bytes):
             raise InvalidInput("justification: a finished grain says it in supersession_justification itself")
         given = {**given, "supersession_justification": justification}
-    opened = open_given(context, given)
+    opened = open_given(context, given if isinstance(given, bytes) else authorship.authored(access, given))
     _refuse_index_fields(opened.grain)
     successor = Successor(context, access, opened, tenant)
 
@@ -380,6 +380,7 @@ def _refuse_index_fields(grain: Grain) -> None:
 def admitted(context: Context, access: Access, opened: Opened, tenant: str) -> NewVersion:
     """The grain as it is written, if the caller's scope and the store's presets let it in."""
     grain, delivery = opened.grain, opened.delivery
+    authorship.refuse_forged(access, grain.fields.get("author_did"), opened.signer)
     projection = replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
     if projection.scope.space:

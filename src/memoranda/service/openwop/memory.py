@@ -21,6 +21,7 @@ from memoranda.model.memory import DERIVED_FROM, Document, Relation, Version, is
 from memoranda.model.selection import UPDATED, Selection, WasThere
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
+from memoranda.service.core.authorship import refuse_unnamed
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import forget_derived
@@ -107,6 +108,7 @@ def put_entry(
 ) -> Entry:
     """Write an entry; the host gives it its id and its time. Secrets of the run never reach the store (SR-1)."""
     tenant, now = access.default_tenant, context.clock()
+    refuse_unnamed(access)
     space = space_of(access, ref, tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
@@ -134,6 +136,7 @@ def put_entry(
 def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Draft]) -> list[Entry]:
     """Write many entries, all or none: what a host brings along when it starts."""
     tenant, now = access.default_tenant, context.clock()
+    refuse_unnamed(access)
     space = space_of(access, ref, tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")

@@ -12,7 +12,7 @@ from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Projection, Version
 from memoranda.model.native import NATIVE_KEY
-from memoranda.service.core import cascade, compliance
+from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
@@ -86,15 +86,17 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
         # Verified as it came: a default filled in now would break a signature that is good.
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")
+        authorship.refuse_forged(access, record.get("provenance", {}).get("actor"), record["integrity"]["signer"])
         refuse_secrets(context, _said(record))
     else:
-        checked = screened(context, checked)
+        checked = authorship.attributed(access, screened(context, checked))
         record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
     _check_consent(record)
     if context.presets:
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
         compliance.check_write(context.presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
-    is_own = "id" in checked or "integrity" in checked
+    # What a peer says does not become part of what the owner said.
+    is_own = "id" in checked or "integrity" in checked or access.is_peer
     return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)
 
 

@@ -9,6 +9,7 @@ from memoranda.errors import Conflict, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.model.native import NATIVE_KEY
+from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version
@@ -41,9 +42,12 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     now = context.clock()
     found = find_own(context, access, request.id, now)
     tenant, patch = found.tenant, screened(context, cast("Patch", request.patch))
+    actor, claimed = authorship.corrector(access, request.actor)
 
     def succeed(record: Record) -> tuple[Record, NewVersion]:
-        successor = rules.succeed(without_original(record), patch, now=now, actor=request.actor)
+        # What supported the owner's word does not support another's.
+        plain = without_evidence(without_original(record)) if access.is_peer else without_original(record)
+        successor = authorship.with_claim(rules.succeed(plain, patch, now=now, actor=actor), claimed)
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
         return sealed, new_record(context, sealed)
@@ -182,6 +186,16 @@ def without_original(record: Record) -> Record:
     if kept:
         body["structured"] = kept
     return {**record, "body": body}
+
+
+def without_evidence(record: Record) -> Record:
+    """A record without what supports it."""
+    provenance = record.get("provenance")
+    if provenance is None or "evidence" not in provenance:
+        return record
+    bare = provenance.copy()
+    del bare["evidence"]
+    return {**record, "provenance": bare}
 
 
 def handover(prior: Version, starts: Instant) -> Instant:

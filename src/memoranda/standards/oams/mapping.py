@@ -5,7 +5,8 @@ standard looks as an OAMS memory. Such a memory carries the original under `meta
 taking it back restores the original byte for byte.
 
 OAMS has no words for kind, visibility and expiry. They stand in metadata under `memoranda:kind`,
-`memoranda:visibility` and `memoranda:expires_at`; without them a memory is semantic, private and kept.
+`memoranda:visibility` and `memoranda:expires_at`; without them a memory is semantic, private and kept. Who wrote it, if
+that was somebody whom the owner let in, stands under `memoranda:actor`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from memoranda.model.memory import (
 )
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS
+from memoranda.standards.oams.memory import (
+    ACTOR_KEY as ACTOR_KEY,
+)
 from memoranda.standards.oams.memory import (
     EXPIRES_KEY as EXPIRES_KEY,
 )
@@ -88,6 +92,7 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         tags=tuple(tag for tag in tags_of(memory) if tag),
         relations=tuple(Relation(type=DERIVED_FROM, target=target) for target in derived_from(memory)),
         source=memory.get("source_id") or "",
+        actor=actor if isinstance(actor := metadata.get(ACTOR_KEY), str) else "",
         subject=user or tenant,
         relation=shown_kind,
         basis=basis if isinstance(basis := metadata.get("processing_basis"), str) else "",

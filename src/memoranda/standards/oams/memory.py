@@ -42,6 +42,8 @@ TAGS_KEY: Final = "memoranda:tags"
 KIND_KEY: Final = "memoranda:kind"
 VISIBILITY_KEY: Final = "memoranda:visibility"
 EXPIRES_KEY: Final = "memoranda:expires_at"
+# Who wrote it, if that was not its owner; the store says so.
+ACTOR_KEY: Final = "memoranda:actor"
 
 # A memory is read whole into a model's context; a mebibyte is a thick book.
 MAX_VALUE_BYTES: Final = 1_048_576
@@ -283,6 +285,7 @@ _RESERVED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     # Our own: a misspelt one would mean that it is kept for ever, or seen by nobody.
     KIND_KEY: (KINDS.__contains__, f"one of {'|'.join(KINDS)}"),
     VISIBILITY_KEY: (VISIBILITIES.__contains__, f"one of {'|'.join(VISIBILITIES)}"),
+    ACTOR_KEY: (lambda value: isinstance(value, str) and 0 < len(value) <= MAX_REFERENCE_CHARS, "a name"),
     EXPIRES_KEY: (_is_instant, "an RFC 3339 time such as 2026-04-27T12:00:00Z"),
 }
 _CHECKERS: Final[dict[str, Callable[[object, list[str]], None]]] = {

@@ -1,0 +1,128 @@
+"""Who wrote it is who was verified; what a caller claims beyond that is kept as a claim (UMP §2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from memoranda.errors import ForbiddenScope
+from memoranda.service.core.access import Access
+from memoranda.service.core.authorship import CLAIMED_KEY
+from memoranda.service.exchange import numbered
+from memoranda.standards.oams.mapping import ACTOR_KEY, VISIBILITY_KEY
+from memoranda.standards.oms import grains as codec
+from memoranda.standards.oms import signature
+from memoranda.standards.openwop.entry import Draft
+from memoranda.standards.ump import signature as ump_signature
+from memoranda.standards.ump.record import complete
+from memoranda.standards.ump.requests import ReviseRequest
+from tests.matrix.doors import SPACE, House, key
+from tests.service.oams_verbs import Oams
+from tests.service.world import OPERATOR, PEER, grain
+
+SHARED = {"project": SPACE, "visibility": "shared"}
+TEXT = "zanzibar"
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    house = House()
+    yield house
+    house.service.close()
+
+
+@pytest.fixture
+def peer(house: House) -> Access:
+    return house.token("read", "write", audience=PEER.did)
+
+
+def fields(house: House, **more: object) -> dict[str, object]:
+    tags = ["visibility:shared"]
+    return grain(
+        house.now, subject="house", relation="says", object=TEXT, namespace=SPACE, structural_tags=tags, **more
+    )
+
+
+# What a peer writes, claiming to be the owner where there is a word for it.
+PEERS: Mapping[str, Callable[[House, Access], object]] = {
+    "ump remember": lambda house, who: house.service.remember(who, house.draft(TEXT, scope=SHARED)),
+    "ump file": lambda house, who: house.service.import_items(who, numbered("ump", [house.draft(TEXT, scope=SHARED)])),
+    "oams store": lambda house, who: Oams(house, house.oams.namespace, who).store(
+        key(TEXT), TEXT, metadata={VISIBILITY_KEY: "shared", ACTOR_KEY: house.tenant}
+    ),
+    "oms put": lambda house, who: house.service.grains.put(who, fields(house)),
+}
+FORGED: Mapping[str, Callable[[House, Access], object]] = {
+    "oms fields": lambda house, who: house.service.grains.put(who, fields(house, author_did=house.tenant)),
+    "oms bytes": lambda house, who: house.service.grains.put(who, codec.encode(fields(house)).blob),
+    "oms signed by the peer": lambda house, who: house.service.grains.put(
+        who, signature.sign(fields(house, author_did=house.tenant), PEER, issued_at=1_780_000_000)
+    ),
+    "ump signed by the peer": lambda house, who: house.service.remember(
+        who,
+        ump_signature.seal(complete(house.draft(TEXT, scope=SHARED), now=house.now, version="0.1"), PEER),
+    ),
+    "openwop put": lambda house, who: house.service.openwop.put_entry(who, SPACE, Draft(content=TEXT)),
+    "openwop host": lambda house, who: house.service.openwop.put_entries(who, SPACE, [Draft(content=TEXT)]),
+}
+
+
+@pytest.mark.requirement("OURS-verified-author")
+@pytest.mark.parametrize("way", PEERS)
+def test_what_a_peer_writes_is_the_peers(house: House, peer: Access, way: str) -> None:
+    PEERS[way](house, peer)
+    record = house.get(house.names(house.head(TEXT))["ump"])
+    assert record["provenance"]["actor"] == PEER.did
+    assert record["integrity"]["signer"] == OPERATOR.did
+    if way.startswith("ump"):
+        claimed = (record["body"].get("structured") or {})[CLAIMED_KEY]
+        assert claimed == {"actor": house.tenant, "actor_kind": "user"}
+
+
+@pytest.mark.requirement("OURS-verified-author")
+@pytest.mark.parametrize("way", FORGED)
+def test_what_cannot_be_put_right_is_refused(house: House, peer: Access, way: str) -> None:
+    with pytest.raises(ForbiddenScope):
+        FORGED[way](house, peer)
+    assert house.texts(TEXT) == []
+
+
+@pytest.mark.requirement("OURS-verified-author")
+def test_a_peers_correction_is_not_the_owners(house: House, peer: Access) -> None:
+    provenance = {
+        "actor": house.tenant,
+        "actor_kind": "user",
+        "method": "user_correction",
+        "evidence": [{"ref": "file:signed-contract", "weight": 1}],
+    }
+    name = house.remember(TEXT, scope=SHARED, provenance=provenance)
+    asked = {"id": name, "patch": {"body": {"text": "forged"}}, "actor": {"did": house.tenant, "kind": "user"}}
+    record = house.get(house.service.revise(peer, ReviseRequest.parse(asked)).id)
+    assert record["provenance"] == {
+        "actor": PEER.did,
+        "actor_kind": "agent",
+        "method": "revise",
+        "source": {"ref": name},
+    }
+    assert (record["body"].get("structured") or {})[CLAIMED_KEY]["actor"] == house.tenant
+
+
+@pytest.mark.requirement("OURS-verified-author")
+def test_an_agents_key_is_the_author_of_its_revision_whomever_it_names(house: House) -> None:
+    name, agent = house.remember(TEXT), house.key(house.tenant, "read", "write")
+    asked = {"id": name, "patch": {"body": {"text": "again"}}, "actor": {"did": house.tenant, "kind": "user"}}
+    record = house.get(house.service.revise(agent, ReviseRequest.parse(asked)).id)
+    assert record["provenance"]["actor"] == agent.actor
+    assert (record["body"].get("structured") or {})[CLAIMED_KEY]["actor"] == house.tenant
+    later = house.get(house.revise(record["id"], body={"text": "third"}))
+    assert CLAIMED_KEY not in (later["body"].get("structured") or {})
+
+
+@pytest.mark.requirement("OURS-verified-author")
+def test_a_peer_saying_the_same_does_not_strengthen_the_owners_word(house: House, peer: Access) -> None:
+    name = house.remember(TEXT, scope=SHARED)
+    before = house.get(name)
+    house.service.remember(peer, house.draft(TEXT, scope=SHARED))
+    assert house.get(name) == before
+    assert sorted(each.record["provenance"]["actor"] for each in house.recall(TEXT)) == sorted([house.tenant, PEER.did])
