@@ -66,10 +66,18 @@ def test_a_run_is_its_own_tenants(host: Host, checks: Checks) -> None:
         checks.equal((answer.status_code, answer.json()["error"]), (404, "not_found"))
 
 
-def test_a_request_cannot_name_another_tenant(host: Host, checks: Checks) -> None:
+@pytest.mark.requirement("WOP-5-tenant-default")
+def test_the_tenant_of_a_run_is_the_keys_whatever_the_request_calls_it(host: Host, checks: Checks) -> None:
     host.needs_fixture(checks, "conformance-noop")
-    answer = host.main.post("/v1/runs", json={"workflowId": "conformance-noop", "tenantId": "somebody-else"})
-    checks.equal((answer.status_code, answer.json()["error"]), (403, "forbidden"))
+    mine = host.main.get(f"/v1/runs/{host.run(checks, 'conformance-noop')['runId']}").json()["owner"]
+    started = host.other.post("/v1/runs", json={"workflowId": "conformance-noop"}).json()["runId"]
+    theirs = host.other.get(f"/v1/runs/{started}").json()["owner"]
+    for named in ({}, {"tenantId": "mem-attr-emit"}, {"tenantId": theirs["tenant"]}):
+        answer = host.main.post("/v1/runs", json={"workflowId": "conformance-noop", **named})
+        checks.equal(answer.status_code, 201)
+        path = f"/v1/runs/{answer.json()['runId']}"
+        checks.equal(host.main.get(path).json()["owner"], mine)
+        checks.equal(host.other.get(path).status_code, 404)
 
 
 def test_workspaces_are_apart(host: Host, checks: Checks) -> None:

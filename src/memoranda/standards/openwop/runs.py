@@ -134,7 +134,7 @@ def _check_error(value: object) -> None:
 
 
 class RunRequest(OpenwopShape, forbid_unknown_fields=False):
-    """`POST /v1/runs`. The tenant comes from the credential; `tenant_id` may only repeat it.
+    """`POST /v1/runs`. The tenant comes from the credential; `tenant_id` is read and chooses nothing.
 
     Options that we do not know are left alone: a host has many, and most are not about memory.
     """
@@ -143,7 +143,7 @@ class RunRequest(OpenwopShape, forbid_unknown_fields=False):
     inputs: Annotated[dict[str, Any], Meta(description="`memoryRef`: the ref to work on.")] = field(
         default_factory=dict
     )
-    tenant_id: Annotated[str, chars(MAX_WORKFLOW_ID_CHARS, "The credential's own, if it is said.")] | None = None
+    tenant_id: Annotated[str, chars(MAX_WORKFLOW_ID_CHARS, "A client's word for its tenant; the run is the credential's.")] | None = None
     configurable: Annotated[
         dict[str, Any], Meta(description=f"`{TOKEN_BUDGET_KEY}`: a budget of input and output tokens together.")
     ] = field(default_factory=dict)
