@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
-from memoranda.service.openwop.runs import EVENTS_LIMIT, TERMINAL
+from memoranda.service.openwop.runs import EVENTS_LIMIT, TERMINAL, Run
 from memoranda.service.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
 from memoranda.standards.openwop.events import CONTENT_KEYS, MEMORY_TYPES, Event, check_payload
 from memoranda.standards.openwop.runs import check_snapshot
@@ -32,6 +32,20 @@ def facts(events: list[Event]) -> list[tuple[str, Any, str]]:
     return [
         (event["type"], event["payload"], event["timestamp"]) for event in events if event["type"] in RECORDED_FACTS
     ]
+
+
+@pytest.mark.requirement("WOP-5-runs-paging")
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_pages_of_runs_lose_none_of_those_that_began_in_one_millisecond(wop: Wop, size: int) -> None:
+    begun = []
+    for number in range(150):
+        begun.append(wop.begin().run_id)
+        wop.advance(number % 40 == 0)
+    found: list[Run] = []
+    while page := wop.wop.runs(wop.owner, before=found[-1].place if found else None, limit=size):
+        found += page
+    assert sorted(run.run_id for run in found) == sorted(begun)
+    assert [run.place for run in found] == sorted((run.place for run in found), reverse=True)
 
 
 # --- logs ----------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class BackgroundContract:
             assert (snapshot.run("r1"), snapshot.run("r2"), snapshot.run("other")) == (b"ended", b"begun", None)
             # When it began is a fact that does not change.
             assert snapshot.runs(before=None, limit=9) == [b"begun", b"begun", b"ended", b"begun"]
-            assert snapshot.runs(before=at(2), limit=9) == [b"ended", b"begun"]
+            assert snapshot.runs(before=(at(2), ""), limit=9) == [b"ended", b"begun"]
             assert len(snapshot.runs(before=None, limit=2)) == 2
         with engine.read("bob") as snapshot:
             assert (snapshot.run("r1"), snapshot.runs(before=None, limit=9)) == (None, [])

@@ -10,7 +10,7 @@ from typing import Any
 
 from memoranda.model.instant import Instant
 from memoranda.storage.database import Connection, Row
-from memoranda.storage.engine import RunView, Waiting
+from memoranda.storage.engine import RunPlace, RunView, Waiting
 from memoranda.storage.selection import FOREVER_MS
 
 
@@ -33,9 +33,9 @@ class BackgroundReads:
     def run(self, run_id: str) -> bytes | None:
         return _only(self._rows("run_get", run_id=run_id))
 
-    def runs(self, *, before: Instant | None, limit: int) -> list[bytes]:
-        before_ms = FOREVER_MS if before is None else before
-        return [document for (document,) in self._rows("runs_before", before_ms=before_ms, limit=limit)]
+    def runs(self, *, before: RunPlace | None, limit: int) -> list[bytes]:
+        at, run_id = before or (FOREVER_MS, "")
+        return [document for (document,) in self._rows("runs_before", before_ms=at, before_run=run_id, limit=limit)]
 
     def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
         return [event for (event,) in self._rows("run_events", run_id=run_id, after=after, limit=limit)]

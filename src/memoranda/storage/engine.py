@@ -36,6 +36,10 @@ class ApiKey:
     revoked: Instant | None = None
 
 
+# When a run began, and its id: its place in the list of runs, of which many may begin in one millisecond.
+RunPlace = tuple[Instant, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
     """What a run sees of the store: what was there when it began, and what it wrote itself."""
@@ -135,8 +139,8 @@ class Snapshot(Protocol):
         """What is known of a run."""
         ...
 
-    def runs(self, *, before: Instant | None, limit: int) -> list[bytes]:
-        """Runs, the last started first."""
+    def runs(self, *, before: RunPlace | None, limit: int) -> list[bytes]:
+        """Runs, the last started first; those that come after a place in this order."""
         ...
 
     def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:

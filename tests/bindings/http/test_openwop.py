@@ -71,6 +71,32 @@ def frames(text: str) -> list[tuple[int, str]]:
     return found
 
 
+@pytest.mark.requirement("WOP-5-runs-paging")
+def test_runs_are_read_page_by_page_and_none_is_lost(client: httpx.Client) -> None:
+    begun = {begin(client) for _ in range(25)}
+    found: list[str] = []
+    asked: dict[str, Any] = {"limit": 4}
+    while True:
+        page = client.get("/v1/host/runs", params=asked).json()
+        found += [run["runId"] for run in page["runs"]]
+        if "nextCursor" not in page:
+            break
+        asked["cursor"] = page["nextCursor"]
+    assert len(found) == len(set(found))
+    assert begun <= set(found)
+    for wrong in ({"cursor": "x"}, {"cursor": "1.r", "before": "2026-01-01T00:00:00Z"}, {"cursor": "9" * 16 + ".r"}):
+        assert wop_error_of(client.get("/v1/host/runs", params=wrong)) == (400, "validation_error")
+
+
+@pytest.mark.requirement("WOP-5-openapi")
+def test_the_openapi_document_is_where_openwop_says_for_anybody(server: Running) -> None:
+    with server.client() as stranger:
+        answer = stranger.get("/v1/openapi.json")
+        assert answer.status_code == 200
+        assert answer.content == stranger.get("/openapi.json").content
+        assert "/v1/runs" in answer.json()["paths"]
+
+
 # --- the log of a run ------------------------------------------------------------------------------------
 
 

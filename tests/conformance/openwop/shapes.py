@@ -191,7 +191,11 @@ ROOT = shape(
             archiveRetention={"type": "string", "pattern": "^P"},
         ),
         attribution=shape("supported", supported={"const": True}, emitsWriteEvents=FLAG),
-        injectionBudget=shape("supported tokenCounter", supported=FLAG, tokenCounter=TEXT),
+        injectionBudget=shape(
+            "supported tokenCounter",
+            supported=FLAG,
+            tokenCounter={"enum": ["o200k_base", "cl100k_base", "chars", "host-defined"]},
+        ),
     ),
     agents=shape(
         "",

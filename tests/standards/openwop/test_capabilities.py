@@ -19,6 +19,7 @@ from memoranda.standards.openwop.capabilities import (
     Workspace,
     dimensions,
     discovery,
+    token_counter,
 )
 
 EVERYTHING = Offer(
@@ -79,7 +80,7 @@ def test_every_flag_stands_at_the_root() -> None:
                 "archiveRetention": "P365D",
             },
             "attribution": {"supported": True, "emitsWriteEvents": True},
-            "injectionBudget": {"supported": True, "tokenCounter": "chars/4"},
+            "injectionBudget": {"supported": True, "tokenCounter": "host-defined"},
         },
         "agents": {
             "memoryBackends": ["long-term"],
@@ -180,3 +181,12 @@ def test_an_offer_that_contradicts_itself_is_refused(changes: dict[str, Any]) ->
 @given(st.dictionaries(st.sampled_from(["memory", "agents", "multiAgent", "workspace"]), json_values))
 def test_any_document_of_anybody_can_be_asked_for_its_dimensions(document: dict[str, Any]) -> None:
     assert dimensions(document) <= set(DIMENSIONS)
+
+
+@pytest.mark.requirement("WOP-4-token-counter")
+def test_the_unit_of_budgets_is_one_that_the_standard_names() -> None:
+    for name in ("o200k_base", "cl100k_base", "chars", "host-defined"):
+        assert token_counter(name) == name
+    # What we estimate by ourselves is nobody's tokenizer.
+    for name in ("estimate", "bytes/4", "", "O200K_BASE"):
+        assert token_counter(name) == "host-defined"

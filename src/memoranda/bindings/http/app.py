@@ -21,7 +21,7 @@ from memoranda.bindings.http.call import Answer, Call
 from memoranda.bindings.http.guard import Guard, Rules
 from memoranda.bindings.http.openapi import document
 from memoranda.bindings.http.openwop_events import RunEvents
-from memoranda.bindings.http.operation import Operation, Tables
+from memoranda.bindings.http.operation import Operation, Standard, Tables
 from memoranda.bindings.http.route import Room, authenticate, routes_of
 from memoranda.bindings.http.subscribe import HEARTBEAT_SECONDS, SUBSCRIBERS_LIMIT, Subscribe
 from memoranda.bindings.http.threads import Threads
@@ -56,9 +56,14 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
         *openwop_runs.OPERATIONS,
         *openwop.OPERATIONS,
         *openwop_proposals.OPERATIONS,
-        ump.UMP.row("GET", "/openapi.json", "openapi", "This document", None, "OpenApi", is_public=True, is_quick=True),
+        _document(ump.UMP, "/openapi.json", "openapi"),
+        _document(openwop.OPENWOP, "/v1/openapi.json", "wop_openapi"),
         *found.operations,
     )
+
+
+def _document(standard: Standard, path: str, name: str) -> Operation:
+    return standard.row("GET", path, name, "This document", None, "OpenApi", is_public=True, is_quick=True)
 
 
 def create_app(
@@ -157,7 +162,7 @@ def _with_document(operations: Sequence[Operation], service: Service) -> tuple[O
     def openapi(_service: Service, _call: Call, _asked: None) -> Answer:
         return Answer(body=described)
 
-    return tuple(replace(each, verb=openapi) if each.name == "openapi" else each for each in operations)
+    return tuple(replace(each, verb=openapi) if each.answer == "OpenApi" else each for each in operations)
 
 
 class _Authenticated(BaseRoute):

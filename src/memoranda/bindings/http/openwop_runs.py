@@ -15,6 +15,7 @@ from memoranda.bindings.http.operation import Operation, Verb, in_header
 from memoranda.encoding.shapes import COUNT, TEXT, ref
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.service.core.access import Access
+from memoranda.service.openwop.host import MAX_RUNS
 from memoranda.service.openwop.runs import HOST_WORKFLOW, Run
 from memoranda.service.service import Service
 from memoranda.standards.openwop.entry import ListOptions
@@ -108,8 +109,10 @@ def undo(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 
 
 def list_runs(service: Service, call: Call, asked: ListRuns) -> dict[str, Any]:
-    limit = {} if asked.limit is None else {"limit": asked.limit}
-    return {"runs": [_brief(run) for run in service.openwop.runs(call.access, before=asked.before, **limit)]}
+    limit = MAX_RUNS if asked.limit is None else min(asked.limit, MAX_RUNS)
+    found = service.openwop.runs(call.access, before=asked.place, limit=limit)
+    more = {"nextCursor": "{}.{}".format(*found[-1].place)} if len(found) == limit else {}
+    return {"runs": [_brief(run) for run in found], **more}
 
 
 def _brief(run: Run) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from memoranda.service.retrieve import reach, walk
 from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, ListOptions
 from memoranda.standards.openwop.events import PROPOSAL_KINDS
+from memoranda.storage.engine import RunPlace
 
 NAMED: Final = "$memory"
 # An entry names whom it is about by a tag; `forget` takes out all that name them.
@@ -96,10 +97,14 @@ def snapshot(context: Context, access: Access, run_id: str) -> dict[str, Any]:
     return {**run.snapshot(), "variables": variables}
 
 
-def runs(context: Context, access: Access, *, before: Instant | None = None, limit: int = MAX_RUNS) -> list[Run]:
-    """The runs of the caller's tenant, the last started first."""
+def runs(
+    context: Context, access: Access, *, before: Instant | RunPlace | None = None, limit: int = MAX_RUNS
+) -> list[Run]:
+    """The runs of the caller's tenant, the last started first: before an instant, or after a place in the list."""
+    # Many runs may begin in one millisecond: an instant alone is no place to go on from.
+    place = (before, "") if isinstance(before, int) else before
     with context.engine.read(access.default_tenant) as reading:
-        return [wop_runs.decoded(kept) for kept in reading.runs(before=before, limit=min(limit, MAX_RUNS))]
+        return [wop_runs.decoded(kept) for kept in reading.runs(before=place, limit=min(limit, MAX_RUNS))]
 
 
 def register_secret(context: Context, access: Access, run_id: str, secret_id: str, value: str) -> bool:

@@ -20,7 +20,7 @@ from memoranda.service.core.context import Context
 from memoranda.standards.openwop import events
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.runs import ForkRequest, snapshot_unavailable
-from memoranda.storage.engine import RunView, Snapshot, Unit
+from memoranda.storage.engine import RunPlace, RunView, Snapshot, Unit
 
 EVENTS_LIMIT: Final = 1_000
 TERMINAL: Final = frozenset(("completed", "failed", "cancelled"))
@@ -53,6 +53,11 @@ class Run:
     def key(self) -> tuple[str, str]:
         """What its secrets are kept by."""
         return self.tenant, self.run_id
+
+    @property
+    def place(self) -> RunPlace:
+        """Where it stands in a list of runs."""
+        return self.started, self.run_id
 
     @property
     def view(self) -> RunView:

@@ -95,7 +95,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         "runId status eventsUrl statusUrl", runId=_NAME, status=one_of(STATUSES), eventsUrl=TEXT, statusUrl=TEXT
     ),
     "WopRun": opened("runId workflowId status variables", **_RUN, variables=OBJECT),
-    "WopRuns": closed("runs", runs=some(opened("runId workflowId status", **_RUN))),
+    "WopRuns": closed("runs", runs=some(opened("runId workflowId status", **_RUN)), nextCursor=TEXT),
     "WopForked": closed(
         "runId sourceRunId fromSeq mode status eventsUrl statusUrl",
         runId=_NAME,

@@ -27,6 +27,9 @@ Dimension = Literal[
 Schedule = Literal["host-managed", "scheduled", "on-demand"]
 Activation = Literal["approval-gate", "direct-rbac"]
 
+TokenCounter = Literal["o200k_base", "cl100k_base", "chars", "host-defined"]
+
+TOKEN_COUNTERS: Final[tuple[TokenCounter, ...]] = get_args(TokenCounter)
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
 PROTOCOL_VERSION: Final = "1.1"
 LONG_TERM: Final = "long-term"
@@ -159,6 +162,11 @@ def discovery(offer: Offer) -> Discovery:
     return document
 
 
+def token_counter(name: str) -> TokenCounter:
+    """The unit of a budget as RFC 0113 calls it: a tokenizer by its name, whatever else a host counts by as its own."""
+    return next((each for each in TOKEN_COUNTERS if each == name), "host-defined")
+
+
 def dimensions(document: Mapping[str, Any]) -> frozenset[Dimension]:
     """The dimensions of memory that a document claims, from where each is advertised (RFC 0080 §A)."""
     memory, retention = _block(document, "memory"), _block(document, "memory", "retention")
@@ -227,7 +235,7 @@ def _memory(offer: Offer) -> dict[str, Any] | None:
     if offer.attribution:
         block["attribution"] = {"supported": True, "emitsWriteEvents": True}
     if offer.injection_counter:
-        block["injectionBudget"] = {"supported": True, "tokenCounter": offer.injection_counter}
+        block["injectionBudget"] = {"supported": True, "tokenCounter": token_counter(offer.injection_counter)}
     return block
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from memoranda.model.instant import Moment
+from memoranda.errors import InvalidInput
+from memoranda.model.instant import Instant, Moment
 from memoranda.standards.openwop.entry import MAX_ID_CHARS, Draft
 from memoranda.standards.openwop.events import MAX_EVENT_ID_CHARS, PROPOSAL_KINDS
 from memoranda.standards.openwop.fields import OpenwopShape, chars, word
@@ -129,7 +130,31 @@ class ListRuns(OpenwopShape):
     """Which runs."""
 
     before: Annotated[Moment, Meta(description="Started before.")] | None = None
+    cursor: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^[0-9]{1,15}\.[A-Za-z0-9][A-Za-z0-9._-]{0,127}(?![\s\S])",
+                description="`nextCursor` of the page before.",
+                extra={"expected": "the nextCursor of the page before"},
+                extra_json_schema={"pattern": "^[0-9]{1,15}\\.[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"},
+            ),
+        ]
+        | None
+    ) = None
     limit: Annotated[int, Meta(ge=1, le=MAX_COUNT, description="At most so many, and at most 100.")] | None = None
+
+    def __post_init__(self) -> None:
+        if self.before is not None and self.cursor is not None:
+            raise InvalidInput("before and cursor: one of them")
+
+    @property
+    def place(self) -> tuple[Instant, str] | Instant | None:
+        """Where the page begins."""
+        if self.cursor is None:
+            return self.before
+        started, _, run_id = self.cursor.partition(".")
+        return Instant(int(started)), run_id
 
 
 class Events(OpenwopShape):

@@ -143,7 +143,10 @@ class RunRequest(OpenwopShape, forbid_unknown_fields=False):
     inputs: Annotated[dict[str, Any], Meta(description="`memoryRef`: the ref to work on.")] = field(
         default_factory=dict
     )
-    tenant_id: Annotated[str, chars(MAX_WORKFLOW_ID_CHARS, "A client's word for its tenant; the run is the credential's.")] | None = None
+    tenant_id: (
+        Annotated[str, chars(MAX_WORKFLOW_ID_CHARS, "A client's word for its tenant; the run is the credential's.")]
+        | None
+    ) = None
     configurable: Annotated[
         dict[str, Any], Meta(description=f"`{TOKEN_BUDGET_KEY}`: a budget of input and output tokens together.")
     ] = field(default_factory=dict)

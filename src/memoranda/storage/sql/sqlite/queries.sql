@@ -133,7 +133,8 @@ SELECT document FROM run WHERE tenant_id = :tenant_id AND run_id = :run_id
 
 -- name: runs_before
 SELECT document FROM run INDEXED BY run_started
-WHERE tenant_id = :tenant_id AND started_ms < :before_ms ORDER BY started_ms DESC, run_id DESC LIMIT :limit
+WHERE tenant_id = :tenant_id AND (started_ms, run_id) < (:before_ms, :before_run)
+ORDER BY started_ms DESC, run_id DESC LIMIT :limit
 
 -- name: run_event_add
 INSERT INTO run_event (tenant_id, run_id, sequence, event) VALUES (:tenant_id, :run_id, :sequence, :event)
