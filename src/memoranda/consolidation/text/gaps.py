@@ -26,6 +26,7 @@ from typing import Final
 from memoranda.consolidation.text.note import Note, one_line
 from memoranda.consolidation.text.reading import Reading, content_words, markers
 from memoranda.consolidation.text.sentences import is_code
+from memoranda.consolidation.text.statement import is_of_its_day
 from memoranda.consolidation.time.dates import day_of, named_days
 
 _SENTENCE_CHARS_LIMIT: Final = 300
@@ -87,7 +88,8 @@ _HOLDS = re.compile(
 )
 # Of these there may be several side by side.
 _SEVERAL = re.compile(
-    r"(?<=\w )(?:supports?|contains?|includes?|accepts?|speaks?|knows?|opens?|closed|closes|free|available|busy|off)\b",
+    r"(?<=\w )(?:supports?|contains?|includes?|accepts?|speaks?|knows?|returns?|opens?|closed|closes|free|available"
+    r"|busy|off)\b",
     re.IGNORECASE,
 )
 _ORDERS = re.compile(
@@ -102,8 +104,8 @@ _IDENTITY = re.compile(
     rf"^(?P<who>(?:[Tt]he|[Oo]ur|[Mm]y|[A-Z][\w-]*['’]s) (?:[\w'’-]+ ){{0,4}}?[\w'’-]+) is (?P<value>{_NAME})$"
 )
 _DOES = (
-    r"lead|manage|supervise|direct|own|maintain|chair|teach|play|operate|coordinate|head|organise|organize|host|edit"
-    r"|compose|handle|conduct|design|moderate|sponsor|run"
+    r"lead|manage|supervise|direct|own|maintain|chair|operate|coordinate|head|organise|organize|compose|conduct|moderate"
+    r"|run|play(?=s (?:the )?(?:\w+ )?(?:role|part|lead)\b)"
 )
 _ACTIVE = re.compile(rf"^(?P<value>{_NAME}) (?P<verb>{_DOES})e?s (?P<who>.{{2,60}})$")
 _PASSIVE = re.compile(rf"^(?P<who>.{{2,60}}?) (?:is|are) (?P<verb>\w+) by (?P<value>{_NAME})$")
@@ -197,7 +199,7 @@ class _Clause:
         self.rest = " ".join(_WEEKDAY.sub(_TAKEN, rest).split())
 
     def fillings(self) -> Iterator[Filling]:
-        if _NOT_NOW.search(self.whole) or _ORDERS.match(self.whole):
+        if _NOT_NOW.search(self.whole) or _ORDERS.match(self.whole) or is_of_its_day(self.whole):
             return
         yield from self._when()
         yield from self._numbers()
@@ -319,7 +321,7 @@ def _differ(earlier: Filling, later: Filling) -> bool:
         return True
     if later.kind == "place":
         return later.is_single
-    if later.kind in ("weekday", "time"):
+    if later.kind in ("weekday", "time", "number"):
         # On another day and at another time it may well be a second appointment.
         times = [{each for each in filling.when if ":" in each} for filling in (earlier, later)]
         days = [set(filling.when) - at for filling, at in zip((earlier, later), times, strict=True)]
