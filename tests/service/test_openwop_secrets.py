@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
-from memoranda.errors import InvalidInput, MemorandaError, NotFound
+from memoranda.errors import Conflict, InvalidInput, MemorandaError, NotFound
 from memoranda.keys import MasterKeyFile
 from memoranda.service.cal import evolve
 from memoranda.service.openwop import memory
@@ -428,3 +428,41 @@ def _plant(wop: Wop, content: str) -> None:
     """What a host before us, or an import, left in the store."""
     new = memory.prepare(wop.context, wop.owner.default_tenant, REF, Draft(content=content), wop.now)
     wop.engine.write(wop.owner.default_tenant, lambda unit: memory.append(unit, new, wop.now))
+
+
+# --- restarts and other processes ----------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("WOP-3-sr1")
+@pytest.mark.parametrize("how", ["registered", "resolved"])
+def test_a_secret_stays_secret_in_another_process_and_after_a_restart(tmp_path: Path, how: str) -> None:
+    path, value = tmp_path / "store.db", "hunter2hunter2"
+    first = world(Given(db=value), path=path)
+    run = first.wop.begin_run(first.owner, "w")
+    if how == "registered":
+        assert first.wop.register_secret(first.owner, run.run_id, "db", f" {value} ")
+    else:
+        assert first.wop.resolve_secret(first.owner, run.run_id, "db") == value
+    other = world(path=path)
+    for act in (
+        lambda: other.write(f"the password is {value}", run=run),
+        lambda: other.wop.emit(other.owner, run.run_id, "note", {"said": value}),
+        lambda: other.wop.write_file(other.owner, "a.md", value, run_id=run.run_id),
+        lambda: other.wop.distill(other.owner, REF, given=[value], run_id=run.run_id),
+        lambda: other.wop.finish_run(other.owner, run.run_id, variables={"said": value}),
+    ):
+        with pytest.raises(Conflict, match="register them again"):
+            act()
+    # Whoever knew it goes on; the other does once it is told, and another secret is not that one.
+    assert first.write(f"the password is {value}", run=run)["content"] == "the password is [REDACTED:db]"
+    other.wop.register_secret(other.owner, run.run_id, "db", "another-secret")
+    with pytest.raises(Conflict, match="register them again"):
+        other.write(f"the password is {value}", run=run)
+    other.wop.register_secret(other.owner, run.run_id, "db", value)
+    assert other.write(f"the password is {value}", run=run)["content"] == "the password is [REDACTED:db]"
+    branch = other.wop.fork(other.owner, run.run_id, mode="branch", from_seq=1)
+    with pytest.raises(Conflict, match="register them again"):
+        other.write(f"the password is {value}", run=branch)
+    first.close()
+    other.close()
+    assert value.encode() not in path.read_bytes()

@@ -55,11 +55,11 @@ class Host:
     def secret(self) -> str:
         """A secret that the run resolved: the host's own of that id, else one made up for it."""
         try:
-            return self.context.secrets.resolve(self.run.key, SECRET_ID)
+            value = self.context.secrets.resolve(SECRET_ID).value
         except NotFound:
             value = f"byok-{secrets.token_urlsafe(24)}"
-            self.context.secrets.register(self.run.key, SECRET_ID, value)
-            return value
+        self.context.secrets.register(self.run.key, SECRET_ID, value)
+        return value
 
     def entry(self, name: str, **more: str) -> dict[str, Any]:
         """A variable that shows an entry."""

@@ -298,8 +298,11 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
         seq, found = snapshot.change_seq(), entries(snapshot, asked.space, now)
+        run = None if asked.run_id is None else runs.load(snapshot, asked.run_id)
+    if run is not None:
+        context.secrets.require(run.key, run.secrets)
     notes, expires = _sources(found, asked, now)
-    key = None if asked.run_id is None else (tenant, asked.run_id)
+    key = None if run is None else run.key
     chosen, content, used = _within(context, notes, asked, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
     sources = [note.name for note in chosen] if asked.given is None else []

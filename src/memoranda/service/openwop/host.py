@@ -109,16 +109,25 @@ def runs(
 
 def register_secret(context: Context, access: Access, run_id: str, secret_id: str, value: str) -> bool:
     """Let a value that the host resolved for a run never be stored by it; False if it is too short to be told."""
-    with context.engine.read(access.default_tenant) as reading:
+    tenant = access.default_tenant
+    with context.engine.read(tenant) as reading:
         wop_runs.load_open(reading, run_id)
-    return context.secrets.register((access.default_tenant, run_id), secret_id, value)
+    digest = context.engine.fingerprint(tenant, f"secret of a run\x00{value.strip()}")
+    is_known = context.secrets.register((tenant, run_id), secret_id, value, digest)
+    if is_known:
+        # Told to the host only when the run keeps it: then no other process, and none started later, forgets it.
+        context.engine.write(tenant, lambda unit: wop_runs.add_secret(unit, run_id, digest))
+    return is_known
 
 
 def resolve_secret(context: Context, access: Access, run_id: str, secret_id: str) -> str:
     """A secret for a run that is not over, from the host's resolvers; only then is it forgotten when the run ends."""
     with context.engine.read(access.default_tenant) as reading:
         wop_runs.load_open(reading, run_id)
-    return context.secrets.resolve((access.default_tenant, run_id), secret_id)
+    found = context.secrets.resolve(secret_id)
+    if found.scope != "platform":
+        register_secret(context, access, run_id, secret_id, found.value)
+    return found.value
 
 
 def _told(context: Context, access: Access, run: Run, value: Any) -> Any:

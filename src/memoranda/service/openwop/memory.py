@@ -124,7 +124,7 @@ def put_entry(
     def work(unit: Unit) -> Entry:
         version = append(unit, new, now)
         if run_id is not None:
-            runs.load_open(unit, run_id)
+            runs.load_writing(context, unit, run_id)
             unit.add_run_write(run_id, version.version_id)
             _attribute(unit, run_id, ref, new.entry, now, node_id=node, agent_id=agent)
         unit.record(_entry(access, "put", space, now, (new.entry["id"],), "written"))

@@ -86,7 +86,7 @@ def emit(
     clean, node = (context.secrets.redacted_value(value, run) for value in (payload, node_id))
 
     def work(unit: Unit) -> Event:
-        run_log.load_open(unit, run_id)
+        run_log.load_writing(context, unit, run_id)
         return run_log.emit(unit, run_id, type, clean, now=now, node_id=node)
 
     return context.engine.write(access.default_tenant, work)
@@ -108,7 +108,7 @@ def finish_run(
     shown, failure = secrets.redacted_value(variables, key), secrets.redacted_value(error, key)
 
     def work(unit: Unit) -> Run:
-        run = run_log.load_open(unit, run_id)
+        run = run_log.load_writing(context, unit, run_id)
         return run_log.finish(unit, run, now=now, status=status, variables=shown, error=failure)
 
     done = context.engine.write(access.default_tenant, work)
@@ -160,7 +160,7 @@ def write_file(
 
     def work(unit: Unit) -> dict[str, Any]:
         if run_id is not None:
-            run_log.load_open(unit, run_id)
+            run_log.load_writing(context, unit, run_id)
             return workspace.write(unit, path, clean, now=now, run_id=run_id, **how)
         run = run_log.begin(unit, workflow_id=f"{run_log.HOST_WORKFLOW}workspace", now=now)
         file = workspace.write(unit, path, clean, now=now, run_id=run.run_id, **how)

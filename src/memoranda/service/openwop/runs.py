@@ -46,6 +46,8 @@ class Run:
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     source_run_id: str | None = None
+    # Keyed digests of the secrets that it resolved.
+    secrets: tuple[str, ...] = ()
     # A replay repeats what is on record: nothing can be done in it.
     is_replay: bool = False
 
@@ -90,7 +92,7 @@ class Run:
 def decoded(data: bytes) -> Run:
     """A run as it was kept."""
     kept = json_text.parse(data)
-    return Run(**{**kept, "tags": tuple(kept["tags"])})
+    return Run(**{**kept, "tags": tuple(kept["tags"]), "secrets": tuple(kept["secrets"])})
 
 
 def new_run_id() -> str:
@@ -141,7 +143,9 @@ def finish(
     error: Mapping[str, Any] | None = None,
 ) -> Run:
     """End a run."""
-    done = replace(run, status=status, variables=run.variables if variables is None else variables, error=error)
+    done = replace(
+        run, status=status, secrets=(), variables=run.variables if variables is None else variables, error=error
+    )
     emit(unit, run.run_id, f"run.{status}", {} if error is None else {"code": str(error.get("code", ""))}, now=now)
     unit.put_run(run.run_id, done.encoded(), started=run.started)
     return done
@@ -187,6 +191,20 @@ def load_open(snapshot: Snapshot, run_id: str) -> Run:
     if run.status in TERMINAL:
         raise Conflict(f"the run is {run.status}")
     return run
+
+
+def load_writing(context: Context, unit: Unit, run_id: str) -> Run:
+    """A run that writes: open, and every secret that it resolved is known here (SR-1). Raises Conflict."""
+    run = load_open(unit, run_id)
+    context.secrets.require(run.key, run.secrets)
+    return run
+
+
+def add_secret(unit: Unit, run_id: str, digest: str) -> None:
+    """Keep of a secret that a run resolved what tells it from others, and no more."""
+    run = load_open(unit, run_id)
+    if digest not in run.secrets:
+        unit.put_run(run_id, replace(run, secrets=(*run.secrets, digest)).encoded(), started=run.started)
 
 
 def get(context: Context, access: Access, run_id: str) -> Run:

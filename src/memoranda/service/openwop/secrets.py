@@ -1,5 +1,9 @@
 """Secrets of runs (openwop SR-1): resolved by the host's resolvers, known in process memory only, never stored.
 
+A run keeps a keyed digest of each (`host.register_secret`), from which nothing can be read: a process that does not
+know them all, because it was started since or is another one, writes nothing for the run until they are registered
+again.
+
 A run that resolves a secret has it registered, unless it is the platform's own. From then on nothing that the run
 writes holds it: content and tags go through `redacted`, the one way to the store. Beside that, a policy for every
 write of every standard: what merely looks like a secret is left, reported, or replaced.
@@ -11,12 +15,12 @@ import logging
 import os
 import shlex
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from memoranda.errors import InvalidInput, NotFound, Unsupported
+from memoranda.errors import Conflict, InvalidInput, NotFound, Unsupported
 
 if TYPE_CHECKING:
     from memoranda.standards.openwop.entry import Draft
@@ -115,35 +119,50 @@ class Vault:
         self._is_alone = is_alone
         self._resolvers = tuple(resolvers)
         self._runs: dict[RunKey, Secrets] = {}
+        self._digests: dict[RunKey, set[str]] = {}
         self._lock = threading.Lock()
         self.policy = policy
 
-    def resolve(self, run: RunKey, secret_id: str) -> str:
-        """The value of a secret for a run, registered with it unless it is the platform's. Raises NotFound."""
+    def resolve(self, secret_id: str) -> Resolved:
+        """The value of a secret, and whose it is. Raises NotFound."""
         if not secret_id or len(secret_id) > 128 or not _ID_CHARS.issuperset(secret_id) or secret_id[0] in ".-":
             raise InvalidInput("a secret's id has letters, digits, dots, hyphens and underscores")
         for resolver in self._resolvers:
             found = resolver.resolve(secret_id)
             if found is not None:
-                if found.scope != "platform":
-                    self.register(run, secret_id, found.value)
-                return found.value
+                return found
         raise NotFound(f"no secret {secret_id}")
 
-    def register(self, run: RunKey, secret_id: str, value: str) -> bool:
-        """Let a value never be stored by this run. False: it is too short to be told from other text."""
+    def register(self, run: RunKey, secret_id: str, value: str, digest: str = "") -> bool:
+        """Let a value never be stored by this run. False: it is too short to be told from other text.
+
+        `digest` is what the run keeps of it.
+        """
         from memoranda.standards.openwop.redaction import Secrets
 
         if not self._is_alone:
             raise Unsupported("secrets of runs are known to one process only; serve with one worker")
         with self._lock:
-            return self._runs.setdefault(run, Secrets()).register(secret_id, value)
+            is_known = self._runs.setdefault(run, Secrets()).register(secret_id, value)
+            if is_known and digest:
+                self._digests.setdefault(run, set()).add(digest)
+            return is_known
+
+    def require(self, run: RunKey, digests: Collection[str]) -> None:
+        """Raise Conflict unless this process knows every secret that a run resolved, by what the run keeps of them."""
+        with self._lock:
+            unknown = set(digests) - self._digests.get(run, set())
+        if unknown:
+            raise Conflict(
+                f"the run resolved {len(unknown)} secret(s) that this process does not know; register them again first"
+            )
 
     def end(self, run: RunKey) -> None:
         """The run is over: its secrets are forgotten."""
         with self._lock:
             if (known := self._runs.pop(run, None)) is not None:
                 known.clear()
+            self._digests.pop(run, None)
 
     def redacted(self, draft: Draft, run: RunKey | None) -> Draft:
         """An entry without the run's secrets, in content and tags; markers of other hosts become ours."""
