@@ -15,7 +15,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
 from memoranda.keys import MasterKeyFile, refuse_readable_by_others, write_private_once
-from memoranda.model.instant import Instant
+from memoranda.model.instant import Instant, parse_duration_ms
 from memoranda.service.cal.session import Host, Switches
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
@@ -87,6 +87,7 @@ def open_service(settings: Settings) -> Service:
         clock=system_clock,
         ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
         audit_reads=_audit_reads(settings.audit_reads),
+        audit_retention_ms=_audit_retention(settings.audit_retention),
         presets=frozenset(settings.compliance),
         encrypts_users=settings.encryption != "off",
         encrypts_all=settings.encryption == "all",
@@ -149,6 +150,15 @@ def did_documents(folder: Path) -> dict[str, object]:
 
 def _audit_reads(value: str) -> AuditReads:
     return "durable" if value == "durable" else "deferred"
+
+
+def _audit_retention(value: str) -> int | None:
+    if not value:
+        return None
+    try:
+        return parse_duration_ms(value)
+    except ValueError:
+        raise InvalidInput(f"audit_retention: {value!r} is not a duration such as P90D") from None
 
 
 def operator_key(home: Path) -> SigningKey:

@@ -53,6 +53,9 @@ class Settings:
         "text",
         choices=("deferred", "durable"),
     )
+    audit_retention: str = _setting(
+        "P365D", "how long the audit log is kept, as an ISO 8601 duration; empty for ever", "text"
+    )
     cal: str = _setting("on", "whether CAL queries are answered at all", "text", choices=("on", "off"))
     cal_evolve: str = _setting(
         "local",

@@ -78,6 +78,9 @@ def test_the_audit_log_shows_and_checks_what_was_done(run: Command) -> None:
     assert run("audit", "--since", "2999-01-01", "--json").json["events"] == []
     assert run("audit", "--verify", "--json").json == {"ok": True, "count": 2}
     assert "limit must be" in run("audit", "--limit", "0").err
+    assert run("audit", "prune", "--before", "2999-01-01", "--json").json == {"pruned": 2}
+    assert run("audit", "--verify", "--json").json == {"ok": True, "count": 1, "pruned": 2}
+    assert "2 before them were pruned" in run("audit", "--verify").out
 
 
 def test_the_doctor_finds_all_well_and_says_how_to_mend_what_is_not(run: Command, home: Path) -> None:

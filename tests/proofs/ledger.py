@@ -81,7 +81,7 @@ def check_chains(store: Store) -> None:
     """The audit chain and the feed of every tenant are whole, and so is the file."""
     assert store.engine.check() == []
     for tenant in store.engine.system.tenants():
-        report = verify_tenant(store.engine, tenant)
+        report = verify_tenant(store.context, tenant)
         assert report.ok, report
         _check_feed(store, tenant)
 

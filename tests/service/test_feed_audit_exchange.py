@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
-from memoranda.errors import ForbiddenScope, InvalidInput
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput
+from memoranda.model.instant import Instant
+from memoranda.service.core.audit import keep_retention
 from memoranda.service.exchange import numbered
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.audit import verify_chain
@@ -127,6 +130,77 @@ def test_a_touched_audit_chain_is_noticed(world: World, change: str, reason: str
     assert not report.ok
     assert reason in (report.reason or "")
     assert not world.service.verify(world.owner).ok
+
+
+def _pruned_world(world: World) -> None:
+    for number in range(5):
+        world.remember(f"apple {number}")
+        world.advance(1)
+    assert world.service.audit_prune(world.owner, Instant(world.now - 2)) == 3
+
+
+def test_a_pruned_audit_chain_still_verifies_and_takes_less_room(world: World) -> None:
+    _pruned_world(world)
+    events = world.service.audit(world.owner, {})
+    assert [(event["seq"], event["op"]) for event in events] == [
+        (4, "remember"),
+        (5, "remember"),
+        (6, "audit.prune"),
+    ]
+    report = world.service.audit_verify(world.owner)
+    assert (report.ok, report.count, report.pruned) == (True, 3, 3)
+    # Again, and everything; and it goes on as if nothing had been.
+    assert world.service.audit_prune(world.owner, Instant(world.now + 10**9)) == 2
+    world.remember("pear")
+    report = world.service.audit_verify(world.owner)
+    assert (report.ok, report.pruned) == (True, 5)
+    assert world.service.verify(world.owner).ok
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM item WHERE kind = 'audit head'",
+        "UPDATE item SET value = CAST(replace(value, '\"seq\":3', '\"seq\":4') AS BLOB) WHERE kind = 'audit head'",
+        "DELETE FROM audit WHERE seq = 4",
+        "DELETE FROM audit",
+    ],
+)
+def test_a_chain_that_somebody_else_cut_is_noticed_and_not_pruned_over(world: World, change: str) -> None:
+    _pruned_world(world)
+    world.engine._database.write(lambda connection: connection.raw.execute(change))  # type: ignore[attr-defined]
+    assert not world.service.audit_verify(world.owner).ok
+    if change != "DELETE FROM audit":
+        with pytest.raises(Conflict):
+            world.service.audit_prune(world.owner, Instant(world.now + 1))
+    assert not world.service.audit_verify(world.owner).ok
+
+
+def test_the_audit_log_is_kept_as_long_as_the_setting_says() -> None:
+    day = 86_400_000
+    world = World()
+    try:
+        for _ in range(6):
+            world.remember("apple")
+            world.recall("apple")
+            world.advance(day)
+        context = replace(world.context, audit_retention_ms=2 * day)
+        assert keep_retention(world.context) == 0
+        assert keep_retention(context) == 8
+        assert keep_retention(context) == 0
+        with world.engine.read(OPERATOR.did) as snapshot:
+            kept = snapshot.audit_after(0, 100)
+        # Two days, and that the others were pruned.
+        assert len(kept) == 5
+        assert world.service.audit_verify(world.owner).ok
+    finally:
+        world.service.close()
+
+
+def test_only_who_may_erase_prunes_the_audit_log(world: World) -> None:
+    world.remember("apple")
+    with pytest.raises(ForbiddenScope):
+        world.service.audit_prune(world.key("ada"), Instant(world.now), OPERATOR.did)
 
 
 def test_a_durable_audit_of_reads_is_there_at_once() -> None:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note, table
 from memoranda.cli.words import given, moment
 
+audit = App(
+    name="audit",
+    help="Show who did what with these memories, oldest first; reads are recorded too.",
+    help_format="plaintext",
+    default_parameter=Parameter(negative_iterable="", negative_bool="", show_default=False),
+)
 
-def audit(
+
+@audit.default
+def show(
     *,
     op: Annotated[tuple[str, ...], Parameter(help="Only this operation, e.g. recall; can be repeated.")] = (),
     actor: Annotated[str | None, Parameter(help="Only what this actor did.")] = None,
@@ -42,6 +50,22 @@ def audit(
     return 0
 
 
+@audit.command
+def prune(
+    *,
+    before: Annotated[str, Parameter(help="Up to then: a date, or RFC 3339.")],
+    run: GivenRun,
+) -> None:
+    """Take older entries out of the audit log; a signed head stays in their place, so that the rest can be checked."""
+    from memoranda.model.instant import parse_instant
+
+    instant = moment(before)
+    assert instant is not None
+    with run.open() as memoranda:
+        count = memoranda.ump.audit_prune(parse_instant(instant))
+    run.answer({"pruned": count}, lambda: line(f"{counted(count, 'audit entry', 'audit entries')} pruned"))
+
+
 def _cells(event: dict[str, Any]) -> list[object]:
     actor = event.get("actor", {}).get("did", "")
     # A recall names all its hits; one and a count keep the line readable, and --json has them all.
@@ -53,11 +77,13 @@ def _cells(event: dict[str, Any]) -> list[object]:
 def _verify(run: GivenRun) -> int:
     with run.open() as memoranda:
         report = memoranda.ump.audit_verify()
-    document = {"ok": report.ok, "count": report.count, **given(broken_at=report.broken_at, reason=report.reason)}
+    more = given(broken_at=report.broken_at, reason=report.reason, pruned=report.pruned or None)
+    document = {"ok": report.ok, "count": report.count, **more}
 
     def say() -> None:
         if report.ok:
-            line(f"{counted(report.count, 'audit entry', 'audit entries')}, none changed and none missing")
+            pruned = f"; {report.pruned} before them were pruned" if report.pruned else ""
+            line(f"{counted(report.count, 'audit entry', 'audit entries')}, none changed and none missing{pruned}")
         else:
             note(f"the audit chain is broken at entry {report.broken_at}: {report.reason}")
 

@@ -60,13 +60,14 @@ def _report(context: Context, tenants: Sequence[str], progress: Callable[[int], 
                 progress(count)
     if progress:
         progress(count)
-    chains = [verify_tenant(context.engine, tenant) for tenant in tenants]
+    chains = [verify_tenant(context, tenant) for tenant in tenants]
     broken = next((each for each in chains if not each.ok), None)
     return VerifyReport(
         owners=len(tenants),
         records=count,
         unverified=tuple(unverified),
-        audit=broken or ChainReport(ok=True, count=sum(each.count for each in chains)),
+        audit=broken
+        or ChainReport(ok=True, count=sum(each.count for each in chains), pruned=sum(each.pruned for each in chains)),
         database=tuple(context.engine.check()),
     )
 

@@ -376,6 +376,10 @@ class Unit(Snapshot, Protocol):
         """Put an entry into the audit chain."""
         ...
 
+    def prune_audit(self, last: int) -> None:
+        """Take the first entries out of the audit chain, up to a number; the chain goes on counting."""
+        ...
+
 
 class System(Protocol):
     """What belongs to the installation, not to a tenant."""

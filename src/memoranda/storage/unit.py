@@ -318,6 +318,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run("audit_add", seq=seq, entry=sealed)
         self._audit_seq, self._audit_hash = seq, digest
 
+    def prune_audit(self, last: int) -> None:
+        self._run("audit_prune", last=last)
+
     def finish(self) -> TenantRow:
         """Write the tenant's counters back, once per unit; the row as it now is."""
         row = TenantRow(

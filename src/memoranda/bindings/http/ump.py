@@ -132,6 +132,8 @@ def audit(service: Service, call: Call, asked: AuditRequest) -> dict[str, Any]:
 def audit_verify(service: Service, call: Call, asked: AuditVerifyRequest) -> dict[str, Any]:
     report = service.audit_verify(call.access, asked.owner)
     answer: dict[str, Any] = {"ok": report.ok, "count": report.count}
+    if report.pruned:
+        answer["pruned"] = report.pruned
     if not report.ok:
         answer |= {"brokenAt": report.broken_at, "reason": report.reason}
     return answer

@@ -2,25 +2,37 @@
 
 Events have UMP's audit form, the only one that any of the four standards defines; operations of the others
 are further values of `op`. An event holds names and counts, never content.
+
+What is older than the retention is pruned. In the place of the segment that went stands its head: the number and the
+hash of its last event, signed by the operator, so that the rest still begins where it must and nobody else can cut it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import orjson
 
 from memoranda.encoding.json_text import dump
+from memoranda.errors import Conflict
 from memoranda.model.change import AuditEntry
-from memoranda.model.instant import format_instant, parse_instant
+from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context
+from memoranda.service.core.context import Context, audit_entry
 from memoranda.standards.ump.audit import ChainReport, seal_event, verify_chain
 from memoranda.standards.ump.requests import AuditRequest
-from memoranda.storage.engine import Engine, Seal
+from memoranda.storage.engine import Seal, Snapshot, Unit
+
+_log = logging.getLogger(__name__)
 
 PAGE_LIMIT = 500
+# What one unit of work prunes: few, so that others get their turn.
+PRUNE_LIMIT: Final = 1_000
+DAY_MS: Final = 86_400_000
+_HEAD: Final = "audit head"
 
 
 def sealer(version: str) -> Seal:
@@ -68,34 +80,117 @@ def verify(context: Context, access: Access, owner: str | None = None) -> ChainR
     access.require_reach(tenant)
     access.require_scope({"owner": tenant})
     context.engine.flush()
-    return verify_tenant(context.engine, tenant)
+    return verify_tenant(context, tenant)
 
 
-def verify_tenant(engine: Engine, tenant: str) -> ChainReport:
-    """Walk a chain and compare its end with the head kept apart, so that a cut tail shows too."""
-    with engine.read(tenant) as snapshot:
-        count, head = snapshot.audit_head()
-    last: dict[str, Any] = {}
+def verify_tenant(context: Context, tenant: str) -> ChainReport:
+    """Walk a chain from its signed head and compare its end with the one kept apart, so that a cut tail shows too."""
+    with context.engine.read(tenant) as snapshot:
+        count, end = snapshot.audit_head()
+        head = _head(snapshot)
+    start, prev = head.get("seq", 0), head.get("prev")
+    if head and not _is_ours(head, context, tenant):
+        return ChainReport(ok=False, count=0, broken_at=1, reason="the head of what was pruned is not the operator's")
+    last = {"hash": prev}
 
     def events() -> Iterator[Mapping[str, Any]]:
-        after = 0
+        after = start
         while after < count:
-            with engine.read(tenant) as snapshot:
+            with context.engine.read(tenant) as snapshot:
                 page = snapshot.audit_after(after, PAGE_LIMIT)
             if not page:
                 return
             for seq, entry in page:
                 if seq > count:
                     return
-                last.clear()
-                last.update(_event(entry))
-                yield dict(last)
+                event = _event(entry)
+                last["hash"] = event.get("hash")
+                yield event
                 after = seq
 
-    report = verify_chain(events())
-    if report.ok and (report.count != count or last.get("hash") != head):
-        return ChainReport(ok=False, count=report.count, broken_at=report.count + 1, reason="missing tail")
-    return report
+    report = verify_chain(events(), start_seq=start + 1, prev=prev)
+    if report.ok and (start + report.count != count or last["hash"] != end):
+        return replace(report, ok=False, broken_at=start + report.count + 1, reason="missing tail")
+    return replace(report, pruned=start)
+
+
+# --- pruning -------------------------------------------------------------------------------------------------
+
+
+def prune(context: Context, access: Access, before: Instant, owner: str | None = None) -> int:
+    """Take the events from before an instant out of a chain; how many. Raises Conflict if what is to go was changed."""
+    tenant = access.tenant_for(owner)
+    access.require_reach(tenant)
+    access.require_scope({"owner": tenant})
+    context.engine.flush()
+    # That it was pruned is on record, and later than this: it cannot go on for ever.
+    end, count = min(before, context.clock()), 0
+    while pruned := _prune_some(context, access, tenant, end):
+        count += pruned
+    return count
+
+
+def keep_retention(context: Context) -> int:
+    """Prune in every chain what is past the retention of the audit log, by whole days: pruning is on record, too."""
+    if context.audit_retention_ms is None:
+        return 0
+    end = context.clock() - context.audit_retention_ms
+    before, count = Instant(end - end % DAY_MS), 0
+    for tenant in context.engine.system.tenants():
+        access = Access(credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant)
+        try:
+            count += prune(context, access, before)
+        except Conflict as error:
+            _log.warning("audit log of %s: %s", tenant, error.message)
+    return count
+
+
+def _prune_some(context: Context, access: Access, tenant: str, before: Instant) -> int:
+    now = context.clock()
+    with context.engine.read(tenant) as snapshot:
+        head = _head(snapshot)
+        page = snapshot.audit_after(head.get("seq", 0), PRUNE_LIMIT)
+    if head and not _is_ours(head, context, tenant):
+        raise Conflict("the head of the pruned audit log is not the operator's; nothing was pruned")
+    segment: list[dict[str, Any]] = []
+    for _, entry in page:
+        event = _event(entry)
+        if (at := _time(event)) is not None and at >= before:
+            break
+        segment.append(event)
+    if not segment:
+        return 0
+    # What was tampered with is evidence.
+    report = verify_chain(segment, start_seq=head.get("seq", 0) + 1, prev=head.get("prev"))
+    if not report.ok:
+        raise Conflict(f"the audit chain is broken at entry {report.broken_at}: {report.reason}; nothing was pruned")
+    last = segment[-1]
+    following = seal_event(
+        {"tenant": tenant, "seq": last["seq"], "prev": last["hash"], "until": last["ts"], "ts": format_instant(now)},
+        context.operator,
+    )
+
+    def work(unit: Unit) -> int:
+        if _head(unit) != head:
+            return 0  # another process was faster
+        unit.prune_audit(last["seq"])
+        unit.put_item(_HEAD, "", dump(following))
+        unit.record(audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned"))
+        return len(segment)
+
+    return context.engine.write(tenant, work)
+
+
+def _head(snapshot: Snapshot) -> dict[str, Any]:
+    kept = snapshot.item(_HEAD, "")
+    return {} if kept is None else _event(kept)
+
+
+def _is_ours(head: Mapping[str, Any], context: Context, tenant: str) -> bool:
+    """Whether the operator signed it, for this tenant."""
+    if head.get("tenant") != tenant or not isinstance(head.get("seq"), int):
+        return False
+    return verify_chain([head], start_seq=head["seq"], prev=head.get("prev"), signer=context.operator.did).ok
 
 
 def _event(entry: bytes) -> dict[str, Any]:
@@ -104,6 +199,13 @@ def _event(entry: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     return event if isinstance(event, dict) else {}
+
+
+def _time(event: Mapping[str, Any]) -> Instant | None:
+    try:
+        return parse_instant(event["ts"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _matches(event: Mapping[str, Any], asked: AuditRequest) -> bool:

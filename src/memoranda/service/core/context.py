@@ -34,6 +34,8 @@ class Context:
     clock: Callable[[], Instant]
     ump_version: UmpVersion = "0.1"
     audit_reads: AuditReads = "deferred"
+    # How long the audit log is kept; None for ever.
+    audit_retention_ms: int | None = None
 
     # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.
     did_documents: Mapping[str, object] = field(default_factory=dict)

@@ -10,7 +10,7 @@ import logging
 import threading
 
 from memoranda.errors import MemorandaError
-from memoranda.service.core import cascade
+from memoranda.service.core import audit, cascade
 from memoranda.service.core.context import Context
 from memoranda.service.core.retention import purge
 
@@ -26,6 +26,7 @@ class Upkeep:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stop = threading.Event()
+        self._audit_day: int | None = None
         self._thread = threading.Thread(target=self._run, name="memoranda-upkeep", daemon=True)
 
     def start(self) -> None:
@@ -49,6 +50,7 @@ class Upkeep:
         while not self._stop.wait(wait):
             try:
                 purge(self._context)
+                self._keep_audit()
                 cascade.finish_all(self._context)
                 schedule.tick(self._context)
                 # What a reader kept from being scrubbed when it was erased.
@@ -57,6 +59,13 @@ class Upkeep:
             except MemorandaError as error:
                 _log.warning("upkeep: %s", error.message)
                 wait = IDLE_SECONDS
+
+    def _keep_audit(self) -> None:
+        """Once a day, and at the start."""
+        today = self._context.clock() // audit.DAY_MS
+        if today != self._audit_day:
+            self._audit_day = today
+            audit.keep_retention(self._context)
 
     def _until_next(self) -> float:
         system, now = self._context.engine.system, self._context.clock()

@@ -34,6 +34,7 @@ class Ump(Verbs[Caller]):
     changes = Verb(feed.changes, "read")
     audit = Verb(audit_log.query, "read")
     audit_verify = Verb(audit_log.verify, "read")
+    audit_prune = Verb(audit_log.prune, "erase")
 
     export = Verb(files.export, "export")
     import_items = Verb(files.import_items, "write")

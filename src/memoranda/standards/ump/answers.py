@@ -73,7 +73,7 @@ ANSWERS: Final[dict[str, Schema]] = {
     "ForgetAnswer": closed("result", result=said(one_of(("tombstoned", "erased")), "How it was forgotten.")),
     "FeedbackAnswer": closed("ok", ok={"const": True, "description": "The feedback is on record."}),
     "AuditAnswer": closed("events", events=some({"type": "object", "required": ["seq", "ts", "op", "prev", "hash"]})),
-    "AuditVerifyAnswer": closed("ok count", ok=FLAG, count=COUNT, brokenAt=COUNT, reason=NAME),
+    "AuditVerifyAnswer": closed("ok count", ok=FLAG, count=COUNT, pruned=COUNT, brokenAt=COUNT, reason=NAME),
     "Capabilities": opened(
         "server ump conformance kinds bindings",
         server=closed("name version", name=NAME, version=NAME),

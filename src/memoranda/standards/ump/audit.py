@@ -20,12 +20,13 @@ _OUTSIDE_THE_HASH = ("hash", "signature", "signer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainReport:
-    """How far a chain holds: `count` events in order, and where and why it breaks."""
+    """How far a chain holds: `count` events in order after those that were pruned, and where and why it breaks."""
 
     ok: bool
     count: int
     broken_at: int | None = None
     reason: str | None = None
+    pruned: int = 0
 
 
 def seal_event(event: Mapping[str, Any], key: SigningKey | None = None) -> dict[str, Any]:

@@ -441,6 +441,9 @@ ORDER BY c.seq LIMIT :limit
 -- name: audit_add
 INSERT INTO audit (tenant_id, seq, entry) VALUES (:tenant_id, :seq, :entry)
 
+-- name: audit_prune
+DELETE FROM audit WHERE tenant_id = :tenant_id AND seq <= :last
+
 -- name: audit_after
 SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq > :after ORDER BY seq LIMIT :limit
 
