@@ -186,24 +186,27 @@ class _Clause:
         plain = _TAIL.sub("", plain)
         self.is_news = moved is not None or _NEWS.search(plain) is not None
         self.is_moved = moved is not None
-        self.whole = _without_news(plain)
-        self.days = [
-            named for named in named_days(self.whole, note.at) if named.grain == "day" and not named.is_relative
-        ]
-        rest = self.whole
-        for named in reversed(self.days):
-            rest = f"{rest[: named.start]}{_TAKEN}{rest[named.end :]}"
+        rest = _without_news(plain)
+        self.is_plain = not (_NOT_NOW.search(rest) or _ORDERS.match(rest) or is_of_its_day(rest))
+        if self.is_plain:
+            self._read(rest)
+
+    def _read(self, rest: str) -> None:
+        """Take out what says when."""
+        named = named_days(rest, self.note.at)
+        self.days = [each for each in named if each.grain == "day" and not each.is_relative]
+        for each in reversed(self.days):
+            rest = f"{rest[: each.start]}{_TAKEN}{rest[each.end :]}"
         self.times = [_clock(match) for match in _TIME.finditer(rest)]
         rest = _TIME.sub(_TAKEN, rest)
         self.weekdays = [f"{_which(match)}{match['day'].lower()}" for match in _WEEKDAY.finditer(rest)]
         self.rest = " ".join(_WEEKDAY.sub(_TAKEN, rest).split())
 
     def fillings(self) -> Iterator[Filling]:
-        if _NOT_NOW.search(self.whole) or _ORDERS.match(self.whole) or is_of_its_day(self.whole):
-            return
-        yield from self._when()
-        yield from self._numbers()
-        yield from self._names()
+        if self.is_plain:
+            yield from self._when()
+            yield from self._numbers()
+            yield from self._names()
 
     def _filling(self, kind: str, about: str, value: str, **more: object) -> Iterator[Filling]:
         frame = frozenset((*_frame_words(about), *(_HARD & markers(about)), *(_HARD & set(about.lower().split()))))
