@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from memoranda.service.consolidation.runs import Undone
     from memoranda.service.core.ranking import Ranked
     from memoranda.service.exchange import Report
-    from memoranda.service.oams.memories import Shown
     from memoranda.service.oams.memories import Stored as StoredMemory
     from memoranda.service.oams.recall import Page
+    from memoranda.service.oams.views import Shown
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.ump.remember import Remembered

@@ -23,7 +23,7 @@ from memoranda.errors import Conflict, InvalidInput, NamespaceNotFound, QuotaExc
 from memoranda.model.instant import format_instant, parse_instant
 from memoranda.service.consolidation.results import CITED_LIMIT, MARK, Input, Maker
 from memoranda.service.core.quotas import Quotas
-from memoranda.service.oams.memories import Place
+from memoranda.service.oams.views import Place
 from memoranda.standards.oams.mapping import derived_from
 from memoranda.standards.oams.memory import MAX_MEMORY_BYTES, MAX_VALUE_BYTES, STRATEGIES, check, is_strategy
 from tests.service.dreaming import KEYS, Dreams, outcome

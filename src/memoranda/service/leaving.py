@@ -25,6 +25,7 @@ from memoranda.service.core.find import find_visible
 from memoranda.service.core.views import holds, load, outline, redacted, root_of, scope_of, view
 from memoranda.service.exchange import Report
 from memoranda.service.oams import memories
+from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
 from memoranda.service.oms import views as grain_views
 from memoranda.service.retrieve import read_page
@@ -84,7 +85,7 @@ class _Leaving:
             return version
         namespace = load(root.document.native)["namespace"]
         place = memories.place_of(self.access, parse_namespace(namespace), tenant=self.tenant)
-        made = memories.as_memory(self.context, snapshot, version, place)
+        made = oams_views.as_memory(self.context, snapshot, version, place)
         name = memories.name_of(self.context, place, made["key"])
         document = Document(standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(made))
         return replace(version, document=document)
@@ -287,14 +288,16 @@ def export_memories(
     leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
 
 
-def _lines(leaving: _Leaving, place: memories.Place, versions: Sequence[Version]) -> list[tuple[bytes, dict[str, Any]]]:
+def _lines(
+    leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version]
+) -> list[tuple[bytes, dict[str, Any]]]:
     lines = []
     with leaving.context.engine.read(place.tenant) as snapshot:
         for version in versions:
             if version.document.standard == oams.STANDARD:
                 lines.append((version.document.native, load(version.document.native)))
             else:
-                made = memories.as_memory(leaving.context, snapshot, version, place)
+                made = oams_views.as_memory(leaving.context, snapshot, version, place)
                 lines.append((dump(made), made))
     return lines
 

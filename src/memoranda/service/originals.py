@@ -31,6 +31,7 @@ from memoranda.service.core.screening import refuse_secrets
 from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import load_record, project_document, record_of, ump_document
 from memoranda.service.oams import memories
+from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
 from memoranda.service.oms.grains import admitted
 from memoranda.service.oms.views import Given, Opened, address_inside, open_given
@@ -418,7 +419,7 @@ def _memory_inside(context: Context, access: Access, inner: Document, kept: Boun
         if known is not None:
             if any(each.document.native == inner.native for each in unit.history(known.memory_id)):
                 return "known"
-            if same_content(memories.show(context, unit, known, place).memory, given.memory):
+            if same_content(oams_views.show(context, unit, known, place).memory, given.memory):
                 # The head, as it leaves without its history.
                 return "known"
             if prior is None and is_stale(known, given):

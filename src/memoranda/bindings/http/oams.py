@@ -19,7 +19,8 @@ from memoranda.encoding.json_text import MAX_DEPTH, dump
 from memoranda.encoding.shapes import TEXT, Shape
 from memoranda.errors import CrossNamespace, InvalidInput, MemorandaError, TooLarge, Unauthorized, VersionMismatch
 from memoranda.service.core.access import Access
-from memoranda.service.oams.memories import Shown, Stored
+from memoranda.service.oams.memories import Stored
+from memoranda.service.oams.views import Shown
 from memoranda.service.service import Service
 from memoranda.standards.oams import codes, rpc
 from memoranda.standards.oams.answers import ANSWERS

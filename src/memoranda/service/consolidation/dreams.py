@@ -53,8 +53,10 @@ from memoranda.service.core.erasure import erase_version
 from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import holds, load_record, project, unless_damaged
 from memoranda.service.oams import memories
+from memoranda.service.oams import views as oams_views
 from memoranda.service.oams.guards import spend
-from memoranda.service.oams.memories import Given, Memory, Place
+from memoranda.service.oams.memories import Given, Memory
+from memoranda.service.oams.views import Place
 from memoranda.service.retrieve import walk
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.namespace import Namespace
@@ -251,7 +253,7 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
         if not snapshot.has_space(place.space):
             raise NamespaceNotFound(f"nothing was ever stored in {place.namespace}")
         for version in _versions(context, asked.access, snapshot, place, now):
-            shown = unless_damaged(version, lambda v=version: memories.show(context, snapshot, v, place).memory)  # type: ignore[misc]
+            shown = unless_damaged(version, lambda v=version: oams_views.show(context, snapshot, v, place).memory)  # type: ignore[misc]
             if shown is None:
                 continue
             made_by = strategy_of(shown)
@@ -274,7 +276,7 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
 def _versions(context: Context, access: Access, snapshot: Snapshot, place: Place, now: Instant) -> Iterator[Version]:
     selection = Selection(space=place.space, visibilities=access.visibilities(place.tenant))
     for version, _ in walk(snapshot, selection, UPDATED, now=now):
-        if not version.state.erased and holds(version) and memories.may_see(context, access, snapshot, version):
+        if not version.state.erased and holds(version) and oams_views.may_see(context, access, snapshot, version):
             yield version
 
 
@@ -394,7 +396,7 @@ def _planned(context: Context, snapshot: Snapshot, made: _Pass, now: Instant) ->
         prior = memories.find(context, snapshot, made.asked.place, key)
         if prior is None:
             continue
-        current = memories.show(context, snapshot, prior, made.asked.place).memory
+        current = oams_views.show(context, snapshot, prior, made.asked.place).memory
         if strategy_of(current) == made.asked.strategy and may_change(snapshot, prior, now):
             steps.append(_Step(key=key, result=_TAKEN_BACK, prior=prior, memory=current))
     return steps
@@ -408,7 +410,7 @@ def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: 
     if prior.state.verification == "retracted":
         # Somebody said that it is wrong.
         return _Step(key=key, result="kept", given=given, prior=prior, memory=given.memory)
-    current = memories.show(context, snapshot, prior, made.asked.place).memory
+    current = oams_views.show(context, snapshot, prior, made.asked.place).memory
     if strategy_of(current) == made.asked.strategy and mark_of(current)["digest"] == mark_of(given.memory)["digest"]:
         return _Step(key=key, result="unchanged", given=given, prior=prior, memory=current)
     is_ours = strategy_of(current) == made.asked.strategy and may_change(snapshot, prior, now)
@@ -419,7 +421,7 @@ def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step) -
     """A step with everything that can be read and made before the writer's turn."""
     if step.result not in _CHANGING:
         return step
-    current = None if step.prior is None else memories.show(context, snapshot, step.prior, place).memory
+    current = None if step.prior is None else oams_views.show(context, snapshot, step.prior, place).memory
     is_erased_below = current is not None and any(
         is_erased(context, snapshot, place, key) for key in cited_keys(current)
     )

@@ -19,7 +19,8 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core import compliance
-from memoranda.service.oams.memories import Memory, Place
+from memoranda.service.oams.memories import Memory
+from memoranda.service.oams.views import Place
 from memoranda.standards.oams import mapping, memory
 
 KEY_PREFIX: Final = "dream-"

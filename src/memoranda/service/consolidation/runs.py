@@ -22,7 +22,8 @@ from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import load
 from memoranda.service.oams import memories
-from memoranda.service.oams.memories import Memory, Place
+from memoranda.service.oams.memories import Memory
+from memoranda.service.oams.views import Place
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.namespace import parse_namespace

@@ -7,7 +7,6 @@ of their space, under the name of their first version.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from memoranda.errors import (
     NamespaceNotFound,
     StoreCorrupt,
 )
-from memoranda.model.instant import Instant, format_instant
+from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core import cascade, compliance
@@ -33,9 +32,9 @@ from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.succession import append_next, following
-from memoranda.service.core.views import holds, load, original_of, project, project_memory, root_of, unless_damaged
+from memoranda.service.core.views import holds, original_of, project_memory
 from memoranda.service.oams.guards import check_condition, check_room, spend
-from memoranda.service.oms.views import is_listed
+from memoranda.service.oams.views import Place, Shown, etag_of, key_in, may_see, sees_all, show
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.namespace import (
@@ -60,25 +59,6 @@ BATCH_LIMIT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A namespace, and where in the store it is."""
-
-    namespace: str
-    tenant: str
-    space: str
-    # Whom a claimed namespace belongs to.
-    user: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A memory as the API answers, and the tag of this very version."""
-
-    memory: Memory
-    etag: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stored(Shown):
     """What became of a memory."""
 
@@ -96,8 +76,8 @@ class Given:
     # Made before the writer's turn: the memory as it is written when nothing is there before it, and its version.
     fresh: Memory
     new: NewVersion
-    # The same for when this version is there before it.
-    after: tuple[Version, Memory, NewVersion] | None = None
+    # The same for when this version is there before it; None: that says the same already.
+    after: tuple[Version, Memory, NewVersion | None] | None = None
     # The caller, if there is anything that it may not see; what it may not see it does not write over.
     bearer: Access | None = None
 
@@ -229,7 +209,7 @@ def accept(
         raise CrossNamespace("namespace: under the owner hash of another tenant")
     if access.is_peer:
         checked = {**checked, "metadata": {**memory.metadata_of(checked), mapping.ACTOR_KEY: access.actor}}
-    is_limited = not _sees_all(access, place.tenant)
+    is_limited = not sees_all(access, place.tenant)
     if is_limited:
         _require_scope(access, place, checked)
     if context.presets:
@@ -297,7 +277,7 @@ def foresee(context: Context, snapshot: Snapshot, given: Given, prior: Version |
         return given
     current, wanted = show(context, snapshot, prior, given.place).memory, mapping.without_original(given.memory)
     if any(memory.same_content(current, each) for each in (given.memory, wanted)) and not _is_retracted(prior):
-        return given
+        return replace(given, after=(prior, current, None))
     fresh, new = _following(context, given, wanted, current, now)
     new = following(context, prior, _timed(new, prior, now), by_owner=_is_owners(given))
     return replace(given, after=(prior, fresh, new))
@@ -368,8 +348,11 @@ def follow(
     is_free = if_match is None and not if_absent
     if is_free and prior is not None and given.after is not None and given.after[0] == prior:
         # Compared and made before the writer's turn.
+        _, fresh, new_version = given.after
+        if new_version is None:
+            return Stored(memory=fresh, etag=etag_of(prior), result="unchanged", warnings=given.warnings)
         check_supersession(unit, prior, {}, now=now)
-        return _stored(context, unit, given, given.after[1], given.after[2], prior, now)
+        return _stored(context, unit, given, fresh, new_version, prior, now)
     current = None if prior is None else show(context, unit, prior, place)
     is_there = prior is not None and not _is_retracted(prior)
     check_condition(current.etag if current is not None and is_there else None, if_match, if_absent)
@@ -391,7 +374,7 @@ def _stored(
 ) -> Stored:
     version = append(context, unit, new, prior, now, by_owner=_is_owners(given))
     result = "created" if prior is None else "updated"
-    return Stored(memory=memory.shown(fresh), etag=_etag(version), result=result, warnings=given.warnings)
+    return Stored(memory=memory.shown(fresh), etag=etag_of(version), result=result, warnings=given.warnings)
 
 
 def append(
@@ -484,7 +467,7 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
         forget_derived(context, unit, version.memory_id, is_hard=False, now=now)
-        unit.record(audited(access, "forget", now, place, (_etag(version),), "tombstoned"))
+        unit.record(audited(access, "forget", now, place, (etag_of(version),), "tombstoned"))
 
     context.engine.write(place.tenant, work)
 
@@ -525,77 +508,7 @@ def _foreign(snapshot: Snapshot, place: Place, key: str) -> Version | None:
     if named is None:
         return None
     head = snapshot.history(named.memory_id)[-1]
-    return head if _key(snapshot, head, place) == key else None
-
-
-def _key(snapshot: Snapshot, version: Version, place: Place) -> str:
-    """A memory keeps the key it had first, unless it came from another namespace: there it is another's."""
-    root = _root(snapshot, version)
-    if root.document.standard != mapping.STANDARD or root.state.erased:
-        return mapping.key_of(root.document)
-    return str(load(root.document.native)["key"]) if root.state.space == place.space else version.document.name
-
-
-def _root(snapshot: Snapshot, version: Version) -> Version:
-    root = root_of(snapshot, version)
-    return root if holds(root) else version
-
-
-def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
-    """A version as a memory of OAMS, as the API shows it."""
-    return Shown(memory=memory.shown(as_memory(context, snapshot, version, place)), etag=_etag(version))
-
-
-def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
-    """A version as a memory of OAMS: itself, or the view of what another standard wrote."""
-    if version.document.standard == mapping.STANDARD:
-        return load(version.document.native)
-    made = mapping.from_projection(project(context, version), version.document, namespace=place.namespace)
-    made |= {"key": _key(snapshot, version, place), "updated_at": format_instant(version.state.updated)}
-    return _rooted(context, snapshot, version, made)
-
-
-def seen(context: Context, access: Access, snapshot: Snapshot, version: Version, place: Place) -> Shown | None:
-    """The same for lists: without what is damaged or not for this caller."""
-    if version.state.erased or not holds(version) or not may_see(context, access, snapshot, version):
-        return None
-    return unless_damaged(version, lambda: show(context, snapshot, version, place))
-
-
-def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory) -> Memory:
-    """A memory keeps its creation, and the source and the metadata that were last told, whoever revises it."""
-    root = _root(snapshot, version)
-    if root is version:
-        return made
-    if root.document.standard == mapping.STANDARD:
-        made["created_at"] = load(root.document.native)["created_at"]
-    else:
-        made["created_at"] = format_instant(project(context, root).created)
-    last = _last_told(snapshot, version)
-    if last is not None:
-        # Section 5: the source of a memory is preserved as it is.
-        made.pop("source_id", None)
-        made |= {name: last[name] for name in ("source_id",) if name in last}
-        told = {name: value for name, value in memory.metadata_of(last).items() if not name.startswith("memoranda:")}
-        made["metadata"] = {**told, **memory.metadata_of(made)}
-    return made
-
-
-def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
-    """What OAMS itself said last of a memory."""
-    if version.version_id == version.memory_id:
-        return None
-    told = [each for each in snapshot.history(version.memory_id) if each.document.standard == mapping.STANDARD]
-    return next((load(each.document.native) for each in reversed(told) if not each.state.erased and holds(each)), None)
-
-
-def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
-    """Whether the caller may see it, and see it whole."""
-    return _sees_all(access, version.tenant) or is_listed(context, access, snapshot, version)
-
-
-def _sees_all(access: Access, tenant: str) -> bool:
-    return access.sees_unredacted(tenant) and not access.is_narrowed
+    return head if key_in(snapshot, head, place) == key else None
 
 
 def require_namespace(snapshot: Snapshot, place: Place) -> None:
@@ -606,11 +519,6 @@ def require_namespace(snapshot: Snapshot, place: Place) -> None:
 def name_of(context: Context, place: Place, key: str) -> str:
     """The name of a memory in the store: keys may say as much as values, so only a fingerprint is kept."""
     return context.engine.fingerprint(place.tenant, f"oams\x00{place.space}\x00{key}")
-
-
-def _etag(version: Version) -> str:
-    document = version.document
-    return hashlib.sha256(f"{document.standard}\x00{document.name}\x00".encode() + document.native).hexdigest()[:32]
 
 
 def audited(

@@ -27,7 +27,8 @@ from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
-from memoranda.service.oams.memories import Place, name_of
+from memoranda.service.oams.memories import name_of
+from memoranda.service.oams.views import Place
 from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run

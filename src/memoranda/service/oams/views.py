@@ -1,0 +1,112 @@
+"""Versions as OAMS memories: the native one, or the view of what another standard wrote."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from memoranda.model.instant import format_instant
+from memoranda.model.memory import Version
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
+from memoranda.service.oms.views import is_listed
+from memoranda.standards.oams import mapping, memory
+from memoranda.storage.engine import Snapshot
+
+Memory = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A namespace, and where in the store it is."""
+
+    namespace: str
+    tenant: str
+    space: str
+    # Whom a claimed namespace belongs to.
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A memory as the API answers, and the tag of this very version."""
+
+    memory: Memory
+    etag: str
+
+
+def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
+    """A version as a memory of OAMS, as the API shows it."""
+    return Shown(memory=memory.shown(as_memory(context, snapshot, version, place)), etag=etag_of(version))
+
+
+def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
+    """A version as a memory of OAMS: itself, or the view of what another standard wrote."""
+    if version.document.standard == mapping.STANDARD:
+        return load(version.document.native)
+    made = mapping.from_projection(project(context, version), version.document, namespace=place.namespace)
+    made |= {"key": key_in(snapshot, version, place), "updated_at": format_instant(version.state.updated)}
+    return _rooted(context, snapshot, version, made)
+
+
+def seen(context: Context, access: Access, snapshot: Snapshot, version: Version, place: Place) -> Shown | None:
+    """The same for lists: without what is damaged or not for this caller."""
+    if version.state.erased or not holds(version) or not may_see(context, access, snapshot, version):
+        return None
+    return unless_damaged(version, lambda: show(context, snapshot, version, place))
+
+
+def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory) -> Memory:
+    """A memory keeps its creation, and the source and the metadata that were last told, whoever revises it."""
+    root = _root(snapshot, version)
+    if root is version:
+        return made
+    if root.document.standard == mapping.STANDARD:
+        made["created_at"] = load(root.document.native)["created_at"]
+    else:
+        made["created_at"] = format_instant(project(context, root).created)
+    last = _last_told(snapshot, version)
+    if last is not None:
+        # Section 5: the source of a memory is preserved as it is.
+        made.pop("source_id", None)
+        made |= {name: last[name] for name in ("source_id",) if name in last}
+        told = {name: value for name, value in memory.metadata_of(last).items() if not name.startswith("memoranda:")}
+        made["metadata"] = {**told, **memory.metadata_of(made)}
+    return made
+
+
+def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
+    """What OAMS itself said last of a memory."""
+    if version.version_id == version.memory_id:
+        return None
+    told = [each for each in snapshot.history(version.memory_id) if each.document.standard == mapping.STANDARD]
+    return next((load(each.document.native) for each in reversed(told) if not each.state.erased and holds(each)), None)
+
+
+def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
+    """Whether the caller may see it, and see it whole."""
+    return sees_all(access, version.tenant) or is_listed(context, access, snapshot, version)
+
+
+def sees_all(access: Access, tenant: str) -> bool:
+    return access.sees_unredacted(tenant) and not access.is_narrowed
+
+
+def key_in(snapshot: Snapshot, version: Version, place: Place) -> str:
+    """A memory keeps the key it had first, unless it came from another namespace: there it is another's."""
+    root = _root(snapshot, version)
+    if root.document.standard != mapping.STANDARD or root.state.erased:
+        return mapping.key_of(root.document)
+    return str(load(root.document.native)["key"]) if root.state.space == place.space else version.document.name
+
+
+def _root(snapshot: Snapshot, version: Version) -> Version:
+    root = root_of(snapshot, version)
+    return root if holds(root) else version
+
+
+def etag_of(version: Version) -> str:
+    document = version.document
+    return hashlib.sha256(f"{document.standard}\x00{document.name}\x00".encode() + document.native).hexdigest()[:32]
