@@ -352,7 +352,41 @@ def test_a_file_that_changed_meanwhile_is_a_conflict_and_removal_never_reuses_a_
     for version in (None, 1):
         with pytest.raises(NotFound):
             wop.wop.file(wop.owner, "A.md", version)
-    assert wop.wop.write_file(wop.owner, "A.md", "again")["version"] == 2
+    # The removal is a version of its own, and on record.
+    assert {"path": "A.md", "version": 2} in wop.facts("workspace.updated")
+    assert wop.wop.write_file(wop.owner, "A.md", "again")["version"] == 3
+
+
+@pytest.mark.requirement("WOP-3-workspace-snapshot")
+def test_a_run_sees_the_workspace_as_it_was_when_it_began(wop: Wop) -> None:
+    first = wop.wop.write_file(wop.owner, "A.md", "one")
+    run = wop.begin()
+    # All in the millisecond in which it began.
+    wop.wop.write_file(wop.owner, "A.md", "two")
+    wop.wop.write_file(wop.owner, "A.md", "three", run_id=run.run_id)
+    wop.wop.write_file(wop.owner, "B.md", "later")
+    assert wop.wop.file(wop.owner, "A.md", run_id=run.run_id) == first
+    assert [file["version"] for file in wop.wop.files(wop.owner, run_id=run.run_id)] == [1]
+    for path, version in (("B.md", None), ("A.md", 2), ("A.md", 3)):
+        with pytest.raises(NotFound):
+            wop.wop.file(wop.owner, path, version, run_id=run.run_id)
+    fork = wop.wop.fork(wop.owner, run.run_id, mode="replay", from_seq=0)
+    assert wop.wop.file(wop.owner, "A.md", run_id=fork.run_id) == first
+    following = wop.begin()
+    assert wop.wop.file(wop.owner, "A.md", run_id=following.run_id)["content"] == "three"
+    assert [file["path"] for file in wop.wop.files(wop.owner, run_id=following.run_id)] == ["A.md", "B.md"]
+
+
+@pytest.mark.requirement("WOP-5-workspace-delete")
+def test_removing_a_file_is_on_record(wop: Wop) -> None:
+    wop.wop.write_file(wop.owner, "A.md", "one")
+    run = wop.begin()
+    wop.wop.remove_file(wop.owner, "A.md", run_id=run.run_id)
+    assert kinds(wop.log(run)) == ["run.started", "workspace.updated"]
+    wop.wop.write_file(wop.owner, "A.md", "two")
+    wop.wop.remove_file(wop.owner, "A.md")
+    found = sorted(fact["version"] for fact in wop.facts("workspace.updated"))
+    assert found == [1, 2, 3, 4]
 
 
 def test_files_have_limits(wop: Wop) -> None:

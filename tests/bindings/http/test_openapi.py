@@ -120,8 +120,9 @@ RUNNABLE = [operation for operation in OPERATIONS if operation.name != "cal_canc
 def test_the_example_runs_and_its_answer_is_as_described(server: Running, operation: Operation) -> None:
     is_wop = operation.standard is OPENWOP
     is_undone = operation.name == "oams_undo_dream"
-    # Only an API key can hold the right to activate, and only an owner's consolidates.
-    with server.client(server.key(OWNER, *ALL, "activate") if is_wop or is_undone else None) as client:
+    # Only an API key can hold the right to activate or to erase, and only an owner's consolidates.
+    needs_key = is_wop or is_undone or operation.name == "grain_erase"
+    with server.client(server.key(OWNER, *ALL, "activate", "erase") if needs_key else None) as client:
         there = made_for(client, operation) if is_wop else dreamt(client) if is_undone else seed(client)
         has_body = operation.has_body and operation.method != "DELETE"
         if has_body and body_name(operation):

@@ -88,6 +88,23 @@ def test_runs_are_read_page_by_page_and_none_is_lost(client: httpx.Client) -> No
         assert wop_error_of(client.get("/v1/host/runs", params=wrong)) == (400, "validation_error")
 
 
+@pytest.mark.requirement("WOP-3-workspace-snapshot")
+def test_a_run_reads_and_writes_the_workspace_over_http(client: httpx.Client) -> None:
+    client.put("/v1/host/workspace/files/run.md", json={"content": "before"})
+    run_id = begin(client)
+    inside = f"/v1/host/runs/{run_id}/workspace/files"
+    written = client.put(f"{inside}/run.md", json={"content": "in the run"}, headers={"if-match": '"v1"'})
+    assert (written.status_code, written.json()["version"]) == (200, 2)
+    assert client.get(f"{inside}/run.md").json()["content"] == "before"
+    assert [file["version"] for file in client.get(inside, params={"prefix": "run"}).json()["files"]] == [1]
+    assert client.get("/v1/host/workspace/files/run.md").json()["content"] == "in the run"
+    log = client.get(f"/v1/runs/{run_id}/events", headers=JSON_LOG).json()["events"]
+    assert [event["payload"] for event in log[1:]] == [{"path": "run.md", "version": 2}]
+    assert client.delete(f"{inside}/run.md").status_code == 204
+    assert client.get(f"{inside}/run.md").status_code == 404
+    assert client.get("/v1/host/runs/nothing/workspace/files").status_code == 404
+
+
 @pytest.mark.requirement("WOP-5-openapi")
 def test_the_openapi_document_is_where_openwop_says_for_anybody(server: Running) -> None:
     with server.client() as stranger:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from memoranda.bindings.http.call import Answer, Call
-from memoranda.bindings.http.operation import Refusal, Standard, in_header
+from memoranda.bindings.http.operation import Operation, Refusal, Standard, in_header
 from memoranda.encoding.shapes import TEXT
 from memoranda.errors import ForbiddenScope, MemorandaError, NotFound
 from memoranda.service.service import Service
@@ -91,6 +91,11 @@ def ref_of(call: Call) -> str:
     return call.readable_name("ref") or ""
 
 
+def run_of(call: Call) -> str | None:
+    """The run in the path, where there is one."""
+    return call.name("run_id") if "run_id" in call.scope["path_params"] else None
+
+
 # --- memory ------------------------------------------------------------------------------------------------
 
 
@@ -127,11 +132,16 @@ def agents(service: Service, call: Call, _asked: None) -> Any:
 
 def list_files(service: Service, call: Call, asked: ListFiles) -> dict[str, Any]:
     # What begins no path has no files.
-    return {"files": service.openwop.files(call.access, asked.prefix) if is_prefix(asked.prefix) else []}
+    return {
+        "files": service.openwop.files(call.access, asked.prefix, run_id=run_of(call))
+        if is_prefix(asked.prefix)
+        else []
+    }
 
 
 def get_file(service: Service, call: Call, asked: GetFile) -> Answer:
-    return _file(service.openwop.file(call.access, check_path(call.name("path")), asked.version))
+    path = check_path(call.name("path"))
+    return _file(service.openwop.file(call.access, path, asked.version, run_id=run_of(call)))
 
 
 def put_file(service: Service, call: Call, asked: WorkspaceDraft) -> Answer:
@@ -142,13 +152,14 @@ def put_file(service: Service, call: Call, asked: WorkspaceDraft) -> Answer:
         content_type=asked.content_type,
         if_match=call.header(b"if-match"),
         if_none_match=call.header(b"if-none-match"),
+        run_id=run_of(call),
     )
     return _file(made)
 
 
 def delete_file(service: Service, call: Call, _asked: None) -> None:
     path = check_path(call.name("path"))
-    if not service.openwop.remove_file(call.access, path, if_match=call.header(b"if-match")):
+    if not service.openwop.remove_file(call.access, path, if_match=call.header(b"if-match"), run_id=run_of(call)):
         raise NotFound("no such workspace file")
 
 
@@ -202,11 +213,60 @@ def delete_schedule(service: Service, call: Call, asked: RefRequest) -> None:
 _IF_MATCH: Final = in_header("If-Match", TEXT, 'The version that is meant, such as `"v3"`; `*` for any.')
 _IF_NONE_MATCH: Final = in_header("If-None-Match", {"const": "*"}, "Only if there is no such file.")
 _ETAG: Final = {"ETag": {"description": "The version of the file.", "schema": TEXT}}
-_FILES, _FILE = "/v1/host/workspace/files", "/v1/host/workspace/files/{path}"
 _ENTRIES, _ENTRY = "/v1/memory/{ref}", "/v1/memory/{ref}/{id}"
 _COMMITMENTS, _SCHEDULES = "/v1/host/commitments", "/v1/host/schedules"
 _REF: Final = {"memoryRef": EXAMPLE_REF}
 _row: Final = OPENWOP.row
+
+
+def _files(path: str, name: str, what: str) -> tuple[Operation, ...]:
+    """The rows about workspace files: those of the host, and the same in a run."""
+    one = path + "/{path}"
+    return (
+        _row(
+            "GET",
+            path,
+            f"{name}_files",
+            f"{what}, without their content",
+            list_files,
+            "WopFiles",
+            ListFiles,
+            {"prefix": "notes/"},
+        ),
+        _row(
+            "GET",
+            one,
+            f"{name}_file",
+            "A workspace file, as it is or as it was",
+            get_file,
+            "WopFile",
+            GetFile,
+            headers=_ETAG,
+        ),
+        _row(
+            "PUT",
+            one,
+            f"{name}_write_file",
+            "Write the next version of a workspace file",
+            put_file,
+            "WopFile",
+            WorkspaceDraft,
+            {"content": "# Plan\n"},
+            parameters=(_IF_MATCH, _IF_NONE_MATCH),
+            headers=_ETAG,
+        ),
+        _row(
+            "DELETE",
+            one,
+            f"{name}_remove_file",
+            "Take a workspace file away, with its versions",
+            delete_file,
+            "",
+            parameters=(_IF_MATCH,),
+            success=(204,),
+        ),
+    )
+
 
 OPERATIONS: Final = (
     _row(
@@ -250,40 +310,9 @@ OPERATIONS: Final = (
         agents,
         "WopInventory",
     ),
-    _row(
-        "GET",
-        _FILES,
-        "wop_files",
-        "Workspace files, without their content",
-        list_files,
-        "WopFiles",
-        ListFiles,
-        {"prefix": "notes/"},
-    ),
-    _row(
-        "GET", _FILE, "wop_file", "A workspace file, as it is or as it was", get_file, "WopFile", GetFile, headers=_ETAG
-    ),
-    _row(
-        "PUT",
-        _FILE,
-        "wop_write_file",
-        "Write the next version of a workspace file",
-        put_file,
-        "WopFile",
-        WorkspaceDraft,
-        {"content": "# Plan\n"},
-        parameters=(_IF_MATCH, _IF_NONE_MATCH),
-        headers=_ETAG,
-    ),
-    _row(
-        "DELETE",
-        _FILE,
-        "wop_remove_file",
-        "Take a workspace file away, with its versions",
-        delete_file,
-        "",
-        parameters=(_IF_MATCH,),
-        success=(204,),
+    *_files("/v1/host/workspace/files", "wop", "Workspace files"),
+    *_files(
+        "/v1/host/runs/{run_id}/workspace/files", "wop_run", "In a run: workspace files as they were when it began"
     ),
     _row(
         "GET",

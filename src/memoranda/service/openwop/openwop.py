@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from memoranda.errors import InvalidInput, NotFound
+from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, Verb, Verbs
@@ -124,19 +126,23 @@ def agents(context: Context, access: Access) -> dict[str, Any]:
 # --- workspace -----------------------------------------------------------------------------------------------
 
 
-def file(context: Context, access: Access, path: str, version: int | None = None) -> dict[str, Any]:
-    """A workspace file, as it is or as it was. Raises NotFound."""
+def file(
+    context: Context, access: Access, path: str, version: int | None = None, *, run_id: str | None = None
+) -> dict[str, Any]:
+    """A workspace file, as it is, as it was, or as a run sees it. Raises NotFound."""
     with context.engine.read(access.default_tenant) as snapshot:
-        found = workspace.read(snapshot, path, version)
+        run = None if run_id is None else run_log.load(snapshot, run_id)
+        found = workspace.read(snapshot, path, version, run=run)
     if found is None:
         raise NotFound("no such workspace file")
     return found
 
 
-def files(context: Context, access: Access, prefix: str = "") -> list[dict[str, Any]]:
-    """All workspace files that begin so."""
+def files(context: Context, access: Access, prefix: str = "", *, run_id: str | None = None) -> list[dict[str, Any]]:
+    """All workspace files that begin so, as they are or as a run sees them."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return workspace.listing(snapshot, prefix)
+        run = None if run_id is None else run_log.load(snapshot, run_id)
+        return workspace.listing(snapshot, prefix, run=run)
 
 
 def write_file(
@@ -159,20 +165,38 @@ def write_file(
     how: dict[str, Any] = {"content_type": content_type, "if_match": if_match, "if_none_match": if_none_match}
 
     def work(unit: Unit) -> dict[str, Any]:
-        if run_id is not None:
-            run_log.load_writing(context, unit, run_id)
-            return workspace.write(unit, path, clean, now=now, run_id=run_id, **how)
-        run = run_log.begin(unit, workflow_id=f"{run_log.HOST_WORKFLOW}workspace", now=now)
-        file = workspace.write(unit, path, clean, now=now, run_id=run.run_id, **how)
-        run_log.finish(unit, run, now=now)
-        return file
+        with _logged(context, unit, run_id, now) as log:
+            return workspace.write(unit, path, clean, now=now, run_id=log, **how)
 
     return context.engine.write(access.default_tenant, work)
 
 
-def remove_file(context: Context, access: Access, path: str, *, if_match: str | None = None) -> bool:
-    """Take a workspace file away."""
-    return context.engine.write(access.default_tenant, lambda unit: workspace.remove(unit, path, if_match=if_match))
+def remove_file(
+    context: Context, access: Access, path: str, *, if_match: str | None = None, run_id: str | None = None
+) -> bool:
+    """Take a workspace file away, on the log of a run; whether there was one."""
+    now = context.clock()
+
+    def work(unit: Unit) -> bool:
+        if not workspace.is_there(unit, path):
+            return False
+        with _logged(context, unit, run_id, now) as log:
+            workspace.remove(unit, path, now=now, run_id=log, if_match=if_match)
+        return True
+
+    return context.engine.write(access.default_tenant, work)
+
+
+@contextmanager
+def _logged(context: Context, unit: Unit, run_id: str | None, now: Instant) -> Iterator[str]:
+    """The run that something is done in: one that is open, or one of our own for this alone."""
+    if run_id is not None:
+        run_log.load_writing(context, unit, run_id)
+        yield run_id
+        return
+    run = run_log.begin(unit, workflow_id=f"{run_log.HOST_WORKFLOW}workspace", now=now)
+    yield run.run_id
+    run_log.finish(unit, run, now=now)
 
 
 # --- the tables ----------------------------------------------------------------------------------------------

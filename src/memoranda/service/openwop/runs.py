@@ -25,6 +25,8 @@ from memoranda.storage.engine import RunPlace, RunView, Snapshot, Unit
 EVENTS_LIMIT: Final = 1_000
 TERMINAL: Final = frozenset(("completed", "failed", "cancelled"))
 HOST_WORKFLOW: Final = "memoranda."
+# How often the workspace was changed: what a run sees of it is told by that.
+WORKSPACE_CHANGES: Final = "workspace changes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class Run:
     change_seq: int
     # The last version that was there when it began: of those written later it sees its own only.
     version_seq: int
+    # The last change of the workspace before it began: it sees no later one, not even its own (RFC 0059 §D).
+    workspace_seq: int = 0
     status: str = "running"
     variables: Mapping[str, Any] = field(default_factory=dict)
     agent: Mapping[str, Any] | None = None
@@ -171,6 +175,7 @@ def _new(unit: Unit, run_id: str, workflow_id: str, now: Instant, **about: Any) 
         started=now,
         change_seq=unit.change_seq(),
         version_seq=unit.last_version(),
+        workspace_seq=int(unit.item(WORKSPACE_CHANGES, "") or b"0"),
         **about,
     )
 
@@ -254,7 +259,7 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
 
 
 # What a branch does not take over from the run that it branches from.
-_OF_ITS_OWN: Final = ("status", "started", "change_seq", "version_seq", "variables", "error")
+_OF_ITS_OWN: Final = ("status", "started", "change_seq", "version_seq", "workspace_seq", "variables", "error")
 
 
 def _check_forkable(snapshot: Snapshot, source: Run, mode: str, from_seq: int) -> None:

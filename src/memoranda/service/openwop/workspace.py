@@ -1,4 +1,8 @@
-"""Workspace files of openwop: small, versioned, one tenant's. The last versions are kept."""
+"""Workspace files of openwop: small, versioned, one tenant's. The last versions are kept.
+
+A run sees the files as they were when it began, whoever writes meanwhile, itself included (RFC 0059 §D). What is
+removed is gone with all its versions, from every run as well: nobody keeps what its owner took away.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import WorkflowError
 from memoranda.model.instant import Instant
 from memoranda.service.openwop import runs
+from memoranda.service.openwop.runs import Run
 from memoranda.standards.openwop import events
 from memoranda.standards.openwop.problem import WORKSPACE_TOO_LARGE
 from memoranda.standards.openwop.workspace import (
@@ -23,7 +28,7 @@ from memoranda.standards.openwop.workspace import (
 )
 from memoranda.storage.engine import Snapshot, Unit
 
-__all__ = ["MAX_FILES", "MAX_FILE_BYTES", "MAX_VERSIONS", "File", "listing", "read", "remove", "write"]
+__all__ = ["MAX_FILES", "MAX_FILE_BYTES", "MAX_VERSIONS", "File", "is_there", "listing", "read", "remove", "write"]
 
 File = WorkspaceFile
 
@@ -34,16 +39,47 @@ _GONE: Final = "workspace versions that were"
 _VERSIONS: Final = "workspace versions of "
 
 
-def read(snapshot: Snapshot, path: str, version: int | None = None) -> File | None:
-    """A file, as it is now or as it was in a version; None if there is none."""
-    wanted = _version(snapshot, path) if version is None else version
-    kept = None if wanted is None else snapshot.item(_VERSIONS + path, _number(wanted))
-    return None if kept is None else json_text.parse(kept)
+def read(snapshot: Snapshot, path: str, version: int | None = None, *, run: Run | None = None) -> File | None:
+    """A file, as it is now, as it was in a version, or as a run sees it; None if there is none."""
+    head = _version(snapshot, path) or 0
+    wanted = range(head, max(0, head - MAX_VERSIONS), -1) if version is None else (version,)
+    for number in wanted:
+        kept = snapshot.item(_VERSIONS + path, _number(number))
+        place, file = (0, None) if kept is None else _kept(kept)
+        if run is None or place <= run.workspace_seq:
+            return file
+    return None
 
 
-def listing(snapshot: Snapshot, prefix: str = "") -> list[File]:
-    """All files that begin so, without their content."""
-    return [json_text.parse(kept) for path, kept in snapshot.items(HEADS).items() if path.startswith(prefix)]
+def listing(snapshot: Snapshot, prefix: str = "", *, run: Run | None = None) -> list[File]:
+    """All files that begin so, without their content, as they are now or as a run sees them."""
+    found = []
+    for path, kept in snapshot.items(HEADS).items():
+        if path.startswith(prefix):
+            place, file = _kept(kept)
+            seen = file if run is None or place <= run.workspace_seq else read(snapshot, path, run=run)
+            found += [_brief(seen)] if seen is not None else []
+    return found
+
+
+def _kept(value: bytes) -> tuple[int, File]:
+    file = json_text.parse(value)
+    return file.pop("place"), file
+
+
+def _brief(file: File) -> File:
+    return {name: value for name, value in file.items() if name != "content"}
+
+
+def _changed(unit: Unit) -> int:
+    place = int(unit.item(runs.WORKSPACE_CHANGES, "") or b"0") + 1
+    unit.put_item(runs.WORKSPACE_CHANGES, "", b"%d" % place)
+    return place
+
+
+def is_there(snapshot: Snapshot, path: str) -> bool:
+    """Whether there is such a file now."""
+    return snapshot.item(HEADS, path) is not None
 
 
 def _version(snapshot: Snapshot, path: str) -> int | None:
@@ -73,25 +109,29 @@ def write(
             f"there are {MAX_FILES} files already", wop_code=WORKSPACE_TOO_LARGE, details={"maxFiles": MAX_FILES}
         )
     file = workspace_file(path=path, content=content, version=version, updated=now, content_type=content_type)
-    unit.put_item(HEADS, path, json_text.dump({name: value for name, value in file.items() if name != "content"}))
-    unit.put_item(_VERSIONS + path, _number(version), json_text.dump(file))
+    place = {"place": _changed(unit)}
+    unit.put_item(HEADS, path, json_text.dump(_brief(file) | place))
+    unit.put_item(_VERSIONS + path, _number(version), json_text.dump(file | place))
     if version > MAX_VERSIONS:
         unit.delete_item(_VERSIONS + path, _number(version - MAX_VERSIONS))
     runs.emit(unit, run_id, events.WORKSPACE_UPDATED, {"path": path, "version": version}, now=now)
     return file
 
 
-def remove(unit: Unit, path: str, *, if_match: str | None = None) -> bool:
-    """Take a file away, with all its versions; whether there was one."""
+def remove(unit: Unit, path: str, *, now: Instant, run_id: str, if_match: str | None = None) -> None:
+    """Take a file that is there away, with all its versions, and say so in the log of a run.
+
+    Its removal is a version, too, so that no event is told twice and no two contents ever share one.
+    """
     version = _version(unit, path)
-    if version is None:
-        return False
-    next_version(version, version, if_match=if_match)
+    gone = next_version(version, version or 0, if_match=if_match)
+    version = gone - 1
     unit.delete_item(HEADS, path)
     for number in range(max(1, version - MAX_VERSIONS + 1), version + 1):
         unit.delete_item(_VERSIONS + path, _number(number))
-    unit.put_item(_GONE, path, b"%d" % version)
-    return True
+    unit.put_item(_GONE, path, b"%d" % gone)
+    _changed(unit)
+    runs.emit(unit, run_id, events.WORKSPACE_UPDATED, {"path": path, "version": gone}, now=now)
 
 
 def _number(version: int) -> str:
