@@ -37,7 +37,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
         ("host = 5", "host: must be a text"),
         ('encryption = "some"', "must be one of users, all, off"),
         ("port = 70000", "from 0 to 65535"),
-        ("oams_max_bytes = -1", "0 for no limit"),
+        ("max_bytes = -1", "0 for no limit"),
         ('compliance = ["gpdr"]', "there is no preset 'gpdr'"),
         ("port", "cannot be read"),
         ("[cal]\nevolve = 1", "must be a text"),

@@ -93,10 +93,11 @@ def open_service(settings: Settings) -> Service:
         encrypts_all=settings.encryption == "all",
         secrets=_vault(settings),
         cal=_cal_host(settings),
-        oams=Quotas(
-            memories=settings.oams_max_memories,
-            bytes=settings.oams_max_bytes,
-            writes_per_minute=settings.oams_writes_per_minute,
+        open_registration=settings.open_registration == "on",
+        quotas=Quotas(
+            memories=settings.max_memories,
+            bytes=settings.max_bytes,
+            writes_per_minute=settings.writes_per_minute,
         ),
     )
     return Service(context)

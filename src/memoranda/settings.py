@@ -76,14 +76,20 @@ class Settings:
         "text",
         choices=("estimate", "bytes/4", "o200k_base", "cl100k_base"),
     )
-    oams_max_memories: int = _setting(
-        0, "memories that one owner may keep when more are written through OAMS; 0 means no limit", "whole number"
+    max_memories: int = _setting(
+        0, "memories that one owner may keep, whichever standard wrote them; 0 means no limit", "whole number"
     )
-    oams_max_bytes: int = _setting(
-        0, "bytes that one owner may keep when more are written through OAMS; 0 means no limit", "whole number"
+    max_bytes: int = _setting(
+        0, "bytes that one owner may keep, whichever standard wrote them; 0 means no limit", "whole number"
     )
-    oams_writes_per_minute: int = _setting(
-        0, "memories that one owner may write through OAMS in a minute; 0 means no limit", "whole number"
+    writes_per_minute: int = _setting(
+        0, "memories that one owner may write in a minute, through any standard; 0 means no limit", "whole number"
+    )
+    open_registration: str = _setting(
+        "on",
+        "whether a token signed by an owner nobody knows lets it in; off: only owners that have a key or memories here",
+        "text",
+        choices=("on", "off"),
     )
     rate_limit: int = _setting(
         5_000,
@@ -149,7 +155,7 @@ def _check(settings: Settings) -> None:
             raise InvalidInput(f"{_variable(each.name)}: must be one of {', '.join(choices)}")
     if unknown := set(settings.compliance) - {"gdpr", "ccpa", "hipaa"}:
         raise InvalidInput(f"MEMORANDA_COMPLIANCE: there is no preset {min(unknown)!r}; there are gdpr, ccpa, hipaa")
-    for name in ("oams_max_memories", "oams_max_bytes", "oams_writes_per_minute"):
+    for name in ("max_memories", "max_bytes", "writes_per_minute"):
         if getattr(settings, name) < 0:
             raise InvalidInput(f"{_variable(name)}: must be a whole number, 0 for no limit")
     if not 0 <= settings.port <= 65_535:

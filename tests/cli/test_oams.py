@@ -574,21 +574,21 @@ def test_odd_texts_are_stored_and_do_not_drive_the_terminal(run: Command) -> Non
 
 
 def test_quotas_are_settings(run: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MEMORANDA_OAMS_MAX_MEMORIES", "1")
+    monkeypatch.setenv("MEMORANDA_MAX_MEMORIES", "1")
     assert run("oams", "store", "a", "x").code == 0
     assert run("oams", "store", "b", "x", "--json").json["error"]["code"] == "rate_limited"
     file = written(tmp_path / "m.jsonl", [memory()])
     assert run("import", file, "--json").json["refusals"][0]["code"] == "rate_limited"
-    monkeypatch.setenv("MEMORANDA_OAMS_MAX_MEMORIES", "0")
-    monkeypatch.setenv("MEMORANDA_OAMS_MAX_BYTES", "1000")
+    monkeypatch.setenv("MEMORANDA_MAX_MEMORIES", "0")
+    monkeypatch.setenv("MEMORANDA_MAX_BYTES", "1000")
     assert "1000 bytes is the most" in run("oams", "store", "b", "x" * 2000).err
-    monkeypatch.setenv("MEMORANDA_OAMS_WRITES_PER_MINUTE", "1")
+    monkeypatch.setenv("MEMORANDA_WRITES_PER_MINUTE", "1")
     with Memoranda.open(tmp_path / "other") as memoranda:
         memoranda.oams.store("a", "x")
         with pytest.raises(QuotaExceeded, match="writes a minute"):
             memoranda.oams.store("b", "x")
-    with pytest.raises(InvalidInput, match="MEMORANDA_OAMS_MAX_BYTES"):
-        load_settings({"MEMORANDA_OAMS_MAX_BYTES": "-1"})
+    with pytest.raises(InvalidInput, match="MEMORANDA_MAX_BYTES"):
+        load_settings({"MEMORANDA_MAX_BYTES": "-1"})
 
 
 def test_the_library_has_the_five_operations() -> None:

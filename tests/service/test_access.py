@@ -8,7 +8,7 @@ import pytest
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
-from memoranda.service.core.access import Access
+from memoranda.service.core.access import Access, Gate
 from memoranda.standards.ump import signature, token
 from tests.service.world import OPERATOR, PEER, World
 
@@ -264,3 +264,18 @@ def test_what_is_not_exportable_does_not_leave(world: World) -> None:
     world.remember("stays", consent={"exportable": False})
     world.remember("goes")
     assert [record["body"]["text"] for record in world.service.export(world.owner)] == ["goes"]
+
+
+@pytest.mark.requirement("OURS-closed-doors")
+def test_a_closed_store_lets_in_no_owner_that_nobody_knows(world: World) -> None:
+    text = minted(PEER)
+    closed = Gate(world.engine.system, OPERATOR, world.context.clock, "0.1", open_registration=False)
+    with pytest.raises(Unauthorized, match="closed to new owners"):
+        closed.authenticate(text)
+    # Its own word is enough where registration is open, and the operator's, a key, anywhere.
+    assert world.service.gate.authenticate(text).tenant == PEER.did
+    key = closed.add_key("first", tenant=PEER.did, scopes=("read",))
+    assert closed.authenticate(text).tenant == PEER.did
+    closed.revoke_key(key.split("_")[1])
+    with pytest.raises(Unauthorized):
+        closed.authenticate(text)

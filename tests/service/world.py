@@ -68,7 +68,7 @@ class World:
             presets=frozenset(presets),
             encrypts_users=cipher is not None,
             encrypts_all=coverage == "all",
-            oams=quotas or Quotas(),
+            quotas=quotas or Quotas(),
         )
         self.service = Service(self.context)
         self.owner = self.service.gate.local()

@@ -30,7 +30,13 @@ class Service(Ump[None]):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context, None)
-        self.gate = Gate(context.engine.system, context.operator, context.clock, context.ump_version)
+        self.gate = Gate(
+            context.engine.system,
+            context.operator,
+            context.clock,
+            context.ump_version,
+            open_registration=context.open_registration,
+        )
         self.notifier = ChangeNotifier(context.engine)
         self.upkeep = Upkeep(context)
 

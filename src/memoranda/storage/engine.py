@@ -386,6 +386,10 @@ class System(Protocol):
 
     def tenants(self) -> list[str]: ...
 
+    def has_tenant(self, name: str) -> bool:
+        """Whether an owner of this name has an API key, or ever had anything here."""
+        ...
+
     def tenants_naming(self, standard: str, name: str) -> list[str]:
         """Which tenants hold this name. Only for the operator, and for finding public memories."""
         ...

@@ -24,6 +24,9 @@ class SqlSystem:
     def tenants(self) -> list[str]:
         return [name for (name,) in self._rows("tenant_list")]
 
+    def has_tenant(self, name: str) -> bool:
+        return bool(self._rows("tenant_known", name=name))
+
     def tenants_naming(self, standard: str, name: str) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_naming", standard=standard, name=name)]
 

@@ -62,7 +62,7 @@ def running(
     if cal is not None:
         service = Service(replace(service._context, cal=cal))
     if quotas is not None:
-        service = Service(replace(service._context, oams=quotas))
+        service = Service(replace(service._context, quotas=quotas))
     app = create_app(service, **options, **(extra(service) if extra else {}))
     ready = threading.Event()
     server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set())

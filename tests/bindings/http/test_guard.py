@@ -219,16 +219,20 @@ def test_one_credential_is_limited_and_another_is_not(tmp_path: Path) -> None:
         assert calm.post("/ump/audit").status_code == 200
 
 
-def test_guessing_is_limited_and_does_not_lock_out_those_who_are_known(tmp_path: Path) -> None:
+@pytest.mark.requirement("OURS-closed-doors")
+def test_guessing_is_limited_and_locks_nobody_out(tmp_path: Path) -> None:
     with (
         running(tmp_path / "home", clock=lambda: 0.0) as started,
         started.client() as known,
         started.client("mk_aaaa_bbbb") as guesser,
+        started.client(started.key(OWNER)) as newcomer,
     ):
         assert known.post("/ump/audit").status_code == 200
         codes = [error_of(guesser.post("/ump/audit"))[1] for _ in range(42)]
         assert codes == ["unauthorized"] * 40 + ["rate_limited"] * 2
         assert known.post("/ump/audit").status_code == 200
+        # From the same address, and never seen before.
+        assert newcomer.post("/ump/audit").status_code == 200
 
 
 @pytest.mark.parametrize("options", [{"rate_limit": 0}, {"max_body_bytes": 0}])

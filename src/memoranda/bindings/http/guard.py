@@ -198,7 +198,9 @@ class Guard:
             await self._app(scope, receive, send)
         except Unauthorized:
             self._requests.forget(caller.digest)
-            self._failures.take(caller.address)
+            # Only who guesses waits: a good credential from the same address is let in, known before or not.
+            if wait := self._failures.take(caller.address):
+                raise RateLimited(retry_after_seconds=wait) from None
             raise
         if caller.access is not None and caller.digest not in self._requests:
             self._requests.take(caller.digest)
@@ -206,12 +208,7 @@ class Guard:
     def _admit(self, scope: Scope) -> Caller:
         client = scope.get("client")
         caller = Caller(self._gate, _bearer(scope), client[0] if client else "")
-        # A credential that held before is not made to wait for a neighbour who guesses.
-        if caller.digest in self._requests:
-            wait = self._requests.take(caller.digest)
-        else:
-            wait = self._failures.wait_seconds(caller.address)
-        if wait:
+        if caller.digest in self._requests and (wait := self._requests.take(caller.digest)):
             raise RateLimited(retry_after_seconds=wait)
         return caller
 

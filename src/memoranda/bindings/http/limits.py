@@ -38,11 +38,6 @@ class TokenBuckets:
             self._buckets.popitem(last=False)
         return 0.0
 
-    def wait_seconds(self, key: Hashable) -> float:
-        """What `take` would return, without taking."""
-        tokens, _ = self._level(key)
-        return 0.0 if tokens >= 1.0 else (1.0 - tokens) / self._rate
-
     def forget(self, key: Hashable) -> None:
         self._buckets.pop(key, None)
 

@@ -54,7 +54,6 @@ from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import holds, load_record, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
-from memoranda.service.oams.guards import spend
 from memoranda.service.oams.memories import Given, Memory
 from memoranda.service.oams.views import Place
 from memoranda.service.retrieve import walk
@@ -438,7 +437,7 @@ def _applied(context: Context, made: _Pass, steps: Sequence[_Step], now: Instant
 
     def work(unit: Unit) -> None:
         _require_unmoved(context, unit, made, steps)
-        spend(context, unit, run.written, now)
+        context.quotas.spend(unit, run.written, now)
         changes = [_take(context, unit, step, now) for step in steps if step.result in _CHANGING]
         runs.keep(unit, run.run_id, place.namespace, made.asked.strategy, changes, now)
         unit.record(_audited(made.asked, run, now))

@@ -134,7 +134,16 @@ class Access:
 class Gate:
     """Turns credentials into access, and makes and revokes them."""
 
-    def __init__(self, system: System, operator: SigningKey, clock: Callable[[], Instant], version: str) -> None:
+    def __init__(
+        self,
+        system: System,
+        operator: SigningKey,
+        clock: Callable[[], Instant],
+        version: str,
+        *,
+        open_registration: bool = True,
+    ) -> None:
+        self._is_open = open_registration
         self._system = system
         self._operator = operator
         self._clock = clock
@@ -167,6 +176,8 @@ class Gate:
         if not by_operator and owner not in (None, claims.iss):
             raise Unauthorized("issuer: a token must be signed by the owner it speaks for, or by the operator")
         tenant = owner if by_operator else claims.iss
+        if not by_operator and not self._is_open and not self._system.has_tenant(claims.iss):
+            raise Unauthorized("owner: not known here; this server is closed to new owners")
         is_own = claims.iss == claims.aud == tenant and "write" in claims.verbs
         return Access(
             credential=f"token:{claims.jti}",

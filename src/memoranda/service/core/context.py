@@ -48,8 +48,10 @@ class Context:
     # What the host decides about CAL.
     cal: Host = field(default_factory=Host)
 
-    # What a tenant may keep and do through OAMS.
-    oams: Quotas = field(default_factory=Quotas)
+    # What a tenant may keep and do.
+    quotas: Quotas = field(default_factory=Quotas)
+    # Whether whoever signs a token for himself is an owner from then on.
+    open_registration: bool = True
 
     # Secrets of runs, in memory only, and the policy for what looks like one (openwop SR-1).
     secrets: Vault = field(default_factory=Vault)

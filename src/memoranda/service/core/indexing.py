@@ -17,6 +17,7 @@ from memoranda.model.memory import Bounds, Document, Projection, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS, OMS, UMP
 from memoranda.service.core.context import Context
+from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.views import grain_of, load, load_record, original_of, project, project_document, record_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Unit
@@ -39,6 +40,7 @@ class NewVersion:
     field_index: FieldIndex
     # (standard, name)
     view_names: tuple[tuple[str, str], ...]
+    quotas: Quotas
     # What it was bound by already: the version before it.
     follows: Version | None = None
 
@@ -51,7 +53,8 @@ class NewVersion:
         cause: bytes | None = None,
         follow_head: bool = False,
     ) -> Version:
-        """Write it in a unit of work: as a new memory, or as the next version of one."""
+        """Write it in a unit of work: as a new memory, or as the next version of one. Every standard writes so."""
+        self.quotas.check_room(unit, is_new=memory_id is None, size=len(self.document.native))
         return unit.append(
             self.document,
             self.projection,
@@ -81,7 +84,9 @@ def prepare(context: Context, document: Document, projection: Projection, grain:
         if document.standard != UMP:
             names.append((UMP, _name_of_view(carried, projection)))
     read = with_stems(projection)
-    return NewVersion(document=document, projection=read, field_index=found, view_names=tuple(names))
+    return NewVersion(
+        document=document, projection=read, field_index=found, view_names=tuple(names), quotas=context.quotas
+    )
 
 
 def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion:

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from memoranda.errors import QuotaExceeded
+from memoranda.model.instant import Instant
+from memoranda.storage.engine import Unit
+
+WINDOW_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotas:
-    """Through OAMS, the one standard that has a code for it; 0 means as much as it likes."""
+    """Through every standard together, for it is one store; 0 means as much as it likes."""
 
     memories: int = 0
     bytes: int = 0
     writes_per_minute: int = 0
+
+    def spend(self, unit: Unit, count: int, now: Instant) -> None:
+        """Count writes. Raises QuotaExceeded."""
+        limit = self.writes_per_minute
+        if limit and not unit.take_rate("writes", now=now, window_ms=WINDOW_MS, limit=limit, count=count):
+            raise QuotaExceeded(f"more than {limit} writes a minute; try again later")
+
+    def check_room(self, unit: Unit, *, is_new: bool, size: int) -> None:
+        """Raise QuotaExceeded if there is no room for one more."""
+        if not self.memories and not self.bytes:
+            return
+        live, used = unit.usage()
+        if is_new and self.memories and live >= self.memories:
+            raise QuotaExceeded(f"there are {live} memories, and {self.memories} is the most")
+        if self.bytes and used + size > self.bytes:
+            raise QuotaExceeded(f"{self.bytes} bytes is the most, and {used} are used")

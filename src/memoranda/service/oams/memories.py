@@ -33,7 +33,7 @@ from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import holds, original_of, project_memory
-from memoranda.service.oams.guards import check_condition, check_room, spend
+from memoranda.service.oams.guards import check_condition
 from memoranda.service.oams.views import Place, Shown, etag_of, key_in, may_see, sees_all, show
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
@@ -118,7 +118,7 @@ def store(
         given = foresee(context, snapshot, given, prior, now)
 
     def work(unit: Unit) -> Stored:
-        spend(context, unit, 1, now)
+        context.quotas.spend(unit, 1, now)
         stored = write(context, unit, given, now, if_match=if_match, if_absent=if_absent)
         unit.record(audited(access, "store", now, given.place, (stored.etag,), stored.result))
         return stored
@@ -150,7 +150,7 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
         there, seq = _unchanged(context, snapshot, given), snapshot.change_seq()
 
     def work(unit: Unit) -> list[Stored]:
-        spend(context, unit, len(given), now)
+        context.quotas.spend(unit, len(given), now)
         heads, moved = Heads(context, unit, given), unit.changed_memories(seq)
         stored = [
             there[number][1]
@@ -390,7 +390,6 @@ def append(
     """Write a version that is new or follows the prior one; `closes` says that this is what ends the prior one."""
     new = _timed(new, prior, now)
     projection = new.projection
-    check_room(context, unit, is_new=prior is None, size=len(new.document.native))
     cascade.check_basis(context, unit, new.document, projection, now)
     cascade.note(unit, projection)
     if prior is None:

@@ -123,6 +123,7 @@ def put_entry(
     new = prepare(context, tenant, space, clean, now)
 
     def work(unit: Unit) -> Entry:
+        context.quotas.spend(unit, 1, now)
         version = append(unit, new, now)
         if run_id is not None:
             runs.load_writing(context, unit, run_id)
@@ -146,6 +147,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     prepared = [prepare(context, tenant, space, context.secrets.redacted(draft, None), now) for draft in drafts]
 
     def work(unit: Unit) -> list[Entry]:
+        context.quotas.spend(unit, len(prepared), now)
         for new in prepared:
             append(unit, new, now)
         unit.record(_entry(access, "put", space, now, (), f"{len(prepared)} written"))

@@ -148,6 +148,7 @@ def write(
     foreseen: _Merged | None = None,
 ) -> Remembered:
     """Write an accepted draft in a unit of work and put it on record; `foreseen` is what it may be merged to."""
+    context.quotas.spend(unit, 1, now)
     remembered = put(context, unit, accepted, now, foreseen=foreseen)
     scope, targets = scope_of(accepted.record), (remembered.id,)
     unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))

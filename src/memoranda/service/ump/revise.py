@@ -59,6 +59,7 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
         foreseen = sealed, following(context, found, new)
 
     def work(unit: Unit) -> Revised:
+        context.quotas.spend(unit, 1, now)
         prior, record = _current(context, access, unit, request.id, now)
         if prior.state.superseded_by:
             known = prior.state.successor_names.get(mapping.STANDARD, prior.state.superseded_by)

@@ -48,6 +48,10 @@ WHERE tenant_id = :tenant_id
 -- name: tenant_list
 SELECT name FROM tenant ORDER BY tenant_id
 
+-- name: tenant_known
+SELECT 1 FROM tenant WHERE name = :name
+UNION SELECT 1 FROM api_key WHERE tenant = :name AND revoked_ms IS NULL
+
 -- name: tenants_naming
 SELECT t.name FROM tenant t
 WHERE EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standard = :standard AND a.name = :name)
