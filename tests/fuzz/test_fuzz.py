@@ -8,6 +8,7 @@ import pytest
 
 from tests.fuzz.campaign import Campaign
 from tests.fuzz.targets import MAX_SECONDS, Target, targets
+from tests.fuzz.verbs import Walk
 
 _EXECUTIONS = 11_000
 _MAX_GROWTH_BYTES = 2 * 1024 * 1024
@@ -41,3 +42,13 @@ def test_hostile_input_leaves_no_memory_behind() -> None:
     finally:
         tracemalloc.stop()
     assert after - before < _MAX_GROWTH_BYTES
+
+
+@pytest.mark.requirement("OURS-never-a-500")
+@pytest.mark.parametrize("seed", range(4))
+def test_verbs_of_all_standards_one_after_the_other_fail_only_with_errors_of_ours(seed: int) -> None:
+    walk = Walk(seed)
+    walk.run(750)
+    assert walk.findings == []
+    # It goes somewhere: everything is done at times, and refused at times.
+    assert len(walk.done) >= 30
