@@ -43,7 +43,7 @@ def begin(client: httpx.Client, **fields: Any) -> str:
     return str(answer.json()["runId"])
 
 
-def tell(client: httpx.Client, run_id: str, type_: str = "node.started") -> None:
+def tell(client: httpx.Client, run_id: str, type_: str = "node.completed") -> None:
     assert client.post(f"/v1/host/runs/{run_id}/events", json={"type": type_}).status_code == 201
 
 
@@ -123,7 +123,32 @@ def test_the_stream_of_a_finished_run_is_its_whole_log_and_ends(client: httpx.Cl
     finish(client, run_id)
     answer = client.get(f"/v1/runs/{run_id}/events", headers={"accept": "text/event-stream"})
     assert answer.headers["content-type"] == "text/event-stream"
-    assert frames(answer.text) == [(0, "run.started"), (1, "node.started"), (2, "run.completed")]
+    assert frames(answer.text) == [(0, "run.started"), (1, "node.completed"), (2, "run.completed")]
+
+
+@pytest.mark.requirement("WOP-5-stream-modes")
+def test_a_stream_shows_what_its_mode_says_and_other_modes_are_refused(client: httpx.Client) -> None:
+    run_id = begin(client)
+    for type_ in ("node.started", "acme.thought", "node.completed", "variable.changed"):
+        tell(client, run_id, type_)
+    put(client, "agents/modes", "something", run_id)
+    finish(client, run_id)
+    shown = [(0, "run.started"), (3, "node.completed"), (5, "memory.written"), (6, "run.completed")]
+    log = f"/v1/runs/{run_id}/events"
+    for params in ({}, {"streamMode": "updates"}):
+        assert frames(client.get(log, params=params).text) == shown
+        events = client.get(log, params=params, headers=JSON_LOG).json()["events"]
+        assert [(event["sequence"], event["type"]) for event in events] == shown
+    assert frames(client.get(log, headers={"last-event-id": "3"}).text) == shown[2:]
+    assert [number for number, _ in frames(client.get(log, params={"streamMode": "debug"}).text)] == list(range(7))
+    for mode in ("values", "messages", "nonsense", "DEBUG"):
+        for headers in (JSON_LOG, {"accept": "text/event-stream"}):
+            refused = client.get(log, params={"streamMode": mode}, headers=headers)
+            assert wop_error_of(refused) == (400, "unsupported_stream_mode")
+            assert refused.json()["details"] == {"supported": ["updates", "debug"]}
+    # A poll has no mode: it is the log.
+    polled = client.get(f"{log}/poll", params={"timeout": 0}).json()["events"]
+    assert [event["sequence"] for event in polled] == list(range(7))
 
 
 @pytest.mark.parametrize("last", [0, 1, 2, 99])
@@ -132,7 +157,7 @@ def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(client: 
     run_id = begin(client)
     tell(client, run_id)
     finish(client, run_id)
-    whole = [(0, "run.started"), (1, "node.started"), (2, "run.completed")]
+    whole = [(0, "run.started"), (1, "node.completed"), (2, "run.completed")]
     by_header = client.get(f"/v1/runs/{run_id}/events", headers={"last-event-id": str(last)})
     assert frames(by_header.text) == whole[last + 1 :]
     by_query = client.get(f"/v1/runs/{run_id}/events", params={"lastSequence": last}, headers=JSON_LOG).json()
@@ -153,11 +178,11 @@ def test_events_are_streamed_as_they_happen_with_signs_of_life_between(server: R
     until(lambda: ": keepalive" in "".join(got))
     assert frames("".join(got)) == [(0, "run.started")]
     tell(client, run_id)
-    until(lambda: (1, "node.started") in frames("".join(got).rpartition("\n\n")[0] + "\n\n"))
+    until(lambda: (1, "node.completed") in frames("".join(got).rpartition("\n\n")[0] + "\n\n"))
     finish(client, run_id)
     thread.join(HANG_SECONDS)
     assert not thread.is_alive()
-    assert frames("".join(got)) == [(0, "run.started"), (1, "node.started"), (2, "run.completed")]
+    assert frames("".join(got)) == [(0, "run.started"), (1, "node.completed"), (2, "run.completed")]
 
 
 def test_a_stream_ends_when_its_credential_is_revoked(server: Running, client: httpx.Client) -> None:
@@ -196,7 +221,7 @@ def test_a_poll_waits_for_the_next_event_and_no_longer_than_asked(client: httpx.
     thread.start()
     tell(client, run_id)
     thread.join(HANG_SECONDS)
-    assert [event["type"] for event in answers[0]["events"]] == ["node.started"]
+    assert [event["type"] for event in answers[0]["events"]] == ["node.completed"]
     finish(client, run_id)
     assert client.get(path, params={"lastSequence": 2}).json() == {"events": [], "isComplete": True}
 
@@ -239,9 +264,9 @@ def test_a_log_of_many_events_is_whole(client: httpx.Client, server: Running) ->
     for number in range(1_050):
         server.service.openwop.emit(access, run_id, "acme.step", {"number": number})
     finish(client, run_id)
-    answer = client.get(f"/v1/runs/{run_id}/events", headers=JSON_LOG).json()
+    answer = client.get(f"/v1/runs/{run_id}/events", params={"streamMode": "debug"}, headers=JSON_LOG).json()
     assert ([event["sequence"] for event in answer["events"]], answer["isComplete"]) == (list(range(1_052)), True)
-    assert len(frames(client.get(f"/v1/runs/{run_id}/events").text)) == 1_052
+    assert len(frames(client.get(f"/v1/runs/{run_id}/events", params={"streamMode": "debug"}).text)) == 1_052
 
 
 # --- forks ------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from memoranda.encoding.event_stream import comment, frame
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
 from memoranda.service.service import Service
-from memoranda.standards.openwop.events import Event
-from memoranda.standards.openwop.requests import Events, Poll
+from memoranda.standards.openwop.events import Event, StreamMode, check_stream_mode, is_shown
+from memoranda.standards.openwop.requests import Events, Follow, Poll
 
 # Every open stream costs a socket and a read per write.
 STREAMS_LIMIT: Final = 200
@@ -50,11 +50,13 @@ class RunEvents:
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events."""
-        after = _after(scope, Events.parse_texts(dict(wire.query(scope))))
+        asked = Follow.parse_texts(dict(wire.query(scope)))
+        # Refused before the form of the answer is looked at (stream-modes.md).
+        after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
         if wire.preferred(wire.header(scope, b"accept") or "*/*", (STREAM, wire.JSON)) == STREAM:
-            await self._stream(scope, receive, send, after)
+            await self._stream(scope, receive, send, after, mode)
             return
-        reader = self._reader(scope, after)
+        reader = self._reader(scope, after, mode)
         found, is_complete = await self._threads.run(reader.all)
         body = dump({"events": found, "isComplete": is_complete})
         await wire.send_bytes(send, 200, body, [(b"vary", b"accept")])
@@ -63,7 +65,7 @@ class RunEvents:
         """GET /v1/runs/{id}/events/poll."""
         asked = Poll.parse_texts(dict(wire.query(scope)))
         wait = min(POLL_SECONDS if asked.timeout is None else asked.timeout, POLL_SECONDS_LIMIT)
-        reader = self._admitted(scope, _after(scope, asked))
+        reader = self._admitted(scope, _after(scope, asked), "debug")
         try:
             found, is_complete = await reader.wait(wait, receive)
         finally:
@@ -76,8 +78,8 @@ class RunEvents:
         for reader in tuple(self._readers):
             reader.stop()
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send, after: int) -> None:
-        reader = self._admitted(scope, after)
+    async def _stream(self, scope: Scope, receive: Receive, send: Send, after: int, mode: StreamMode) -> None:
+        reader = self._admitted(scope, after, mode)
         try:
             await reader.run(receive, send, self._keepalive_seconds, is_head=scope["method"] == "HEAD")
         except TimeoutError:
@@ -85,12 +87,12 @@ class RunEvents:
         finally:
             self._readers.discard(reader)
 
-    def _reader(self, scope: Scope, after: int) -> _Reader:
+    def _reader(self, scope: Scope, after: int, mode: StreamMode) -> _Reader:
         run_id = Call(scope=scope, raw=b"", max_body_bytes=0).name("run_id")
-        return _Reader(self._service, self._threads, scope["state"]["caller"].bearer, run_id, after)
+        return _Reader(self._service, self._threads, scope["state"]["caller"].bearer, run_id, after, mode)
 
-    def _admitted(self, scope: Scope, after: int) -> _Reader:
-        reader = self._reader(scope, after)
+    def _admitted(self, scope: Scope, after: int, mode: StreamMode) -> _Reader:
+        reader = self._reader(scope, after, mode)
         of_credential = sum(other.bearer == reader.bearer for other in self._readers)
         if len(self._readers) >= self._limit or of_credential >= STREAMS_PER_CREDENTIAL_LIMIT:
             raise RateLimited("too many open streams; close one or try later", retry_after_seconds=10)
@@ -101,19 +103,29 @@ class RunEvents:
 class _Reader(Listener):
     """One reader of one log."""
 
-    def __init__(self, service: Service, threads: Threads, bearer: str, run_id: str, after: int) -> None:
+    def __init__(
+        self, service: Service, threads: Threads, bearer: str, run_id: str, after: int, mode: StreamMode
+    ) -> None:
         super().__init__(service)
         self.bearer = bearer
         self._threads = threads
         self._run_id = run_id
         self._after = after
+        self._mode = mode
 
     # --- in a thread -------------------------------------------------------------------------------------
 
     def page(self) -> tuple[list[Event], bool]:
+        """What is shown of what follows, and whether that is all; the reader has it from then on."""
         # Authenticated anew each time, so that a credential that was revoked or has expired ends the stream.
         access = self._service.gate.authenticate(self.bearer)
-        return self._service.openwop.events(access, self._run_id, after=self._after)
+        while True:
+            found, is_complete = self._service.openwop.events(access, self._run_id, after=self._after)
+            if found:
+                self._after = found[-1]["sequence"]
+            seen = [event for event in found if is_shown(event, self._mode)]
+            if seen or is_complete or not found:
+                return seen, is_complete
 
     def all(self) -> tuple[list[Event], bool]:
         found: list[Event] = []
@@ -122,7 +134,6 @@ class _Reader(Listener):
             found += page
             if is_complete or not page:
                 return found, is_complete
-            self._after = page[-1]["sequence"]
         return found, False
 
     # --- on the event loop -------------------------------------------------------------------------------
@@ -165,7 +176,6 @@ class _Reader(Listener):
         while True:
             if page:
                 await self.send(send, b"".join(map(_frame, page)))
-                self._after = page[-1]["sequence"]
                 beat_at = self._loop.time() + keepalive_seconds
             if is_complete or self.is_over:
                 return

@@ -12,10 +12,10 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NotRequired, TypedDict, cast
+from typing import Any, Final, Literal, NotRequired, TypedDict, cast, get_args
 
 from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput
+from memoranda.errors import InvalidInput, WorkflowError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.standards.openwop.entry import MAX_ID_CHARS, MAX_TAG_CHARS
 from memoranda.standards.openwop.fields import (
@@ -27,6 +27,7 @@ from memoranda.standards.openwop.fields import (
     check_word,
     shown,
 )
+from memoranda.standards.openwop.problem import UNSUPPORTED_STREAM_MODE
 from memoranda.standards.openwop.refs import MAX_REF_CHARS
 
 # What happened, in the words of its type; `PAYLOADS` says which.
@@ -72,6 +73,14 @@ RUN_TYPES: Final = frozenset(
     "agent.handoff agent.decided agent.reasoned agent.invocation.started agent.invocation.completed "
     "authorization.decided".split()
 )
+# stream-modes.md: what `updates` leaves out, and only `debug` shows, beside every vendor's own.
+_DEBUG_TYPES: Final = frozenset(
+    "node.started node.retried variable.changed version.pinned log.appended cap.breached replay.diverged "
+    "replay.divergedAtRefusal agent.toolCalled agent.toolReturned agent.handoff agent.decided agent.reasoned "
+    "agent.invocation.started agent.invocation.completed authorization.decided".split()
+)
+StreamMode = Literal["updates", "debug"]
+STREAM_MODES: Final[tuple[StreamMode, ...]] = get_args(StreamMode)
 # Keys under which payloads elsewhere carry what was said; ours have none of them, at any depth.
 CONTENT_KEYS: Final = frozenset({"content", "text", "intention", "rationale", "artifact", "plaintext", "secret"})
 
@@ -188,6 +197,27 @@ _RULES: Final[Mapping[str, _Rule]] = {
 }
 MEMORY_TYPES: Final = frozenset(_RULES)
 _STANDARD_SEGMENTS: Final = frozenset(name.partition(".")[0] for name in RUN_TYPES | MEMORY_TYPES)
+
+
+# What `updates` shows: transitions of runs and nodes, and the facts of memory, which its table forgets.
+_UPDATE_TYPES: Final = (RUN_TYPES - _DEBUG_TYPES) | MEMORY_TYPES
+
+
+def check_stream_mode(value: str) -> StreamMode:
+    """The mode that a client asks for. Raises WorkflowError `unsupported_stream_mode` (400) with those there are."""
+    for mode in STREAM_MODES:
+        if mode == value:
+            return mode
+    raise WorkflowError(
+        f"streamMode {shown(value)} is not served",
+        wop_code=UNSUPPORTED_STREAM_MODE,
+        details={"supported": list(STREAM_MODES)},
+    )
+
+
+def is_shown(event: Event, mode: StreamMode) -> bool:
+    """Whether a mode shows an event."""
+    return mode == "debug" or event["type"] in _UPDATE_TYPES
 
 
 # --- building ----------------------------------------------------------------------------------------

@@ -34,10 +34,12 @@ CAPABILITY_REQUIRED: Final = "capability_required"
 WORKSPACE_CONFLICT: Final = "workspace_conflict"
 WORKSPACE_TOO_LARGE: Final = "workspace_too_large"
 MALFORMED_ARTIFACT: Final = "malformed_artifact"
+UNSUPPORTED_STREAM_MODE: Final = "unsupported_stream_mode"
 
 # Where upstream pins no status or several, docs/standards/openwop.md says what we chose.
 STATUSES: Final[Mapping[str, int]] = {
     VALIDATION_ERROR: 400,
+    UNSUPPORTED_STREAM_MODE: 400,
     UNAUTHENTICATED: 401,
     FORBIDDEN: 403,
     RUN_FORBIDDEN: 403,

@@ -163,6 +163,14 @@ class Events(OpenwopShape):
     last_sequence: Annotated[int, Meta(ge=0, le=MAX_COUNT, description="Only later events.")] | None = None
 
 
+class Follow(Events):
+    """Which events of a run are streamed."""
+
+    stream_mode: Annotated[
+        str, chars(MAX_EVENT_ID_CHARS, "`updates`: transitions and facts of memory; `debug`: everything.")
+    ] = "updates"
+
+
 class Poll(Events):
     """Which events of a run, and how long to wait for them."""
 
