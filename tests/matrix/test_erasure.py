@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from memoranda.errors import ForbiddenScope, MemorandaError
+from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import ALL_VERBS, Access
+from memoranda.standards.oams.mapping import EXPIRES_KEY
 from memoranda.standards.ump.requests import AuditRequest
-from tests.matrix.doors import SPACE, WRITES, House
+from tests.matrix.doors import DAY, SPACE, WRITES, House
+from tests.service.oams_verbs import Oams
 from tests.service.world import OPERATOR, PEER
 
 ERASES: Mapping[str, Callable[[House, Access, Mapping[str, str]], object]] = {
@@ -83,3 +86,29 @@ def test_the_operator_erases_a_person_as_the_law_asks_and_is_on_record(house: Ho
 
     last = house.service.audit(house.owner, AuditRequest.parse({"op": "oms.erase_user"}))[-1]
     assert (last["meta"]["credential"], last["meta"]["reason"]) == (operator.credential, "Art. 17")
+
+
+@pytest.mark.requirement("UMP-3.6-hard")
+@pytest.mark.parametrize("way", WRITES)
+def test_an_end_that_comes_sooner_is_an_erasure(house: House, way: str) -> None:
+    WRITES[way](house, "zanzibar")
+    key, soon = house.names(house.head("zanzibar"))["oams"], format_instant(Instant(house.now + 1))
+    for what, who in strangers(house).items():
+        oams = Oams(house, house.oams.namespace, who)
+        with pytest.raises(MemorandaError) as refused:
+            oams.store(key, "gone soon", metadata={EXPIRES_KEY: soon})
+        assert refused.value.code in ("forbidden_scope", "not_found"), what
+    house.advance(1_000)
+    assert house.service.purge() == 0
+    assert house.texts("zanzibar")
+
+
+@pytest.mark.requirement("UMP-3.6-hard")
+def test_who_writes_says_when_a_new_memory_ends(house: House) -> None:
+    writer = Oams(house, house.oams.namespace, house.key(house.tenant, *WRITERS))
+    assert (
+        writer.store("k", "tea", metadata={EXPIRES_KEY: format_instant(Instant(house.now + DAY))}).result == "created"
+    )
+    house.oams.store("k", "less", metadata={EXPIRES_KEY: format_instant(Instant(house.now + 1_000))})
+    house.advance(1_000)
+    assert house.service.purge() > 0

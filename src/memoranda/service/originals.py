@@ -427,6 +427,7 @@ def _memory_inside(context: Context, access: Access, inner: Document, kept: Boun
         head = known or prior
         if head is not None and prior is None:
             check_supersession(unit, head, {}, now=now)
+        memories.refuse_sooner_end(given, head)
         memories.append(context, unit, given.new, head, now, closes=prior is None)
         return "created" if head is None or prior is not None else "updated"
 

@@ -78,9 +78,13 @@ class Access:
         if self.is_peer or self.is_narrowed:
             raise ForbiddenScope("this credential is limited to a part of its owner's memory")
 
+    def may_erase(self, tenant: str) -> bool:
+        """Whether this is the owner's own word that something goes for good."""
+        return not self.is_peer and self.tenant == tenant and "erase" in self.verbs
+
     def require_erase(self, tenant: str) -> None:
         """UMP §3.6: hard is owner-only, and writing for an owner is not being the owner."""
-        if self.is_peer or self.tenant != tenant or "erase" not in self.verbs:
+        if not self.may_erase(tenant):
             raise ForbiddenScope("only the owner may erase; this credential does not grant 'erase'", scope="erase")
 
     def tenant_for(self, owner: str | None) -> str:

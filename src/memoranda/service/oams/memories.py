@@ -80,6 +80,8 @@ class Given:
     after: tuple[Version, Memory, NewVersion | None] | None = None
     # The caller, if there is anything that it may not see; what it may not see it does not write over.
     bearer: Access | None = None
+    # Whether the caller may erase: an end that comes sooner does so, with every earlier wording.
+    may_erase: bool = True
 
 
 def place_of(access: Access, namespace: Namespace, *, tenant: str | None = None) -> Place:
@@ -225,6 +227,7 @@ def accept(
         # Bytes that say more than what is kept are not kept.
         new=new_version(context, place, fresh, raw if fresh is value else None),
         bearer=access if is_limited else None,
+        may_erase=access.may_erase(place.tenant),
     )
 
 
@@ -372,9 +375,19 @@ def follow(
 def _stored(
     context: Context, unit: Unit, given: Given, fresh: Memory, new: NewVersion, prior: Version | None, now: Instant
 ) -> Stored:
+    refuse_sooner_end(given, prior)
     version = append(context, unit, new, prior, now, by_owner=_is_owners(given))
     result = "created" if prior is None else "updated"
     return Stored(memory=memory.shown(fresh), etag=etag_of(version), result=result, warnings=given.warnings)
+
+
+def refuse_sooner_end(given: Given, prior: Version | None) -> None:
+    """Raise CrossNamespace if what is kept would be erased by an end that only its owner may set (UMP §3.6)."""
+    ends = given.new.projection.expires
+    if given.may_erase or prior is None or ends is None:
+        return
+    if prior.state.expires is None or ends < prior.state.expires:
+        raise CrossNamespace("an end would erase what is kept here; this credential does not grant 'erase'")
 
 
 def append(
