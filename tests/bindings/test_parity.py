@@ -301,7 +301,17 @@ def test_one_query_gives_one_answer_over_every_binding(tmp_path: Path) -> None:
         answers = anyio.run(way, tmp_path)
         for answer in answers:
             answer.get("_cal", {}).pop("duration_ms", None)
-        assert answers == expected, way
+        assert answers == ([for_model(each) for each in expected] if way is answers_by_mcp else expected), way
+
+
+def for_model(answer: dict[str, Any]) -> dict[str, Any]:
+    """What a model is told beside the one text that it asked for."""
+    if "formatted" not in answer and "formatted_context" not in answer:
+        return answer
+    kept = {name: value for name, value in answer.items() if name not in ("results", "assembly")}
+    if "assembly" in answer:
+        kept["assembly"] = {name: answer["assembly"][name] for name in ("grain_count", "budget")}
+    return kept
 
 
 def asked(m: Memoranda, text: str) -> dict[str, Any]:

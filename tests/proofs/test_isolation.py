@@ -317,11 +317,12 @@ def test_the_namespace_of_another_is_only_a_name(world: World, credential: str) 
         assert found[0] == "NamespaceNotFound", (op, found)
     both = {"places": [("mine", ""), ("theirs", "")], "text": "apple"}
     assert _seen(world, world.access(credential), oams_call("recall", both, owners))[0] == "CrossNamespace"  # type: ignore[index]
-    # A claim of that name is a place of one's own.
+    # Section 4: a namespace is an access envelope, and nobody writes into another's.
     for op in ("store", "batch", "import"):
-        _seen(world, world.access(credential), oams_call(op, {**reaching, "text": "planted"}, owners))
+        found = _seen(world, world.access(credential), oams_call(op, {**reaching, "text": "planted"}, owners))
+        assert "owner hash of another tenant" in repr(found), (op, found)
     found = _seen(world, world.access(credential), oams_call("list", reaching, owners))
-    assert "planted" in repr(found)
+    assert "planted" not in repr(found)
     assert "treasure" not in repr(found)
     assert [plain(service.oams.export(theirs)), plain(service.changes(theirs, {}, 0))] == before
 

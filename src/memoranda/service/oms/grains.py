@@ -364,7 +364,9 @@ def _with_later(unit: Unit, page: list[Version]) -> list[Version]:
         first.setdefault(each.memory_id, each.version_id)
     histories = (unit.history(memory_id) for memory_id in first)
     found = [each for history in histories for each in history if each.version_id >= first[each.memory_id]]
-    return [each for each in found if not each.state.erased]
+    # What is on the page is in the index still, also when its key is gone and nothing of it can be read.
+    named = {each.version_id for each in page}
+    return [each for each in found if each.version_id in named or not each.state.erased]
 
 
 def tenant_of(access: Access, owner: str | None) -> str:
