@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.openwop_once import file_answer, once, ref_of, run_of
 from memoranda.bindings.http.operation import Operation, Refusal, Standard, in_header
 from memoranda.encoding.shapes import TEXT
 from memoranda.errors import ForbiddenScope, MemorandaError, NotFound
@@ -83,17 +84,8 @@ OPENWOP: Final = Standard(
     },
     # An id of another standard, and a path.
     rest=frozenset({"id", "path"}),
+    once=once,
 )
-
-
-def ref_of(call: Call) -> str:
-    """The memoryRef in the path; one that cannot be read is as malformed as any other, which is no error."""
-    return call.readable_name("ref") or ""
-
-
-def run_of(call: Call) -> str | None:
-    """The run in the path, where there is one."""
-    return call.name("run_id") if "run_id" in call.scope["path_params"] else None
 
 
 # --- memory ------------------------------------------------------------------------------------------------
@@ -141,7 +133,7 @@ def list_files(service: Service, call: Call, asked: ListFiles) -> dict[str, Any]
 
 def get_file(service: Service, call: Call, asked: GetFile) -> Answer:
     path = check_path(call.name("path"))
-    return _file(service.openwop.file(call.access, path, asked.version, run_id=run_of(call)))
+    return file_answer(service.openwop.file(call.access, path, asked.version, run_id=run_of(call)))
 
 
 def put_file(service: Service, call: Call, asked: WorkspaceDraft) -> Answer:
@@ -154,17 +146,13 @@ def put_file(service: Service, call: Call, asked: WorkspaceDraft) -> Answer:
         if_none_match=call.header(b"if-none-match"),
         run_id=run_of(call),
     )
-    return _file(made)
+    return file_answer(made)
 
 
 def delete_file(service: Service, call: Call, _asked: None) -> None:
     path = check_path(call.name("path"))
     if not service.openwop.remove_file(call.access, path, if_match=call.header(b"if-match"), run_id=run_of(call)):
         raise NotFound("no such workspace file")
-
-
-def _file(found: dict[str, Any]) -> Answer:
-    return Answer(result=found, headers=((b"etag", str(found["etag"]).encode("ascii")),))
 
 
 # --- commitments and schedules -----------------------------------------------------------------------------

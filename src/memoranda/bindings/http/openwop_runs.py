@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from memoranda.bindings.http.call import Call
-from memoranda.bindings.http.openwop import DISCOVERY, EXAMPLE_ENTRY, EXAMPLE_REF, OPENWOP, ref_of
+from memoranda.bindings.http.openwop import DISCOVERY, EXAMPLE_ENTRY, EXAMPLE_REF, OPENWOP
+from memoranda.bindings.http.openwop_once import ref_of
 from memoranda.bindings.http.operation import Operation, Verb, in_header
 from memoranda.encoding.shapes import COUNT, TEXT, ref
 from memoranda.errors import InvalidInput, NotFound

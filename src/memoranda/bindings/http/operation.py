@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from memoranda.bindings.http.call import Call
+from memoranda.bindings.http.call import Answer, Call
 from memoranda.encoding.shapes import Schema, Shape, fields_of
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.service import Service
@@ -49,6 +49,8 @@ class Standard:
     body_factor: int = 1
     # What a request that cannot be read is in the standard's own words.
     malformed: Callable[[InvalidInput], MemorandaError] = lambda error: error
+    # How what changes something is done, given (service, operation, call, act); None: it is just done.
+    once: Callable[..., tuple[Answer, bytes]] | None = None
 
     def row(
         self,
@@ -115,6 +117,10 @@ class Operation:
     @property
     def has_body(self) -> bool:
         return self.method not in WITHOUT_BODY
+
+    @cached_property
+    def has_effect(self) -> bool:
+        return self.method not in ("GET", "HEAD")
 
     @cached_property
     def path_names(self) -> tuple[str, ...]:

@@ -111,11 +111,16 @@ class Endpoint:
         return self._answer(operation, Call(scope=scope, raw=raw, max_body_bytes=limit))
 
     def _answer(self, operation: Operation, call: Call) -> tuple[Answer, bytes]:
-        assert operation.verb is not None
         try:
             asked = read(operation, call)
         except InvalidInput as error:
             raise operation.standard.malformed(error) from None
+        if operation.standard.once is None or not operation.has_effect:
+            return self._act(operation, call, asked)
+        return operation.standard.once(self._service, operation, call, lambda: self._act(operation, call, asked))
+
+    def _act(self, operation: Operation, call: Call, asked: object) -> tuple[Answer, bytes]:
+        assert operation.verb is not None
         given = operation.verb(self._service, call, asked)
         answer = given if isinstance(given, Answer) else Answer(result=given)
         if answer.body is not None:

@@ -13,7 +13,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.openwop import commitments as promises
 from memoranda.service.openwop import distill as digests
-from memoranda.service.openwop import host, memory, workspace
+from memoranda.service.openwop import host, idempotency, memory, workspace
 from memoranda.service.openwop import proposals as suggestions
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop import schedule as timetable
@@ -204,6 +204,10 @@ def _logged(context: Context, unit: Unit, run_id: str | None, now: Instant) -> I
 
 class Openwop(Verbs[Caller]):
     """One tenant's side of openwop."""
+
+    # They only tell what the caller did himself, and what he does is asked of its own verb.
+    claim = Verb(idempotency.claim)
+    settle = Verb(idempotency.settle)
 
     agents = Verb(agents, "read", whole=True)
 

@@ -34,6 +34,8 @@ CAPABILITY_REQUIRED: Final = "capability_required"
 WORKSPACE_CONFLICT: Final = "workspace_conflict"
 WORKSPACE_TOO_LARGE: Final = "workspace_too_large"
 MALFORMED_ARTIFACT: Final = "malformed_artifact"
+IDEMPOTENCY_KEY_MISMATCH: Final = "idempotency_key_mismatch"
+IDEMPOTENCY_IN_FLIGHT: Final = "idempotency_in_flight"
 UNSUPPORTED_STREAM_MODE: Final = "unsupported_stream_mode"
 
 # Where upstream pins no status or several, docs/standards/openwop.md says what we chose.
@@ -46,6 +48,8 @@ STATUSES: Final[Mapping[str, int]] = {
     NOT_FOUND: 404,
     CONFLICT: 409,
     WORKSPACE_CONFLICT: 409,
+    IDEMPOTENCY_KEY_MISMATCH: 409,
+    IDEMPOTENCY_IN_FLIGHT: 409,
     WORKSPACE_TOO_LARGE: 413,
     TOKEN_BUDGET_EXCEEDED: 422,
     SECRET_LEAKAGE: 422,
