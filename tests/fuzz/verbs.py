@@ -49,7 +49,10 @@ class Memory:
 
     word: str
     names: Mapping[str, str]
+    memory_id: int
     is_erased: bool = False
+    # OAMS writes a new memory under a key whose memory is gone: then two of them said the word.
+    is_twice: bool = False
 
 
 @dataclass(slots=True)
@@ -148,14 +151,15 @@ class _Room:
     def _write(self, way: str) -> None:
         word = f"word{self._rng.getrandbits(48):012x}"
         WRITES[way](self._house, word)
-        self._memories.append(Memory(word, self._house.names(self._house.head(word))))
+        head = self._house.head(word)
+        self._memories.append(Memory(word, self._house.names(head), head.memory_id))
 
     def _revise(self, memory: Memory, by: str) -> None:
         fresh = f"{memory.word} again {self._rng.getrandbits(32):x}"
         REVISES[by](self._house, memory.names, fresh)
-        # OAMS writes a new memory under a key whose memory is gone.
-        memory.is_erased = False
-        memory.names = {**memory.names, **self._house.names(self._house.head(fresh))}
+        head = self._house.head(fresh)
+        memory.is_twice, memory.is_erased = memory.is_twice or head.memory_id != memory.memory_id, False
+        memory.names = {**memory.names, **self._house.names(head)}
 
     def _hard(self, memory: Memory, who: Access) -> None:
         self._house.forget(memory.names["ump"], access=who, hard=True, reason="fuzz")
@@ -165,7 +169,8 @@ class _Room:
         version = self._house.named("oms", memory.names["oms"])
         act()
         with self._house.engine.read(self._house.tenant) as snapshot:
-            memory.is_erased = all(each.state.erased for each in snapshot.history(version.memory_id))
+            is_gone = all(each.state.erased for each in snapshot.history(version.memory_id))
+        memory.is_erased = is_gone and not memory.is_twice
 
     def _read(self, memory: Memory, read: str, who: Access) -> None:
         said = told(self._house, read, memory.names, memory.word, who)
