@@ -25,7 +25,14 @@ from tests.service.world import World
 
 TABLES: tuple[type[Verbs[Any]], ...] = (Ump, Grains, Oams, Openwop, Probes, Cal)
 # These touch no memory: they fill in what a request leaves out, or say what a name stands for.
-NEED_NOTHING = {(Ump, "with_defaults"), (Grains, "with_defaults"), (Oams, "namespace")}
+NEED_NOTHING = {
+    (Ump, "with_defaults"),
+    (Grains, "with_defaults"),
+    (Oams, "namespace"),
+    # What is done under an idempotency key asks for itself; who is refused leaves no record.
+    (Openwop, "claim"),
+    (Openwop, "settle"),
+}
 # These are no caller's: what the server says of itself, what its operator does, what needs no store.
 NO_VERBS = {
     (Ump, "capabilities"),
