@@ -38,6 +38,20 @@ _FIELD_INDEX_COLUMNS = (
 )
 
 
+def _first_state(projection: Projection, now: Instant, updated: Instant) -> State:
+    return State(
+        status=projection.status,
+        valid_from=projection.valid_from,
+        valid_to=projection.valid_to,
+        declared_valid_to=projection.valid_to,
+        observed=projection.observed,
+        updated=updated,
+        recorded=now,
+        space=projection.scope.space,
+        expires=projection.expires,
+    )
+
+
 class SqlUnit(SqlSnapshot, BackgroundWrites):
     """Reads and writes for one tenant in one transaction."""
 
@@ -79,23 +93,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._index(version_id, memory, projection, field_index, now, updated=updated)
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
-        state = State(
-            status=projection.status,
-            valid_from=projection.valid_from,
-            valid_to=projection.valid_to,
-            declared_valid_to=projection.valid_to,
-            observed=projection.observed,
-            updated=updated,
-            recorded=now,
-            space=projection.scope.space,
-            expires=projection.expires,
-        )
         version = Version(
             tenant=self._tenant,
             memory_id=memory,
             version_id=version_id,
             document=document,
-            state=state,
+            state=_first_state(projection, now, updated),
             cause=cause,
             bounds=projection.bounds,
         )

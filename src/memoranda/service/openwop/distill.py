@@ -23,25 +23,32 @@ from memoranda.consolidation.text.sentences import as_text
 from memoranda.consolidation.text.similar import same_statement_groups
 from memoranda.consolidation.text.summary import Counter, summarize
 from memoranda.encoding import json_text
-from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
+from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
 from memoranda.model.memory import Version
-from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
-from memoranda.service.core.lineage import bring_back, note_replaced
+from memoranda.service.core.context import Context, try_again
+from memoranda.service.core.lineage import note_replaced
 from memoranda.service.core.views import holds
 from memoranda.service.openwop import memory, runs, workspace
+from memoranda.service.openwop.passes import (
+    PASSES,
+    entries,
+    notes_of,
+    provenance_tags,
+    record_pass,
+    replaceable,
+    require_free,
+    space_in,
+)
 from memoranda.service.openwop.runs import Run
 from memoranda.service.openwop.secrets import RunKey
-from memoranda.service.retrieve import walk
-from memoranda.service.ump.revise import tombstone
-from memoranda.standards.openwop import events, mapping, refs
-from memoranda.standards.openwop.entry import ARCHIVE_TAG, MAX_CONTENT_BYTES, MAX_TAG_CHARS, Draft, Entry, is_archive
+from memoranda.standards.openwop import events, mapping
+from memoranda.standards.openwop.entry import ARCHIVE_TAG, MAX_CONTENT_BYTES, Draft, Entry, is_archive
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 from memoranda.standards.openwop.runs import effective_budget
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine import Unit
 
 # A context window's part that a digest of a ref may take, read and written together.
 MAX_TOKEN_BUDGET: Final = 16_000
@@ -51,8 +58,6 @@ INDEX_PATH: Final = "MEMORY-INDEX.json"
 _OUTPUT_SHARE: Final = 0.25
 # Half of what an entry may have: redaction may make a text longer.
 _COMPACTED_BYTES_LIMIT: Final = MAX_CONTENT_BYTES // 2
-_MAX_PROVENANCE_TAGS: Final = 100
-_PASSES: Final = "openwop consolidation"
 # So many changes of others are looked at in a unit of work.
 _CHANGES_LIMIT: Final = 100
 
@@ -101,47 +106,6 @@ class Consolidated:
     strengthened: dict[str, int] = field(default_factory=dict)
 
 
-def _space(access: Access, ref: str) -> str:
-    space = refs.resolve(ref, access.default_tenant)
-    if space is None:
-        raise InvalidInput("memoryRef: not one of this host")
-    tenant = access.default_tenant
-    access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})
-    return space
-
-
-def entries(snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version, Entry]]:
-    """The entries that were written as such and are current, oldest first."""
-    return [
-        (version, memory.load_entry(version))
-        for version, _ in walk(snapshot, Selection(space=space, exportable=True), now=now)
-        if version.document.standard == mapping.STANDARD and holds(version)
-    ]
-
-
-def _notes(found: Sequence[tuple[Version, Entry]]) -> list[Note]:
-    return [
-        Note(
-            name=entry["id"],
-            text=entry["content"],
-            at=parse_instant(entry["createdAt"]),
-            tags=tuple(entry["tags"]),
-            weight=1.0 + version.state.followed,
-        )
-        for version, entry in found
-    ]
-
-
-def _free(found: Sequence[tuple[Version, Entry]]) -> list[tuple[Version, Entry]]:
-    """What a pass may replace: no archive, and nothing on legal hold (OMS §23.2)."""
-    return [(version, entry) for version, entry in found if not is_archive(entry["tags"]) and not version.state.held]
-
-
-def _provenance(ids: Sequence[str]) -> list[str]:
-    tags = [f"{mapping.DERIVED_PREFIX}{name}" for name in ids[:_MAX_PROVENANCE_TAGS]]
-    return [tag for tag in tags if len(tag) <= MAX_TAG_CHARS]
-
-
 # --- compaction ----------------------------------------------------------------------------------------------
 
 
@@ -151,7 +115,7 @@ def compact(context: Context, access: Access, ref: str) -> Compacted:
     What ends stays by itself, so that it ends when it should, and so does what is on legal hold. What has no room in
     one entry, the newest, stays as it is.
     """
-    space = _space(access, ref)
+    space = space_in(access, ref)
     return try_again(lambda: _compact(context, access, ref, space))
 
 
@@ -163,7 +127,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     sources, text = _joined(sources)
     ids = [entry["id"] for _, entry in sources]
     labels = list(dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag))[:20]
-    draft = context.secrets.redacted(Draft(content=text, tags=(*_provenance(ids), *labels)), None)
+    draft = context.secrets.redacted(Draft(content=text, tags=(*provenance_tags(ids), *labels)), None)
     # It is as old as its newest source.
     created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
     new = memory.prepare(context, tenant, space, draft, created)
@@ -180,13 +144,13 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     replaced = [version.version_id for version, _ in sources]
 
     def work(unit: Unit) -> Compacted:
-        _require_free(unit, replaced)
+        require_free(unit, replaced)
         version = memory.append(unit, new, now)
         unit.supersede([(version_id, version.version_id) for version_id in replaced], now=now)
         note_replaced(unit, new.entry["id"], replaced)
         run, logged = runs.host_run(unit, "compaction", now, (events.MEMORY_COMPACTED, payload))
-        unit.put_item(_PASSES, run.run_id, json_text.dump(record))
-        _record(unit, access, "compact", space, now, f"{len(ids)} entries into one")
+        unit.put_item(PASSES, run.run_id, json_text.dump(record))
+        record_pass(unit, access, "compact", space, now, f"{len(ids)} entries into one")
         return Compacted(run=run, event=logged[0], entry=new.entry)
 
     return context.engine.write(tenant, work)
@@ -195,13 +159,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
 def _lasting(context: Context, tenant: str, space: str, now: Instant) -> list[tuple[Version, Entry]]:
     """What a pass may replace and does not end by itself, oldest first."""
     with context.engine.read(tenant) as snapshot:
-        return [pair for pair in _free(entries(snapshot, space, now)) if "expiresAt" not in pair[1]]
-
-
-def _require_free(unit: Unit, version_ids: Sequence[int]) -> None:
-    """Raise Conflict unless all that a pass rests on is still there, and nothing of it was put on hold."""
-    if unit.count_free(version_ids) < len(version_ids):
-        raise Conflict("the entries changed while they were read; try again")
+        return [pair for pair in replaceable(entries(snapshot, space, now)) if "expiresAt" not in pair[1]]
 
 
 def _joined(sources: Sequence[tuple[Version, Entry]]) -> tuple[list[tuple[Version, Entry]], str]:
@@ -217,7 +175,7 @@ def _joined(sources: Sequence[tuple[Version, Entry]]) -> tuple[list[tuple[Versio
             break
         fitting.append((version, entry))
     statements: dict[str, set[Hashable]] = defaultdict(set)
-    for sentence in Reading(_notes(fitting)).sentences:
+    for sentence in Reading(notes_of(fitting)).sentences:
         statements[sentence.note.name].add(sentence.key)
     said: set[Hashable] = set()
     kept = []
@@ -254,7 +212,7 @@ def distill(
     """
     asked = _Asked(
         ref=ref,
-        space=_space(access, ref),
+        space=space_in(access, ref),
         budget=_budget(token_budget),
         given=given,
         run_id=run_id,
@@ -290,7 +248,7 @@ class _Asked:
 
 def prepare_scheduled(context: Context, access: Access, ref: str, token_budget: int | None) -> Distillation:
     """A distillation for somebody else's unit of work: what says that it was done commits with it."""
-    return prepare(context, access, _Asked(ref=ref, space=_space(access, ref), budget=_budget(token_budget)))
+    return prepare(context, access, _Asked(ref=ref, space=space_in(access, ref), budget=_budget(token_budget)))
 
 
 def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
@@ -306,7 +264,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     chosen, content, used = _within(context, notes, asked, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
     sources = [note.name for note in chosen] if asked.given is None else []
-    names = _provenance(sources)
+    names = provenance_tags(sources)
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
     draft = Draft(content=content, tags=(tag, *names), expires=expires)
     archives = [entry for _, entry in found if is_archive(entry["tags"])]
@@ -374,7 +332,7 @@ class Distillation:
         event = runs.emit(unit, run.run_id, events.MEMORY_COMPACTED, payload, now=now)
         run = runs.finish(unit, run, now=now)
         told = f"{self.source_count} sources, {self.tokens_used} of {asked.budget} tokens"
-        _record(unit, self.access, "distill", asked.space, now, told)
+        record_pass(unit, self.access, "distill", asked.space, now, told)
         return Distilled(run=run, event=event, entry=made, checksum=self.checksum, index=index)
 
     def _require_unmoved(self, unit: Unit) -> None:
@@ -407,11 +365,11 @@ def _sources(current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Insta
         # What is made of archives ends with the first of them.
         ends = [version.state.expires for version, _ in found if version.state.expires is not None]
         told = [(version, _with_body(entry)) for version, entry in found]
-        return [replace(note, weight=1.0) for note in _notes(told)], min([expires, *ends])
+        return [replace(note, weight=1.0) for note in notes_of(told)], min([expires, *ends])
     # What ends before the archive does would live on in it.
     lasting = [(version, entry) for version, entry in found if (version.state.expires or expires) >= expires]
     # How often one was of use is not in the sources, and the same sources give the same archive.
-    return [replace(note, weight=1.0) for note in _notes(lasting)], expires
+    return [replace(note, weight=1.0) for note in notes_of(lasting)], expires
 
 
 def _body(archive: str) -> str:
@@ -497,7 +455,7 @@ def consolidate(context: Context, access: Access, ref: str, *, trigger: str = "o
 
     What ends is left alone: what stands for it, or what it stands for, would end at another time.
     """
-    space = _space(access, ref)
+    space = space_in(access, ref)
     return try_again(lambda: _consolidate(context, access, ref, space, trigger))
 
 
@@ -505,7 +463,7 @@ def _consolidate(context: Context, access: Access, ref: str, space: str, trigger
     now, tenant = context.clock(), access.default_tenant
     found = _lasting(context, tenant, space, now)
     versions = {entry["id"]: version for version, entry in found}
-    taken, strengthened, disputed = _plan(_notes(found))
+    taken, strengthened, disputed = _plan(notes_of(found))
     payload: dict[str, Any] = {
         "memoryRef": ref,
         "inputCount": len(found),
@@ -520,7 +478,7 @@ def _consolidate(context: Context, access: Access, ref: str, space: str, trigger
     rests_on = {number for pair in replaced for number in pair} | {versions[name].version_id for name in in_doubt}
 
     def work(unit: Unit) -> Consolidated:
-        _require_free(unit, sorted(rests_on))
+        require_free(unit, sorted(rests_on))
         unit.supersede(replaced, now=now)
         for name, times in strengthened.items():
             for _ in range(times):
@@ -529,8 +487,8 @@ def _consolidate(context: Context, access: Access, ref: str, space: str, trigger
             unit.flag_for_review(versions[name], needs_review=True)
         run, logged = runs.host_run(unit, "consolidation", now, (events.MEMORY_CONSOLIDATED, payload))
         if taken:
-            unit.put_item(_PASSES, run.run_id, record)
-        _record(unit, access, "consolidate", space, now, f"{len(taken)} of {len(found)} taken out")
+            unit.put_item(PASSES, run.run_id, record)
+        record_pass(unit, access, "consolidate", space, now, f"{len(taken)} of {len(found)} taken out")
         return Consolidated(
             run=run, event=logged[0], taken=tuple(taken), contradictions=tuple(disputed), strengthened=strengthened
         )
@@ -595,36 +553,3 @@ def _ending_outside(taken: dict[str, dict[str, str]]) -> list[dict[str, str]]:
         while each["by"] in taken:
             each["by"] = taken[each["by"]]["by"]
     return [taken[name] for name in sorted(taken)]
-
-
-def undo(context: Context, access: Access, run_id: str) -> int:
-    """Bring back what a consolidation or a compaction took out; how many entries. What a compaction made goes."""
-    now, tenant = context.clock(), access.default_tenant
-    with context.engine.read(tenant) as snapshot:
-        kept = snapshot.item(_PASSES, run_id)
-        done = {"taken": []} if kept is None else json_text.parse(kept)
-        named = {each[name] for each in done["taken"] for name in ("id", "by")}
-        found = snapshot.version_ids(mapping.STANDARD, sorted(named))
-        made = snapshot.named(mapping.STANDARD, done["made"]) if "made" in done else None
-    taken = [
-        (found[each["id"]], found[each["by"]]) for each in done["taken"] if {each["id"], each["by"]} <= found.keys()
-    ]
-
-    def work(unit: Unit) -> int:
-        if kept is None or unit.item(_PASSES, run_id) != kept:
-            raise NotFound("no consolidation of this run that could be undone")
-        if made is not None:
-            _require_free(unit, [made.version_id])
-            tombstone(unit, made, now)
-            unit.announce("tombstoned", made, now=now)
-        count = unit.reopen_superseded(taken, now=now) if made is None else bring_back(unit, made, (), now)
-        unit.delete_item(_PASSES, run_id)
-        _record(unit, access, "undo", done["space"], now, f"{count} brought back")
-        return count
-
-    return context.engine.write(tenant, work)
-
-
-def _record(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
-    scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
-    unit.record(audit_entry(access, f"openwop.{op}", now=now, scope=scope, result=result))

@@ -13,7 +13,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.openwop import commitments as promises
 from memoranda.service.openwop import distill as digests
-from memoranda.service.openwop import host, idempotency, memory, workspace
+from memoranda.service.openwop import host, idempotency, memory, passes, workspace
 from memoranda.service.openwop import proposals as suggestions
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop import schedule as timetable
@@ -233,7 +233,7 @@ class Openwop(Verbs[Caller]):
     compact = Verb(digests.compact, "write")
     distill = Verb(digests.distill, "write")
     consolidate = Verb(digests.consolidate, "write")
-    undo_consolidation = Verb(digests.undo, "write", whole=True)
+    undo_consolidation = Verb(passes.undo, "write", whole=True)
     schedules = Verb(timetable.schedules, "read", whole=True)
     unschedule = Verb(timetable.unschedule, "write", whole=True)
 

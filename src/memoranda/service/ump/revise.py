@@ -61,15 +61,7 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     def work(unit: Unit) -> Revised:
         context.quotas.spend(unit, 1, now)
         prior, record = _current(context, access, unit, request.id, now)
-        if prior.state.superseded_by:
-            known = prior.state.successor_names.get(mapping.STANDARD, prior.state.superseded_by)
-            raise Conflict(f"id: already superseded by {known}; revise that one")
-        if record.get("lifecycle", {}).get("status") == "tombstoned":
-            raise InvalidInput("id: a forgotten memory cannot be revised; remember it anew")
-        if not holds(prior):
-            raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
-        # What another standard protects, this one may not change (OMS §23).
-        check_supersession(unit, prior, {}, now=now)
+        _check_revisable(unit, prior, record, now)
         sealed, new = foreseen if foreseen is not None and prior == found else succeed(record)
         version = append_next(context, unit, prior, new, now=now)
         unit.close(
@@ -89,6 +81,18 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
         return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
 
     return context.engine.write(tenant, work)
+
+
+def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -> None:
+    if prior.state.superseded_by:
+        known = prior.state.successor_names.get(mapping.STANDARD, prior.state.superseded_by)
+        raise Conflict(f"id: already superseded by {known}; revise that one")
+    if record.get("lifecycle", {}).get("status") == "tombstoned":
+        raise InvalidInput("id: a forgotten memory cannot be revised; remember it anew")
+    if not holds(prior):
+        raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
+    # What another standard protects, this one may not change (OMS §23).
+    check_supersession(unit, prior, {}, now=now)
 
 
 def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotten:

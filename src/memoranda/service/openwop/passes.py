@@ -1,0 +1,107 @@
+"""What the passes over a memoryRef share: what they read, what they may replace, how they are recorded and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from memoranda.consolidation.text.note import Note
+from memoranda.encoding import json_text
+from memoranda.errors import Conflict, InvalidInput, NotFound
+from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.memory import Version
+from memoranda.model.selection import Selection
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.lineage import bring_back
+from memoranda.service.core.views import holds
+from memoranda.service.openwop import memory
+from memoranda.service.retrieve import walk
+from memoranda.service.ump.revise import tombstone
+from memoranda.standards.openwop import mapping, refs
+from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Entry, is_archive
+from memoranda.storage.engine import Snapshot, Unit
+
+# The items that tell how a pass is undone.
+PASSES: Final = "openwop consolidation"
+_MAX_PROVENANCE_TAGS: Final = 100
+
+
+def space_in(access: Access, ref: str) -> str:
+    space = refs.resolve(ref, access.default_tenant)
+    if space is None:
+        raise InvalidInput("memoryRef: not one of this host")
+    tenant = access.default_tenant
+    access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})
+    return space
+
+
+def entries(snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version, Entry]]:
+    """The entries that were written as such and are current, oldest first."""
+    return [
+        (version, memory.load_entry(version))
+        for version, _ in walk(snapshot, Selection(space=space, exportable=True), now=now)
+        if version.document.standard == mapping.STANDARD and holds(version)
+    ]
+
+
+def notes_of(found: Sequence[tuple[Version, Entry]]) -> list[Note]:
+    return [
+        Note(
+            name=entry["id"],
+            text=entry["content"],
+            at=parse_instant(entry["createdAt"]),
+            tags=tuple(entry["tags"]),
+            weight=1.0 + version.state.followed,
+        )
+        for version, entry in found
+    ]
+
+
+def replaceable(found: Sequence[tuple[Version, Entry]]) -> list[tuple[Version, Entry]]:
+    """What a pass may replace: no archive, and nothing on legal hold (OMS §23.2)."""
+    return [(version, entry) for version, entry in found if not is_archive(entry["tags"]) and not version.state.held]
+
+
+def provenance_tags(ids: Sequence[str]) -> list[str]:
+    tags = [f"{mapping.DERIVED_PREFIX}{name}" for name in ids[:_MAX_PROVENANCE_TAGS]]
+    return [tag for tag in tags if len(tag) <= MAX_TAG_CHARS]
+
+
+def require_free(unit: Unit, version_ids: Sequence[int]) -> None:
+    """Raise Conflict unless all that a pass rests on is still there, and nothing of it was put on hold."""
+    if unit.count_free(version_ids) < len(version_ids):
+        raise Conflict("the entries changed while they were read; try again")
+
+
+def undo(context: Context, access: Access, run_id: str) -> int:
+    """Bring back what a consolidation or a compaction took out; how many entries. What a compaction made goes."""
+    now, tenant = context.clock(), access.default_tenant
+    with context.engine.read(tenant) as snapshot:
+        kept = snapshot.item(PASSES, run_id)
+        done = {"taken": []} if kept is None else json_text.parse(kept)
+        named = {each[name] for each in done["taken"] for name in ("id", "by")}
+        found = snapshot.version_ids(mapping.STANDARD, sorted(named))
+        made = snapshot.named(mapping.STANDARD, done["made"]) if "made" in done else None
+    taken = [
+        (found[each["id"]], found[each["by"]]) for each in done["taken"] if {each["id"], each["by"]} <= found.keys()
+    ]
+
+    def work(unit: Unit) -> int:
+        if kept is None or unit.item(PASSES, run_id) != kept:
+            raise NotFound("no consolidation of this run that could be undone")
+        if made is not None:
+            require_free(unit, [made.version_id])
+            tombstone(unit, made, now)
+            unit.announce("tombstoned", made, now=now)
+        count = unit.reopen_superseded(taken, now=now) if made is None else bring_back(unit, made, (), now)
+        unit.delete_item(PASSES, run_id)
+        record_pass(unit, access, "undo", done["space"], now, f"{count} brought back")
+        return count
+
+    return context.engine.write(tenant, work)
+
+
+def record_pass(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
+    scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
+    unit.record(audit_entry(access, f"openwop.{op}", now=now, scope=scope, result=result))
