@@ -86,6 +86,8 @@ def test_only_discovery_and_health_are_public() -> None:
         "/healthz",
         "/readyz",
         "/openapi.json",
+        # The same document, under the name that openwop gives it.
+        "/v1/openapi.json",
     }
 
 
