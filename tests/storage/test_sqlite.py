@@ -67,6 +67,34 @@ def test_a_store_survives_being_closed_and_opened(tmp_path: Path) -> None:
         engine.close()
 
 
+@pytest.mark.parametrize("is_patient", [True, False])
+def test_whoever_still_reads_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_patient: bool
+) -> None:
+    path = tmp_path / "x.db"
+    database = SqliteDatabase(path)
+    if not is_patient:
+        monkeypatch.setattr("memoranda.storage.sqlite.CLOSE_SECONDS", 0.0)
+    reads, closes = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with database.reading():
+            reads.set()
+            closes.wait()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    reads.wait()
+    closer = threading.Thread(target=database.close)
+    closer.start()
+    if not is_patient:
+        closer.join()
+    closes.set()
+    closer.join()
+    reader.join()
+    assert not path.with_name("x.db-wal").exists()
+
+
 def test_the_file_is_durable_by_its_settings(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "store.db")
     with database.reading() as connection:

@@ -43,6 +43,8 @@ GROUP_LIMIT = 256
 LATER_SECONDS = 0.05
 LATER_LIMIT = 20_000
 READERS_LIMIT = 8
+# So long a store that is closed waits for those who still read.
+CLOSE_SECONDS = 2.0
 # How long a reader waits for one of them to be free. All that hold one are at work, so this is reached only when more
 # is asked for than can be done.
 READER_SECONDS = 10.0
@@ -223,7 +225,15 @@ class SqliteDatabase:
             finally:
                 if connection.raw.in_transaction:
                     connection.raw.execute("COMMIT")
+                self._put_back(connection)
+
+    def _put_back(self, connection: SqliteConnection) -> None:
+        with self._ready:
+            if not self._closed:
                 self._readers.put(connection)
+                return
+        # Nobody will look for it any more, and the last one that is closed takes the write-ahead log away.
+        connection.raw.close()
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
@@ -293,10 +303,18 @@ class SqliteDatabase:
             self._closed = True
             self._ready.notify_all()
         self._thread.join()
+        self._wait_for_readers()
         while not self._readers.empty():
             self._readers.get_nowait().raw.close()
         self._watcher.raw.close()
         self._writer.raw.close()
+
+    def _wait_for_readers(self) -> None:
+        """Whoever is reading may end, for a while: then the process may."""
+        until = time.monotonic() + CLOSE_SECONDS
+        for _ in range(READERS_LIMIT):
+            if not self._reader_slots.acquire(timeout=max(0.0, until - time.monotonic())):
+                return
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
