@@ -23,7 +23,7 @@ from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump.canonical import random_id
 from memoranda.standards.ump.record import Draft, Record
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine import Unit
 
 Result = Literal["created", "merged"]
 Said = TypeVar("Said", bound=Mapping[str, Any])
@@ -129,14 +129,22 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
     tenant = accepted.projection.scope.tenant
     if accepted.is_own and access.tenant is None:
         _refuse_name_of_another(context, accepted.record["id"], tenant)
-    foreseen = None
-    if not accepted.is_own:
-        with context.engine.read(tenant) as snapshot:
-            foreseen = _merged(context, snapshot, accepted, now)
-    remembered = context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now, foreseen))
+    remembered = context.engine.write(tenant, lambda unit: _write_if_new(context, access, unit, accepted, now))
+    if isinstance(remembered, Version):
+        # Joined and signed outside the writer's turn; few facts are told twice.
+        foreseen = _Merged(remembered, _joined(context, remembered, accepted, now))
+        remembered = context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now, foreseen))
     if accepted.projection.withdraws:
         cascade.finish(context, tenant)
     return remembered
+
+
+def _write_if_new(
+    context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant
+) -> Remembered | Version:
+    """Write an accepted draft, unless the same fact is there: then nothing is written, and that is returned."""
+    known = None if accepted.is_own else unit.same(accepted.projection.sameness, now)
+    return write(context, access, unit, accepted, now, is_new=not accepted.is_own) if known is None else known
 
 
 def write(
@@ -146,10 +154,15 @@ def write(
     accepted: Accepted,
     now: Instant,
     foreseen: _Merged | None = None,
+    *,
+    is_new: bool = False,
 ) -> Remembered:
-    """Write an accepted draft in a unit of work and put it on record; `foreseen` is what it may be merged to."""
+    """Write an accepted draft in a unit of work and put it on record; `foreseen` is what it may be merged to.
+
+    `is_new` says that the same fact is known not to be there.
+    """
     context.quotas.spend(unit, 1, now)
-    remembered = put(context, unit, accepted, now, foreseen=foreseen)
+    remembered = put(context, unit, accepted, now, foreseen=foreseen, is_new=is_new)
     scope, targets = scope_of(accepted.record), (remembered.id,)
     unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))
     return remembered
@@ -163,6 +176,7 @@ def put(
     *,
     prior: Version | None = None,
     foreseen: _Merged | None = None,
+    is_new: bool = False,
 ) -> Remembered:
     """Write an accepted draft: as a new memory, or as the next version of one."""
     cascade.note(unit, accepted.projection)
@@ -170,7 +184,7 @@ def put(
     if accepted.is_own:
         remembered = _repeat(context, unit, accepted, now)
     else:
-        remembered = _merge(context, unit, accepted, now, foreseen)
+        remembered = None if is_new else _merge(context, unit, accepted, now, foreseen)
     if remembered is None:
         fresh = accepted if accepted.is_own else _with_free_name(context, unit, accepted, now)
         version = _append(context, unit, fresh, now, prior)
@@ -258,12 +272,6 @@ class _Merged:
     known: Version
     # None when something of the newcomer would be lost by it.
     new: NewVersion | None
-
-
-def _merged(context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant) -> _Merged | None:
-    """The same fact joined with the newcomer, if it is there."""
-    known = snapshot.same(accepted.projection.sameness, now)
-    return None if known is None else _Merged(known, _joined(context, known, accepted, now))
 
 
 def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) -> NewVersion | None:
