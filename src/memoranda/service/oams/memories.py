@@ -115,17 +115,27 @@ def store(
     """Write one memory: a new one, the next version of one, or nothing when it says what is there already."""
     now = context.clock()
     given = accept(context, access, value, now=now)
-    with context.engine.read(given.place.tenant) as snapshot:
-        prior = find(context, snapshot, given.place, given.memory["key"], or_retracted=True)
-        given = foresee(context, snapshot, given, prior, now)
+    place, key = given.place, given.memory["key"]
 
-    def work(unit: Unit) -> Stored:
+    def write(unit: Unit, given: Given, prior: Version | None) -> Stored:
         context.quotas.spend(unit, 1, now)
-        stored = write(context, unit, given, now, if_match=if_match, if_absent=if_absent)
-        unit.record(audited(access, "store", now, given.place, (stored.etag,), stored.result))
+        stored = follow(context, unit, given, prior, now, if_match=if_match, if_absent=if_absent)
+        unit.record(audited(access, "store", now, place, (stored.etag,), stored.result))
         return stored
 
-    stored = context.engine.write(given.place.tenant, work)
+    def write_if_new(unit: Unit) -> Stored | None:
+        is_there = find(context, unit, place, key, or_retracted=True) is not None
+        return None if is_there else write(unit, given, None)
+
+    stored = context.engine.write(place.tenant, write_if_new)
+    if stored is None:
+        # What follows a version is compared and made outside the writer's turn.
+        with context.engine.read(place.tenant) as snapshot:
+            prior = find(context, snapshot, place, key, or_retracted=True)
+            foreseen = foresee(context, snapshot, given, prior, now)
+        stored = context.engine.write(
+            place.tenant, lambda unit: write(unit, foreseen, find(context, unit, place, key, or_retracted=True))
+        )
     finish_withdrawals(context, [given])
     return stored
 
@@ -258,20 +268,6 @@ def _require_scope(access: Access, place: Place, given: Memory) -> None:
         access.require_scope(scope)
     except ForbiddenScope as error:
         raise CrossNamespace(error.message) from None
-
-
-def write(
-    context: Context,
-    unit: Unit,
-    given: Given,
-    now: Instant,
-    *,
-    if_match: str | None = None,
-    if_absent: bool = False,
-) -> Stored:
-    """Write an accepted memory in a unit of work."""
-    prior = find(context, unit, given.place, given.memory["key"], or_retracted=True)
-    return follow(context, unit, given, prior, now, if_match=if_match, if_absent=if_absent)
 
 
 def foresee(context: Context, snapshot: Snapshot, given: Given, prior: Version | None, now: Instant) -> Given:
