@@ -20,7 +20,7 @@ from memoranda.standards.openwop.entry import Draft
 from memoranda.storage.engine import Unit
 from tests.service.oams_verbs import Oams, namespace
 from tests.service.wop import REF, Wop
-from tests.writer_time import ALLOWED_MS_PER_1000_ROWS, Held, Probe
+from tests.writer_time import ALLOWED_MS_PER_1000_ROWS, SPREAD, Held, Probe
 
 MANY = 2_000
 
@@ -41,9 +41,9 @@ def fill(wop: Wop, count: int = MANY, ref: str = REF) -> None:
 
 
 def test_a_unit_that_holds_the_writer_for_longer_than_it_writes_is_told_of() -> None:
-    assert Held(name="x", milliseconds=ALLOWED_MS_PER_1000_ROWS + 1, rows=0).is_slow()
+    assert Held(name="x", milliseconds=SPREAD * ALLOWED_MS_PER_1000_ROWS + 1, rows=0).is_slow()
     assert not Held(name="x", milliseconds=ALLOWED_MS_PER_1000_ROWS, rows=1_000).is_slow()
-    assert Held(name="x", milliseconds=2 * ALLOWED_MS_PER_1000_ROWS + 1, rows=2_000).is_slow()
+    assert Held(name="x", milliseconds=2 * SPREAD * ALLOWED_MS_PER_1000_ROWS + 1, rows=2_000).is_slow()
     assert not Held(name="x", milliseconds=2 * ALLOWED_MS_PER_1000_ROWS, rows=2_000).is_slow()
 
 
