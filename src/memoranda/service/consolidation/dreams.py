@@ -427,8 +427,10 @@ def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step) -
     if step.given is None:
         return replace(step, rests_on_erased=is_erased_below)
     fresh = dated(step.given.memory, None if is_erased_below else current)
-    given = replace(step.given, memory=fresh, fresh=fresh, new=owned(context, step.given.place, fresh))
-    return replace(step, given=given, memory=memory.shown(fresh), rests_on_erased=is_erased_below)
+    new = owned(context, step.given.place, fresh)
+    stored = memories.as_stored(fresh, new, step.result)
+    given = replace(step.given, memory=fresh, new=new, stored=stored)
+    return replace(step, given=given, memory=stored.memory, rests_on_erased=is_erased_below)
 
 
 def _applied(context: Context, made: _Pass, steps: Sequence[_Step], now: Instant) -> DreamRun:

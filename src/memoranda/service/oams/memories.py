@@ -73,11 +73,11 @@ class Given:
     place: Place
     memory: Memory
     warnings: tuple[str, ...]
-    # Made before the writer's turn: the memory as it is written when nothing is there before it, and its version.
-    fresh: Memory
+    # Made before the writer's turn: what is written when nothing is there before it, and what is answered then.
     new: NewVersion
+    stored: Stored
     # The same for when this version is there before it; None: that says the same already.
-    after: tuple[Version, Memory, NewVersion | None] | None = None
+    after: tuple[Version, NewVersion | None, Stored] | None = None
     # The caller, if there is anything that it may not see; what it may not see it does not write over.
     bearer: Access | None = None
     # Whether the caller may erase: an end that comes sooner does so, with every earlier wording.
@@ -159,7 +159,7 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
             raise type(error)(f"memories[{number}]: {error.message}") from None
 
     with context.engine.read(given[0].place.tenant) as snapshot:
-        there, seq = _unchanged(context, snapshot, given), snapshot.change_seq()
+        there, seq = _all_unchanged(context, snapshot, given), snapshot.change_seq()
 
     def work(unit: Unit) -> list[Stored]:
         context.quotas.spend(unit, len(given), now)
@@ -179,7 +179,7 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
     return stored
 
 
-def _unchanged(context: Context, snapshot: Snapshot, given: Sequence[Given]) -> dict[int, tuple[int, Stored]]:
+def _all_unchanged(context: Context, snapshot: Snapshot, given: Sequence[Given]) -> dict[int, tuple[int, Stored]]:
     """Which of many say what is there already, each with its memory_id: read before the writer's turn."""
     found: dict[int, tuple[int, Stored]] = {}
     heads, times = Heads(context, snapshot, given), Counter((each.place.space, each.memory["key"]) for each in given)
@@ -190,11 +190,8 @@ def _unchanged(context: Context, snapshot: Snapshot, given: Sequence[Given]) -> 
         if prior is None or _is_retracted(prior):
             continue
         current = show(context, snapshot, prior, each.place)
-        if any(
-            memory.same_content(current.memory, said) for said in (each.memory, mapping.without_original(each.memory))
-        ):
-            stored = Stored(memory=current.memory, etag=current.etag, result="unchanged", warnings=each.warnings)
-            found[number] = prior.memory_id, stored
+        if _says(current, each.memory, mapping.without_original(each.memory)):
+            found[number] = prior.memory_id, _unchanged(current, each)
     return found
 
 
@@ -229,16 +226,22 @@ def accept(
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(said["user_id"]))
         compliance.check_write(context.presets, said, is_encrypted=is_encrypted)
     fresh = memory.with_times(checked, context.clock() if now is None else now, None)
+    # Bytes that say more than what is kept are not kept.
+    new = new_version(context, place, fresh, raw if fresh is value else None)
     return Given(
         place=place,
         memory=checked,
         warnings=tuple(warnings),
-        fresh=fresh,
-        # Bytes that say more than what is kept are not kept.
-        new=new_version(context, place, fresh, raw if fresh is value else None),
+        new=new,
+        stored=as_stored(fresh, new, "created", tuple(warnings)),
         bearer=access if is_limited else None,
         may_erase=access.may_erase(place.tenant),
     )
+
+
+def as_stored(fresh: Memory, new: NewVersion, result: str, warnings: tuple[str, ...] = ()) -> Stored:
+    """What is answered when a memory is written."""
+    return Stored(memory=memory.shown(fresh), etag=etag_of(new.document), result=result, warnings=warnings)
 
 
 def new_version(
@@ -255,10 +258,11 @@ def new_version(
 
 def _following(
     context: Context, given: Given, wanted: Memory, current: Memory | None, now: Instant
-) -> tuple[Memory, NewVersion]:
-    """What is written when something is there already, or was."""
+) -> tuple[NewVersion, Stored]:
+    """What is written when something is there already, or was, and what is answered then."""
     fresh = memory.with_times(wanted, now, current)
-    return fresh, new_version(context, given.place, fresh, like=given.new.projection)
+    new = new_version(context, given.place, fresh, like=given.new.projection)
+    return new, as_stored(fresh, new, "created" if current is None else "updated", given.warnings)
 
 
 def _require_scope(access: Access, place: Place, given: Memory) -> None:
@@ -274,16 +278,25 @@ def foresee(context: Context, snapshot: Snapshot, given: Given, prior: Version |
     """The same with the version that is written if what is there now still is when the writer's turn comes."""
     if prior is None:
         return given
-    current, wanted = show(context, snapshot, prior, given.place).memory, mapping.without_original(given.memory)
-    if any(memory.same_content(current, each) for each in (given.memory, wanted)) and not _is_retracted(prior):
-        return replace(given, after=(prior, current, None))
-    fresh, new = _following(context, given, wanted, current, now)
+    current, wanted = show(context, snapshot, prior, given.place), mapping.without_original(given.memory)
+    if not _is_retracted(prior) and _says(current, given.memory, wanted):
+        return replace(given, after=(prior, None, _unchanged(current, given)))
+    new, stored = _following(context, given, wanted, current.memory, now)
     new = following(context, prior, _timed(new, prior, now), by_owner=_is_owners(given))
-    return replace(given, after=(prior, fresh, new))
+    return replace(given, after=(prior, new, stored))
+
+
+def _says(current: Shown, *said: Memory) -> bool:
+    return any(memory.same_content(current.memory, each) for each in said)
+
+
+def _unchanged(current: Shown, given: Given) -> Stored:
+    return Stored(memory=current.memory, etag=current.etag, result="unchanged", warnings=given.warnings)
 
 
 def _timed(new: NewVersion, prior: Version | None, now: Instant) -> NewVersion:
-    return replace(new, projection=_in_time(new.projection, prior, now))
+    timed = _in_time(new.projection, prior, now)
+    return new if timed is new.projection else replace(new, projection=timed)
 
 
 def _is_owners(given: Given) -> bool:
@@ -347,34 +360,31 @@ def follow(
     is_free = if_match is None and not if_absent
     if is_free and prior is not None and given.after is not None and given.after[0] == prior:
         # Compared and made before the writer's turn.
-        _, fresh, new_version = given.after
-        if new_version is None:
-            return Stored(memory=fresh, etag=etag_of(prior), result="unchanged", warnings=given.warnings)
-        check_supersession(unit, prior, {}, now=now)
-        return _stored(context, unit, given, fresh, new_version, prior, now)
+        _, foreseen, stored = given.after
+        if foreseen is not None:
+            check_supersession(unit, prior, {}, now=now)
+            _write(context, unit, given, foreseen, prior, now)
+        return stored
     current = None if prior is None else show(context, unit, prior, place)
     is_there = prior is not None and not _is_retracted(prior)
     check_condition(current.etag if current is not None and is_there else None, if_match, if_absent)
     if prior is not None and current is not None:
         wanted = mapping.without_original(wanted)
-        if is_there and any(memory.same_content(current.memory, each) for each in (given.memory, wanted)):
-            return Stored(memory=current.memory, etag=current.etag, result="unchanged", warnings=given.warnings)
+        if is_there and _says(current, given.memory, wanted):
+            return _unchanged(current, given)
         check_supersession(unit, prior, {}, now=now)
     elif _is_taken(context, unit, given):
         wanted = mapping.without_original(wanted)
-    fresh, new = given.fresh, given.new
+    new, stored = given.new, given.stored
     if current is not None or wanted is not given.memory:
-        fresh, new = _following(context, given, wanted, None if current is None else current.memory, now)
-    return _stored(context, unit, given, fresh, new, prior, now)
+        new, stored = _following(context, given, wanted, None if current is None else current.memory, now)
+    _write(context, unit, given, new, prior, now)
+    return stored
 
 
-def _stored(
-    context: Context, unit: Unit, given: Given, fresh: Memory, new: NewVersion, prior: Version | None, now: Instant
-) -> Stored:
+def _write(context: Context, unit: Unit, given: Given, new: NewVersion, prior: Version | None, now: Instant) -> None:
     refuse_sooner_end(given, prior)
-    version = append(context, unit, new, prior, now, by_owner=_is_owners(given))
-    result = "created" if prior is None else "updated"
-    return Stored(memory=memory.shown(fresh), etag=etag_of(version), result=result, warnings=given.warnings)
+    append(context, unit, new, prior, now, by_owner=_is_owners(given))
 
 
 def refuse_sooner_end(given: Given, prior: Version | None) -> None:
@@ -475,7 +485,7 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
         forget_derived(context, unit, version.memory_id, is_hard=False, now=now)
-        unit.record(audited(access, "forget", now, place, (etag_of(version),), "tombstoned"))
+        unit.record(audited(access, "forget", now, place, (etag_of(version.document),), "tombstoned"))
 
     context.engine.write(place.tenant, work)
 

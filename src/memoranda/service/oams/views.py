@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoranda.model.instant import format_instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import Document, Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
@@ -39,7 +39,7 @@ class Shown:
 
 def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
     """A version as a memory of OAMS, as the API shows it."""
-    return Shown(memory=memory.shown(as_memory(context, snapshot, version, place)), etag=etag_of(version))
+    return Shown(memory=memory.shown(as_memory(context, snapshot, version, place)), etag=etag_of(version.document))
 
 
 def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
@@ -107,6 +107,6 @@ def _root(snapshot: Snapshot, version: Version) -> Version:
     return root if holds(root) else version
 
 
-def etag_of(version: Version) -> str:
-    document = version.document
+def etag_of(document: Document) -> str:
+    """The tag of a very version: what it says, and as what."""
     return hashlib.sha256(f"{document.standard}\x00{document.name}\x00".encode() + document.native).hexdigest()[:32]
