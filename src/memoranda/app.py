@@ -89,6 +89,7 @@ def open_service(settings: Settings) -> Service:
         audit_reads=_audit_reads(settings.audit_reads),
         audit_retention_ms=_audit_retention(settings.audit_retention),
         presets=frozenset(settings.compliance),
+        grain_profile=settings.grain_profile,
         encrypts_users=settings.encryption != "off",
         encrypts_all=settings.encryption == "all",
         secrets=_vault(settings),

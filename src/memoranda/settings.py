@@ -47,6 +47,12 @@ class Settings:
         choices=("users", "all", "off"),
     )
     compliance: tuple[str, ...] = _setting((), "compliance presets in force: gdpr, ccpa, hipaa", "list")
+    grain_profile: str = _setting(
+        "extended",
+        "the profile of OMS that grains must fit to be taken in, by the devices that are to read them",
+        "text",
+        choices=("extended", "standard", "lightweight"),
+    )
     audit_reads: str = _setting(
         "deferred",
         "whether a read is answered before (deferred) or after (durable) its audit entry is on disk",

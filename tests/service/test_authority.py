@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ConsentViolation, GrainError, QueryError
+from memoranda.service.exchange import Item, Report, numbered
 from memoranda.standards.oms import signature
+from memoranda.standards.oms.grains import encode
 from tests.service.test_cal_evolve import run
 from tests.service.world import PEER, World, grain
 
@@ -66,6 +69,95 @@ def test_an_agent_cannot_say_whose_it_is(world: World, wrong: dict[str, Any]) ->
         world.put(**{**OWNED, "object": "Eve", **wrong})
     with pytest.raises(QueryError, match="owned_by"):
         run(world, f'ADD belief SET subject = "{AGENT}" SET relation = "mg:owned_by" SET object = "Eve" REASON "x"')
+
+
+def taken(world: World, *given: dict[str, Any] | bytes) -> Report:
+    """What an import makes of grains."""
+    blobs = [each if isinstance(each, bytes) else encode(each).blob for each in given]
+    return world.service.import_items(world.owner, numbered("oms", blobs))
+
+
+@pytest.mark.requirement("OMS-12.5-several")
+def test_what_is_on_record_of_an_agents_owner_wins_over_what_others_say(world: World) -> None:
+    mine = world.put(**OWNED)
+    eve = {"type": "human", "name": "Eve", "did": "did:web:eve.example"}
+    hers = {
+        **OWNED,
+        "object": "Eve",
+        "owner": eve,
+        "invalidation_policy": {"mode": "locked", "authorized": [eve["did"]]},
+    }
+    with pytest.raises(GrainError, match=mine):
+        world.put(**hers)
+    assert "owned_by" in taken(world, grain(world.now, **hers)).refusals[0].message
+    # What others claim may be noted as what it is: that they said so.
+    world.put(
+        type="observation",
+        observer_id=eve["did"],
+        observer_type="human",
+        subject=AGENT,
+        relation="mg:owned_by",
+        object="Eve",
+    )
+    # The owner may say the same once more, and nobody's agent is anybody's.
+    world.put(**{**OWNED, "confidence": 1.0})
+    world.put(**{**hers, "subject": "did:web:other.example"})
+
+
+@pytest.mark.requirement("OMS-12.5-several")
+def test_a_change_of_ownership_is_taken_in_with_its_past_in_either_order(world: World) -> None:
+    ada = SigningKey(bytes([5]) * 32)
+    owned = {
+        **OWNED,
+        "owner": {**OWNER, "did": ada.did},
+        "invalidation_policy": {"mode": "delegated", "authorized": [ada.did]},
+    }
+    bob = {"type": "human", "name": "Bob", "did": PEER.did}
+    sold = {
+        **owned,
+        "object": "Bob",
+        "owner": bob,
+        "invalidation_policy": {"mode": "delegated", "authorized": [PEER.did]},
+    }
+    old = world.put(**owned)
+    signed = signature.sign(grain(world.now + 1, **sold, derived_from=[old]), ada, issued_at=world.now // 1000)
+    world.advance(1)
+    new = world.service.grains.supersede(world.owner, old, signed).address
+    leaving = list(world.service.grains.export(world.owner, history=True))
+    for order in (leaving, leaving[::-1]):
+        other = World()
+        items = [Item(form="oms", value=delivery, index=index) for delivery, index in order]
+        report = other.service.import_items(other.owner, items)
+        assert (report.created, report.refusals) == (2, [])
+        assert [each.address for each in other.grains(subject=AGENT)] == [new]
+        other.service.close()
+
+
+@pytest.mark.requirement("OMS-12.5-ownership", "OMS-6.11-delegation-expiry")
+def test_a_file_brings_nothing_that_its_author_may_not_write(world: World) -> None:
+    wrong = taken(
+        world,
+        grain(world.now, **OWNED, author_did=AGENT),
+        grain(world.now, **{**OWNED, "invalidation_policy": {"mode": "open"}}),
+    )
+    assert (wrong.created, wrong.refused) == (0, 2)
+    end = world.now + 1000
+    world.put(
+        subject=world.owner.default_tenant,
+        relation="mg:delegates_to",
+        object=PEER.did,
+        delegation_depth=0,
+        delegation_expiry=end,
+    )
+    world.advance(5000)
+    early, late = (
+        signature.sign(grain(at, object=text), PEER, issued_at=at // 1000)
+        for at, text in ((end - 1, "in time"), (end, "too late"))
+    )
+    # What was written while the delegation held may still be taken in.
+    report = taken(world, early, late)
+    assert (report.created, report.refused) == (1, 1)
+    assert "delegation" in report.refusals[0].message
 
 
 @pytest.mark.requirement("OMS-6.11-delegation-expiry")

@@ -53,6 +53,7 @@ class World:
         path: Path | None = None,
         document_key: bytes | None = None,
         quotas: Quotas | None = None,
+        grain_profile: str = "extended",
     ) -> None:
         """`coverage` makes a key ring in memory; `cipher` brings one."""
         if coverage is not None:
@@ -69,6 +70,7 @@ class World:
             encrypts_users=cipher is not None,
             encrypts_all=coverage == "all",
             quotas=quotas or Quotas(),
+            grain_profile=grain_profile,
         )
         self.service = Service(self.context)
         self.owner = self.service.gate.local()

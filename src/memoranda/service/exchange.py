@@ -21,6 +21,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.oams import memories
+from memoranda.service.oms import authority
 from memoranda.service.originals import Form, Outcome, Ready, version_of
 from memoranda.service.ump.remember import with_defaults
 from memoranda.service.ump.revise import handover
@@ -423,6 +424,8 @@ class _Import:
                 written.unlinked.append((item, error))
                 prior = None
         name = (ready.standard, ready.name)
+        if ready.standard == oms.STANDARD and name not in known:
+            _check_authority(unit, ready, prior, now)
         outcome = ready.write(unit, prior, now, name not in known)
         known.add(name)
         is_view = item.form == oms.STANDARD != ready.standard
@@ -513,6 +516,12 @@ class _Import:
             if prior is not None and waiting.is_fresh and prior.state.closed is None:
                 _close(unit, prior, None, waiting.valid_to, waiting.closed, now)
         return refused, missing
+
+
+def _check_authority(unit: Unit, ready: Ready, prior: Version | None, now: Instant) -> None:
+    made = Instant(int(ready.fields["created_at"]))
+    is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
+    authority.check(unit, ready.fields, ready.signer, now=now, made=made, prior=prior, is_superseded=is_superseded)
 
 
 def _go_together(one: tuple[Item, Ready], other: tuple[Item, Ready]) -> bool:

@@ -75,6 +75,8 @@ class Ready:
     written: Instant | None = None
     # What its policy may look at, when it is to replace something.
     fields: Mapping[str, Any] = field(default_factory=dict)
+    # Who signed a grain.
+    signer: str | None = None
     # What its form calls it, what it says superseded it there, until when it was true, and when that was known.
     known_as: str = ""
     # Another name that its form has for it.
@@ -275,6 +277,7 @@ def _grain(
         known_as=grain.address,
         write=write,
         fields=grain.fields,
+        signer=opened.signer,
         index=index,
         successor=index.superseded_by,
     )

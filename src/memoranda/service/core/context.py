@@ -40,6 +40,9 @@ class Context:
     # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.
     did_documents: Mapping[str, object] = field(default_factory=dict)
 
+    # The profile of OMS that grains must fit (§18).
+    grain_profile: str = "extended"
+
     # Compliance presets in force (see compliance.py), and whether documents that name a user are encrypted.
     presets: frozenset[str] = frozenset()
     encrypts_users: bool = False

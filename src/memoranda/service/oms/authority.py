@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from memoranda.errors import GrainError
 from memoranda.model.instant import Instant
-from memoranda.model.memory import is_over
+from memoranda.model.memory import Version, is_over
 from memoranda.model.selection import Selection
 from memoranda.service.core.protection import policy_fields
 from memoranda.standards.oms import mapping as oms
@@ -15,37 +15,83 @@ from memoranda.standards.oms.policy import DENIED
 from memoranda.storage.engine import Snapshot
 
 Fields = Mapping[str, Any]
-_DELEGATIONS_LIMIT = 100
+OWNED_BY: Final = "mg:owned_by"
+# The type of a belief has two names (OMS 1.3 and 1.4).
+BELIEFS: Final = ("belief", "fact")
+# Records of one agent that are looked at.
+_LIMIT: Final = 100
 
 
-def check(snapshot: Snapshot, fields: Fields, signer: str | None, *, now: Instant) -> None:
-    """Raise GrainError for a grain that its author may not write."""
+def check(
+    snapshot: Snapshot,
+    fields: Fields,
+    signer: str | None,
+    *,
+    now: Instant,
+    prior: Version | None = None,
+    made: Instant | None = None,
+    is_superseded: bool = False,
+) -> None:
+    """Raise GrainError for a grain that its author may not write.
+
+    `made`: it comes from a file, and its author must have been allowed to write it then.
+    `prior` is what it replaces, under the policy of that; `is_superseded`: it is a thing of the past already.
+    """
     authors = {name for name in (fields.get("author_did"), signer) if isinstance(name, str)}
-    if fields.get("relation") == "mg:owned_by":
+    if fields.get("relation") == OWNED_BY and fields.get("type") in BELIEFS:
         _check_ownership(fields, authors)
+        if not is_superseded:
+            _check_rivals(snapshot, fields, prior, now)
     for author in authors - {snapshot.tenant}:
-        if _is_delegation_over(snapshot, author, now):
+        if _is_delegation_over(snapshot, author, now, now if made is None else min(made, now)):
             raise GrainError(f"the delegation to {author} has ended (delegation_expiry)", oms_code=DENIED)
 
 
 def _check_ownership(fields: Fields, authors: set[str]) -> None:
     # OMS §12.5: an agent cannot say itself whose it is, and only its owner may say otherwise later.
     if fields.get("subject") in authors:
-        raise GrainError("mg:owned_by: an agent cannot be the author of its own ownership", oms_code="ERR_SCHEMA")
-    policy, owner = fields.get("invalidation_policy"), fields.get("owner")
-    allowed = policy.get("authorized") if isinstance(policy, Mapping) and policy.get("mode") != "open" else None
+        raise GrainError(f"{OWNED_BY}: an agent cannot be the author of its own ownership", oms_code="ERR_SCHEMA")
+    owner = fields.get("owner")
+    allowed = _mode_and_authorized(fields)[1]
     did = owner.get("did") if isinstance(owner, Mapping) else None
     if not allowed or (did is not None and list(allowed) != [did]):
-        raise GrainError("mg:owned_by: its invalidation_policy must name the owner alone", oms_code="ERR_SCHEMA")
+        raise GrainError(f"{OWNED_BY}: its invalidation_policy must name the owner alone", oms_code="ERR_SCHEMA")
 
 
-def _is_delegation_over(snapshot: Snapshot, agent: str, now: Instant) -> bool:
-    """Whether an agent was delegated to, and no delegation holds any more (OMS §6.11)."""
+def _check_rivals(snapshot: Snapshot, fields: Fields, prior: Version | None, now: Instant) -> None:
+    # OMS §12.5: of several records the protected one counts, and a claim against it is at most an observation.
+    asked = Selection(subject=str(fields.get("subject")), relation=OWNED_BY)
+    found = snapshot.page(asked, limit=_LIMIT, now=now)
+    for version in snapshot.versions([each.version_id for each in found]) if found else ():
+        known = policy_fields(version)
+        if (prior is not None and version.memory_id == prior.memory_id) or known.get("type") not in BELIEFS:
+            continue
+        if _mode_and_authorized(known)[0] != "open" and _owner(known) != _owner(fields):
+            raise GrainError(
+                f"{OWNED_BY}: {version.document.name} says whose agent it is; its owner may supersede that, "
+                "and what others say is an observation",
+                oms_code=DENIED,
+            )
+
+
+def _mode_and_authorized(fields: Fields) -> tuple[str, Sequence[str]]:
+    policy = fields.get("invalidation_policy")
+    if not isinstance(policy, Mapping) or policy.get("mode") == "open":
+        return "open", ()
+    return str(policy.get("mode")), policy.get("authorized") or ()
+
+
+def _owner(fields: Fields) -> tuple[object, ...]:
+    return fields.get("object"), *_mode_and_authorized(fields)[1]
+
+
+def _is_delegation_over(snapshot: Snapshot, agent: str, now: Instant, at: Instant) -> bool:
+    """Whether an agent was delegated to, and at this instant no delegation held any more (OMS §6.11)."""
     asked = Selection(relation="mg:delegates_to", object=agent)
-    found = snapshot.page(asked, limit=_DELEGATIONS_LIMIT, now=now)
+    found = snapshot.page(asked, limit=_LIMIT, now=now)
     versions = snapshot.versions([each.version_id for each in found]) if found else []
     ends = [policy_fields(version).get("delegation_expiry") for version in versions]
-    return bool(ends) and all(isinstance(end, int) and end <= now for end in ends)
+    return bool(ends) and all(isinstance(end, int) and end <= at for end in ends)
 
 
 def unmet(snapshot: Snapshot, fields: Fields, now: Instant) -> Iterator[str]:

@@ -42,6 +42,7 @@ from memoranda.standards.oms import policy, signature
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.fields import INDEX_FIELDS
 from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.profile import EXTENDED, SIZE_PROFILES, SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
@@ -194,7 +195,7 @@ class Successor:
         decision = check_supersession(
             unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
         )
-        authority.check(unit, opened.grain.fields, opened.signer, now=now)
+        authority.check(unit, opened.grain.fields, opened.signer, now=now, prior=prior)
         authority.check_activation(unit, policy_fields(prior), opened.grain.fields, now)
         fresh = _with_inherited_policy(opened, prior, decision)
         if unit.named(oms.STANDARD, fresh.grain.address) is not None:
@@ -384,6 +385,8 @@ def _refuse_index_fields(grain: Grain) -> None:
 def admitted(context: Context, access: Access, opened: Opened, tenant: str) -> NewVersion:
     """The grain as it is written, if the caller's scope and the store's presets let it in."""
     grain, delivery = opened.grain, opened.delivery
+    if context.grain_profile != EXTENDED.name:
+        _check_profile(SIZE_PROFILES[context.grain_profile], grain)
     authorship.refuse_forged(access, grain.fields.get("author_did"), opened.signer)
     projection = replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
@@ -397,6 +400,12 @@ def admitted(context: Context, access: Access, opened: Opened, tenant: str) -> N
     media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
     document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
     return prepare(context, document, projection, grain)
+
+
+def _check_profile(profile: SizeProfile, grain: Grain) -> None:
+    """Raise TooLarge or GrainError if the devices that are to read a grain could not."""
+    profile.check_fields(grain.fields)
+    codec.decode(grain.blob, profile=profile)
 
 
 def _shows_less(grain: Grain, tenant: str) -> bool:

@@ -38,6 +38,15 @@ class SizeProfile:
 
 
 EXTENDED: Final = SizeProfile(name="extended", max_bytes=1_048_576, max_depth=32)
+STANDARD: Final = SizeProfile(name="standard", max_bytes=32_768, max_depth=16)
+# Section 18.3: required fields only.
+LIGHTWEIGHT: Final = SizeProfile(
+    name="lightweight",
+    max_bytes=512,
+    max_depth=8,
+    only=frozenset("type subject relation object confidence created_at namespace".split()),
+)
+SIZE_PROFILES: Final = {profile.name: profile for profile in (EXTENDED, STANDARD, LIGHTWEIGHT)}
 
 # --- domains -------------------------------------------------------------------------------------------------
 
