@@ -418,11 +418,14 @@ async def entries(call: Call) -> list[Any]:
     await ask("put", content="Deployments go out on Tuesdays.", tags=[], expiresAt="2999-01-01T00:00:00.000Z")
     await ask("get", id=first)
     await ask("list", tag="subject:acme")
-    await ask("list", limit=1, query="invoices", rank="relevance")
+    await ask("put", content="Ann likes tea.", tags=["Likes"], id="ann")
+    await ask("put", content="Ann likes coffee.", tags=[], id="ann")
+    await ask("get", id="ann")
     await ask("delete", id=first)
     await ask("list")
     await ask("get", id=first)
     await ask("list", limit=-1)
+    await ask("list", limit=1, query="invoices", rank="relevance")
     await ask("put", content="x", expiresAt="yesterday")
     return said
 
@@ -431,8 +434,13 @@ def _entry(m: Memoranda, body: dict[str, Any]) -> Any:
     return m.service.openwop.get_entry(m.access, REF, body["id"])
 
 
+def _put(m: Memoranda, body: dict[str, Any]) -> Any:
+    draft = Draft.parse({name: value for name, value in body.items() if name != "id"})
+    return m.service.openwop.put_entry(m.access, REF, draft, entry_id=body.get("id"))
+
+
 ENTRY_VERBS: Verbs = {
-    "put": lambda m, b: m.service.openwop.put_entry(m.access, REF, Draft.parse(b)),
+    "put": _put,
     "get": _entry,
     "list": lambda m, b: {"entries": m.service.openwop.list_entries(m.access, REF, ListOptions.parse(b))},
     "delete": lambda m, b: m.service.openwop.delete_entry(m.access, REF, b["id"]) or None,
@@ -441,6 +449,9 @@ ENTRY_VERBS: Verbs = {
 
 def entry_request(operation: str, body: dict[str, Any]) -> dict[str, Any]:
     root = f"/v1/memory/{quote(REF, safe='')}"
+    if operation == "put" and "id" in body:
+        said = {name: value for name, value in body.items() if name != "id"}
+        return {"method": "PUT", "url": f"{root}/{body['id']}", "json": said}
     if operation == "put":
         return {"method": "POST", "url": root, "json": body}
     if operation == "list":
@@ -451,7 +462,9 @@ def entry_request(operation: str, body: dict[str, Any]) -> dict[str, Any]:
 def entry_words(operation: str, body: dict[str, Any]) -> list[str]:
     options = {"tag": "--tag", "limit": "--limit", "query": "--query"}
     options["expiresAt"] = "--expires"
-    given = [body[name] for name in ("content", "id") if name in body]
+    if operation == "put":
+        options["id"] = "--id"
+    given = [body[name] for name in ("content", "id") if name in body and name not in options]
     tags = [word for tag in body.get("tags", ()) for word in ("--tag", tag)]
     more = [word for name, option in options.items() if name in body for word in (option, str(body[name]))]
     return ["openwop", operation, REF, *given, *tags, *more]
@@ -467,4 +480,4 @@ def test_one_scenario_of_entries_over_every_binding(tmp_path: Path) -> None:
         },
         tmp_path,
     )
-    assert [answer is None for answer in said] == [False] * 7 + [True] * 3
+    assert [answer is None for answer in said] == [False] * 9 + [True] * 4

@@ -16,7 +16,6 @@ from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.service.openwop import schedule
 from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, INDEX_PATH, MAX_TOKEN_BUDGET
-from memoranda.standards.openwop import mapping
 from memoranda.standards.openwop.entry import Draft
 from tests.service.wop import REF, Wop
 from tests.service.world import START
@@ -123,14 +122,13 @@ def test_an_archive_is_an_entry_that_is_kept_as_long_as_is_advertised(wop: Wop) 
     assert wop.read(made["id"]) is None
 
 
-@pytest.mark.requirement("WOP-3-distillation-archive")
+@pytest.mark.requirement("WOP-3-distillation-archive", "WOP-RFC12-provenance")
 def test_sources_stay_and_no_other_pass_touches_an_archive(wop: Wop) -> None:
     ids = fill(wop)
-    made = wop.wop.distill(wop.owner, REF).entry
+    done = wop.wop.distill(wop.owner, REF)
+    made = done.entry
     assert {entry["id"] for entry in wop.entries()} == {*ids, made["id"]}
-    assert [tag for tag in made["tags"] if tag.startswith("compacted-from:")] == [
-        f"compacted-from:{id_}" for id_ in ids
-    ]
+    assert made["tags"][1:] == [f"compacted-from:{done.run.run_id}", *(f"derived-from:{id_}" for id_ in ids)]
     wop.wop.consolidate(wop.owner, REF)
     wop.wop.compact(wop.owner, REF)
     assert wop.read(made["id"]) == made
@@ -324,6 +322,7 @@ def test_a_schedule_that_fails_waits_for_its_next_instant_and_keeps_nobody_waiti
 # --- compaction ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("WOP-RFC12-provenance")
 def test_a_compaction_puts_one_entry_in_the_place_of_its_sources_and_names_them(wop: Wop) -> None:
     ids = fill(wop)
     wop.write("held", ref="other")
@@ -331,9 +330,8 @@ def test_a_compaction_puts_one_entry_in_the_place_of_its_sources_and_names_them(
     assert wop.entries() == [done.entry]
     assert wop.read(done.entry["id"]) == done.entry
     assert [wop.read(name) for name in ids] == [None] * len(ids)
-    assert [tag for tag in done.entry["tags"] if tag.startswith(mapping.DERIVED_PREFIX)] == [
-        f"compacted-from:{name}" for name in ids
-    ]
+    named = [tag for tag in done.entry["tags"] if tag.startswith(("compacted-from:", "derived-from:"))]
+    assert named == [f"compacted-from:{done.run.run_id}", *(f"derived-from:{name}" for name in ids)]
     payload = done.event["payload"]
     assert payload == {
         "memoryRef": REF,
@@ -540,8 +538,8 @@ def test_archives_can_be_distilled_again_and_the_result_ends_with_the_first_of_t
     wop.wop.put_entry(wop.owner, REF, Draft(content="The office moves to Lyon in May."))
     second = wop.wop.distill(wop.owner, REF).entry
     again = wop.wop.distill(wop.owner, REF, of_archives=True).entry
-    assert {tag for tag in again["tags"] if tag.startswith("compacted-from:")} == {
-        f"compacted-from:{each['id']}" for each in (first, second)
+    assert {tag for tag in again["tags"] if tag.startswith("derived-from:")} == {
+        f"derived-from:{each['id']}" for each in (first, second)
     }
     assert "Lyon" in again["content"]
     assert "port 5432" in again["content"]

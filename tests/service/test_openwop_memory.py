@@ -24,7 +24,8 @@ ANN, BOB = "did:example:ann", "did:example:bob"
 
 @pytest.fixture
 def wop() -> Iterator[Wop]:
-    wop = Wop()
+    # As on a host that finds by meaning: what ranks by relevance is proved here, that others refuse it elsewhere.
+    wop = Wop(has_semantic_search=True)
     yield wop
     wop.close()
 

@@ -45,7 +45,7 @@ class Given:
 
 
 def world(*resolvers: Any, policy: Policy = "off", **how: Any) -> Wop:
-    return Wop(vault=Vault(resolvers, policy=policy), **how)
+    return Wop(vault=Vault(resolvers, policy=policy), **{"has_semantic_search": True, **how})
 
 
 @pytest.fixture

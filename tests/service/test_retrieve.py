@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from memoranda.service.core.access import Access
+from memoranda.service.openwop.openwop import Openwop
 from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.oms.mapping import text_of
 from memoranda.standards.oms.requests import FindRequest
@@ -42,9 +44,14 @@ def through_oams(world: World, access: Access, query: str) -> Told:
     return [(each["value"], each["metadata"]["score"]) for each in found]
 
 
+def by_relevance(world: World) -> Openwop[None]:
+    """openwop on a host that finds by meaning: others refuse to rank by relevance."""
+    return Openwop(replace(world.context, has_semantic_search=True), None)
+
+
 def through_openwop(world: World, access: Access, query: str) -> Told:
     options = ListOptions.parse({"query": query, "rank": "relevance", "limit": 50})
-    found = world.service.openwop.list_entries(access, "default", options)
+    found = by_relevance(world).list_entries(access, "default", options)
     return [(each["content"], place) for place, each in enumerate(found)]
 
 
@@ -201,8 +208,8 @@ def test_a_person_a_tag_and_a_project_are_found_among_hundreds(world: World) -> 
     oams.store("mine", "green tea, and so much else that it matches badly", tags=["Rare"])
     oams.batch([oams.memory(f"k{number}", "green tea") for number in range(99)])
     assert oams.keys("green tea", tags=["rare"]) == ["mine"]
-    options = ListOptions.parse({"query": "green tea", "rank": "relevance", "tag": "rare"})
-    assert len(world.service.openwop.list_entries(world.owner, "default", options)) == 1
+    options = ListOptions.parse({"query": "green tea", "rank": "relevance", "tag": "Rare"})
+    assert len(by_relevance(world).list_entries(world.owner, "default", options)) == 1
     for scope in ({"user": "u"}, {"agent": "a"}, {"session": "s"}, {"project": "p"}):
         world.remember("green tea, and so much else that it matches badly", scope=scope)
         assert len(world.texts("green tea", scope=scope)) == 1

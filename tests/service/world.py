@@ -54,6 +54,7 @@ class World:
         document_key: bytes | None = None,
         quotas: Quotas | None = None,
         grain_profile: str = "extended",
+        has_semantic_search: bool = False,
     ) -> None:
         """`coverage` makes a key ring in memory; `cipher` brings one."""
         if coverage is not None:
@@ -71,6 +72,7 @@ class World:
             encrypts_all=coverage == "all",
             quotas=quotas or Quotas(),
             grain_profile=grain_profile,
+            has_semantic_search=has_semantic_search,
         )
         self.service = Service(self.context)
         self.owner = self.service.gate.local()

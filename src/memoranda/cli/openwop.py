@@ -46,6 +46,9 @@ def put(
     *,
     tag: Annotated[tuple[str, ...], Parameter(name="--tag", help="A tag; can be repeated.")] = (),
     expires: Annotated[str | None, Parameter(help="When it ends: a date, or RFC 3339.")] = None,
+    entry_id: Annotated[
+        str | None, Parameter(name="--id", help="An id of your own; what is under it already is replaced.")
+    ] = None,
     run: GivenRun,
 ) -> None:
     """Write an entry."""
@@ -55,7 +58,7 @@ def put(
     if expires is not None:
         asked["expiresAt"] = moment(expires)
     with run.open() as memoranda:
-        made = memoranda.openwop.put_entry(ref, Draft.parse(asked))
+        made = memoranda.openwop.put_entry(ref, Draft.parse(asked), entry_id=entry_id)
     run.answer(made, lambda: line(made["id"]))
 
 
@@ -66,7 +69,9 @@ def list_entries(
     *,
     limit: Annotated[int, Parameter(help="At most so many; 100 unless said.")] = 100,
     tag: Annotated[str | None, Parameter(help="Only with this tag.")] = None,
-    query: Annotated[str | None, Parameter(help="The best for this, instead of the newest.")] = None,
+    query: Annotated[
+        str | None, Parameter(help="The best for this, instead of the newest; needs a host with semantic search.")
+    ] = None,
     run: GivenRun,
 ) -> None:
     """List the entries of a ref, the newest first."""

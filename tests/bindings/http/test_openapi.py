@@ -101,6 +101,15 @@ def test_the_reference_page_names_every_route() -> None:
     assert missing == []
 
 
+@pytest.mark.requirement("WOP-5-idempotency")
+def test_idempotency_key_is_described_where_it_holds_and_nowhere_else(client: httpx.Client) -> None:
+    for path, operations in client.get("/v1/openapi.json").json()["paths"].items():
+        for method, described in operations.items():
+            headers = {each["name"] for each in described.get("parameters", ()) if each["in"] == "header"}
+            is_openwop = path.startswith("/v1/") and not path.startswith("/v1/oams/")
+            assert ("Idempotency-Key" in headers) is (is_openwop and method != "get"), (method, path)
+
+
 def test_the_document_is_what_the_server_gives(client: httpx.Client) -> None:
     given = client.get("/openapi.json").json()
     assert given["paths"] == DOCUMENT["paths"]

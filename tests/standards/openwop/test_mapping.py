@@ -31,16 +31,16 @@ def test_an_entry_is_read_without_openwops_words() -> None:
     made = entry(
         id="mem_1",
         content="Prefers email.",
-        tags=["preference", "source:session", "compacted-from:run_7"],
+        tags=["preference", "source:session", "compacted-from:run_7", "derived-from:mem_0"],
         created=Instant(1000),
         expires=Instant(5000),
     )
     seen = project(made, "alice", "support")
     assert (seen.text, seen.scope.tenant, seen.scope.space) == ("Prefers email.", "alice", "support")
     assert (seen.created, seen.observed, seen.valid_from, seen.expires) == (1000, 1000, 1000, 5000)
-    assert seen.tags == ("preference", "source:session", "compacted-from:run_7")
+    assert seen.tags == ("preference", "source:session", "compacted-from:run_7", "derived-from:mem_0")
     assert seen.source == "session"
-    assert seen.relations == (Relation(type="derived_from", target="run_7"),)
+    assert seen.relations == (Relation(type="derived_from", target="mem_0"),)
     assert seen.sameness == ""
 
 
@@ -66,7 +66,7 @@ def test_a_memory_of_another_standard_names_where_it_came_from() -> None:
         expires=Instant(9000),
     )
     made = from_projection(seen, "urn:ump:1")
-    assert made["tags"] == ["a", "x" * 256, "source:chat://1", "compacted-from:urn:ump:x"]
+    assert made["tags"] == ["a", "x" * 256, "source:chat://1", "derived-from:urn:ump:x"]
     assert (made["id"], made["createdAt"]) == ("urn:ump:1", "1970-01-01T00:00:01.000Z")
     assert made["expiresAt"] == "1970-01-01T00:00:09.000Z"
 

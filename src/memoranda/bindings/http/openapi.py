@@ -80,7 +80,8 @@ def parameters(operation: Operation) -> list[dict[str, Any]]:
         if name in operation.example and name not in operation.in_query:
             parameter["example"] = operation.example[name]
         found.append(parameter)
-    return [*found, *map(dict, operation.parameters)]
+    headers = operation.standard.effect_headers if operation.has_effect else ()
+    return [*found, *map(dict, (*operation.parameters, *headers))]
 
 
 def _body(operation: Operation, asks: type[Shape]) -> Schema:

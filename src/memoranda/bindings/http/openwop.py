@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from memoranda.bindings.http.call import Answer, Call
-from memoranda.bindings.http.openwop_once import file_answer, once, ref_of, run_of
+from memoranda.bindings.http.openwop_once import HEADER, file_answer, once, ref_of, run_of
 from memoranda.bindings.http.operation import Operation, Refusal, Standard, in_header
 from memoranda.encoding.shapes import TEXT
 from memoranda.errors import ForbiddenScope, MemorandaError, NotFound
@@ -85,6 +85,7 @@ OPENWOP: Final = Standard(
     # An id of another standard, and a path.
     rest=frozenset({"id", "path"}),
     once=once,
+    effect_headers=(HEADER,),
 )
 
 
@@ -104,6 +105,10 @@ def get_entry(service: Service, call: Call, _asked: None) -> Any:
 
 def put_entry(service: Service, call: Call, asked: Draft) -> Any:
     return service.openwop.put_entry(call.access, ref_of(call), asked)
+
+
+def put_entry_under(service: Service, call: Call, asked: Draft) -> Any:
+    return service.openwop.put_entry(call.access, ref_of(call), asked, entry_id=call.name("id"))
 
 
 def delete_entry(service: Service, call: Call, _asked: None) -> None:
@@ -279,6 +284,16 @@ OPERATIONS: Final = (
         success=(201,),
     ),
     _row("GET", _ENTRY, "wop_get", "One entry", get_entry, "WopEntry"),
+    _row(
+        "PUT",
+        _ENTRY,
+        "wop_put_under",
+        "Write the entry under an id that the host chooses; what is there already is replaced and keeps its time",
+        put_entry_under,
+        "WopEntry",
+        Draft,
+        EXAMPLE_ENTRY,
+    ),
     _row("DELETE", _ENTRY, "wop_delete", "Never again in any answer", delete_entry, "", success=(204,)),
     _row(
         "POST",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from memoranda.bindings.http.call import Answer, Call
-from memoranda.bindings.http.operation import Operation
+from memoranda.bindings.http.operation import Operation, in_header
 from memoranda.encoding.json_text import canonical, dump, parse
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.service.service import Service
@@ -21,6 +21,11 @@ from memoranda.service.service import Service
 Act = Callable[[], tuple[Answer, bytes]]
 REPLAYED: Final = ((b"openwop-idempotent-replay", b"true"),)
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
+HEADER: Final = in_header(
+    "Idempotency-Key",
+    {"type": "string", "pattern": "^[!-~]{1,255}$"},
+    "Done once under this key within 24 hours: the same request again is answered alike, another one is 409.",
+)
 _FINAL: Final = frozenset({404, 405, 409, 410, 413, 422})
 # What an answer holds that must not outlive the memory it shows.
 _CONTENT: Final = "content"

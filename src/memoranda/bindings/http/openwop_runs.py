@@ -165,7 +165,13 @@ def get_in_run(service: Service, call: Call, _asked: None) -> Any:
 
 def put_in_run(service: Service, call: Call, asked: Attributed) -> Any:
     return service.openwop.put_entry(
-        call.access, ref_of(call), asked, run_id=call.name("run_id"), node_id=asked.node_id, agent_id=asked.agent_id
+        call.access,
+        ref_of(call),
+        asked,
+        entry_id=call.name("id") if "id" in call.scope["path_params"] else None,
+        run_id=call.name("run_id"),
+        node_id=asked.node_id,
+        agent_id=asked.agent_id,
     )
 
 
@@ -302,6 +308,16 @@ OPERATIONS: Final = (
         success=(201,),
     ),
     _row("GET", f"{_ENTRIES}/{{id}}", "wop_get_in_run", "One entry as the run sees it", get_in_run, "WopEntry"),
+    _row(
+        "PUT",
+        f"{_ENTRIES}/{{id}}",
+        "wop_put_under_in_run",
+        "Write the entry under an id that the host chooses in a run; the log says so",
+        put_in_run,
+        "WopEntry",
+        Attributed,
+        {**EXAMPLE_ENTRY, "nodeId": "n1"},
+    ),
     _row(
         "POST",
         f"{_HOST_RUN}/undo",

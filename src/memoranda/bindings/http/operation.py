@@ -51,6 +51,8 @@ class Standard:
     malformed: Callable[[InvalidInput], MemorandaError] = lambda error: error
     # How what changes something is done, given (service, operation, call, act); None: it is just done.
     once: Callable[..., tuple[Answer, bytes]] | None = None
+    # Headers of whatever changes something, as OpenAPI parameters.
+    effect_headers: tuple[Mapping[str, Any], ...] = ()
 
     def row(
         self,

@@ -48,6 +48,9 @@ class Context:
     encrypts_users: bool = False
     encrypts_all: bool = False
 
+    # Whether what means the same is found, and not only what says the same words.
+    has_semantic_search: bool = False
+
     # What the host decides about CAL.
     cal: Host = field(default_factory=Host)
 

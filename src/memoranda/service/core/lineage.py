@@ -96,7 +96,7 @@ def derived(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
 def _is_by_a_pass(version: Version) -> bool:
     """Whether a pass wrote a version; one that somebody changed since is theirs."""
     from memoranda.service.consolidation.results import MARK, strategy_of
-    from memoranda.standards.openwop.mapping import DERIVED_PREFIX
+    from memoranda.standards.openwop.mapping import COMPACTED_PREFIX
 
     document = version.document
     if version.state.erased or document.standard not in (OAMS, OPENWOP) or not holds(version):
@@ -105,7 +105,7 @@ def _is_by_a_pass(version: Version) -> bool:
     if document.standard == OAMS:
         metadata = said.get("metadata") or {}
         return "dream_strategy" in metadata and (MARK not in metadata or strategy_of(said) is not None)
-    return any(tag.startswith(DERIVED_PREFIX) for tag in said["tags"])
+    return any(tag.startswith(COMPACTED_PREFIX) for tag in said["tags"])
 
 
 def drop(

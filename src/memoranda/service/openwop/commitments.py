@@ -359,7 +359,7 @@ def _is_quoting(version: Version) -> bool:
     if version.document.standard != mapping.STANDARD:
         return False
     tags = load(version.document.native)["tags"]
-    return any(tag.startswith((ARCHIVE_TAG, mapping.DERIVED_PREFIX)) for tag in tags)
+    return any(tag.startswith((ARCHIVE_TAG, mapping.COMPACTED_PREFIX)) for tag in tags)
 
 
 def _stated(context: Context, version: Version) -> list[Stated]:

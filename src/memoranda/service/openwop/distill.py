@@ -127,7 +127,8 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     sources, text = _joined(sources)
     ids = [entry["id"] for _, entry in sources]
     labels = list(dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag))[:20]
-    draft = context.secrets.redacted(Draft(content=text, tags=(*provenance_tags(ids), *labels)), None)
+    run_id = runs.new_run_id()
+    draft = context.secrets.redacted(Draft(content=text, tags=(*provenance_tags(run_id, ids), *labels)), None)
     # It is as old as its newest source.
     created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
     new = memory.prepare(context, tenant, space, draft, created)
@@ -148,7 +149,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
         version = memory.append(unit, new, now)
         unit.supersede([(version_id, version.version_id) for version_id in replaced], now=now)
         note_replaced(unit, new.entry["id"], replaced)
-        run, logged = runs.host_run(unit, "compaction", now, (events.MEMORY_COMPACTED, payload))
+        run, logged = runs.host_run(unit, "compaction", now, (events.MEMORY_COMPACTED, payload), run_id=run_id)
         unit.put_item(PASSES, run.run_id, json_text.dump(record))
         record_pass(unit, access, "compact", space, now, f"{len(ids)} entries into one")
         return Compacted(run=run, event=logged[0], entry=new.entry)
@@ -264,15 +265,16 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     chosen, content, used = _within(context, notes, asked, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
     sources = [note.name for note in chosen] if asked.given is None else []
-    names = provenance_tags(sources)
+    run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
-    draft = Draft(content=content, tags=(tag, *names), expires=expires)
+    draft = Draft(content=content, tags=(tag, *provenance_tags(run_id, sources)), expires=expires)
     archives = [entry for _, entry in found if is_archive(entry["tags"])]
     known = next((entry for entry in archives if tag in entry["tags"]), None)
     read = {note.name for note in chosen}
     return Distillation(
         access=access,
         asked=asked,
+        run_id=run_id,
         now=now,
         change_seq=seq,
         rests_on=tuple(
@@ -293,6 +295,7 @@ class Distillation:
 
     access: Access
     asked: _Asked
+    run_id: str
     now: Instant
     # What it was made from, and where the change feed was.
     change_seq: int
@@ -314,7 +317,7 @@ class Distillation:
             made = self.new.entry
             memory.append(unit, self.new, now)
         assert made is not None
-        run = runs.begin(unit, workflow_id=f"{runs.HOST_WORKFLOW}distillation", now=now)
+        run = runs.begin(unit, workflow_id=f"{runs.HOST_WORKFLOW}distillation", now=now, run_id=self.run_id)
         archives = self.archives if made is self.known else (*self.archives, made)
         index = _index(unit, run, asked.ref, archives, now) if asked.is_indexed else None
         payload = {

@@ -46,7 +46,7 @@ def discovery(context: Context, *, is_attended: bool, fixtures: tuple[str, ...] 
             max_entry_size_bytes=MAX_CONTENT_BYTES,
             ttl=True,
             forget=True,
-            search_modes=("filter",),
+            search_modes=("semantic", "filter") if context.has_semantic_search else ("filter",),
             compaction=True,
             distillation=capabilities.Distillation(
                 max_token_budget=distill.MAX_TOKEN_BUDGET,

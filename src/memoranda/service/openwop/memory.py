@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import heapq
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final, cast
 
 from memoranda.encoding.bases import base32_encode
-from memoranda.errors import InvalidInput
-from memoranda.model.instant import Instant
+from memoranda.errors import Conflict, InvalidInput, WorkflowError
+from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import DERIVED_FROM, Document, Relation, Version, is_over
 from memoranda.model.selection import UPDATED, Selection, WasThere
 from memoranda.service.core import indexing
@@ -27,14 +27,17 @@ from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
+from memoranda.service.oams import memories
 from memoranda.service.oams.memories import name_of
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Place, as_memory
 from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
 from memoranda.service.retrieve import best, reach, walk
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oams.memory import TAGS_KEY, check_key
+from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import events, mapping, refs
@@ -48,6 +51,7 @@ from memoranda.standards.openwop.entry import (
     entry,
     within_budget,
 )
+from memoranda.standards.openwop.problem import CAPABILITY_REQUIRED
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
 from memoranda.storage.words import words
@@ -63,6 +67,9 @@ def list_entries(
 ) -> list[Entry]:
     """The entries of a ref, the newest first; nothing for a ref that is malformed, unknown or somebody else's."""
     wanted = options or ListOptions()
+    if wanted.rank == "relevance" and not context.has_semantic_search:
+        # RFC 0113: a ranking by words would be another one than what is asked for.
+        raise WorkflowError("rank: this host has no semantic search (memory.search)", wop_code=CAPABILITY_REQUIRED)
     tenant, now = access.default_tenant, context.clock()
     space = space_of(access, ref, tenant)
     if space is None:
@@ -103,47 +110,104 @@ def put_entry(
     ref: str,
     draft: Draft,
     *,
+    entry_id: str | None = None,
     run_id: str | None = None,
     node_id: str | None = None,
     agent_id: str | None = None,
 ) -> Entry:
-    """Write an entry; the host gives it its id and its time. Secrets of the run never reach the store (SR-1)."""
+    """Write an entry. Secrets of the run never reach the store (SR-1).
+
+    Id and time are ours to give, unless the host chooses an id: then it is the entry under that id from now on.
+    """
     tenant, now = access.default_tenant, context.clock()
-    refuse_unnamed(access)
-    space = space_of(access, ref, tenant)
-    if space is None:
-        raise InvalidInput("memoryRef: not one of this host")
-    if draft.expires is not None and draft.expires <= now:
-        raise InvalidInput("entry.expiresAt is already past")
+    space = _writable(access, ref, (draft,), now)
     run_key = None if run_id is None else (tenant, run_id)
-    if run_key is not None and context.secrets.holds(ref, run_key):
-        raise InvalidInput("memoryRef: holds a secret of the run")
+    if run_key is not None and any(context.secrets.holds(name, run_key) for name in (ref, entry_id or "")):
+        raise InvalidInput("memoryRef or id: holds a secret of the run")
     clean = context.secrets.redacted(draft, run_key)
     node, agent = (each and context.secrets.redacted_text(each, run_key, "node") for each in (node_id, agent_id))
-    new = prepare(context, tenant, space, clean, now)
+    write = _writing(context, access, space, clean, entry_id, now)
 
     def work(unit: Unit) -> Entry:
         context.quotas.spend(unit, 1, now)
-        version = append(unit, new, now)
+        made, version = write(unit)
         if run_id is not None:
             runs.load_writing(context, unit, run_id)
             unit.add_run_write(run_id, version.version_id)
-            _attribute(unit, run_id, ref, new.entry, now, node_id=node, agent_id=agent)
-        unit.record(_entry(access, "put", space, now, (new.entry["id"],), "written"))
-        return new.entry
+            _attribute(unit, run_id, ref, made, now, node_id=node, agent_id=agent)
+        unit.record(_entry(access, "put", space, now, (made["id"],), "written"))
+        return made
 
     return context.engine.write(tenant, work)
+
+
+def _writable(access: Access, ref: str, drafts: Sequence[Draft], now: Instant) -> str:
+    """The space of a ref in which the caller may write entries. Raises InvalidInput."""
+    refuse_unnamed(access)
+    space = space_of(access, ref, access.default_tenant)
+    if space is None:
+        raise InvalidInput("memoryRef: not one of this host")
+    if any(draft.expires is not None and draft.expires <= now for draft in drafts):
+        raise InvalidInput("entry.expiresAt is already past")
+    return space
+
+
+def _writing(
+    context: Context, access: Access, space: str, draft: Draft, entry_id: str | None, now: Instant
+) -> Callable[[Unit], tuple[Entry, Version]]:
+    """What writes an entry in a unit of work; whatever needs no writer is done before."""
+    if entry_id is not None:
+        return _writing_under(context, access, space, draft, entry_id, now)
+    new = prepare(context, access.default_tenant, space, draft, now)
+    return lambda unit: (new.entry, append(unit, new, now))
+
+
+def _writing_under(
+    context: Context, access: Access, space: str, draft: Draft, entry_id: str, now: Instant
+) -> Callable[[Unit], tuple[Entry, Version]]:
+    """An entry under an id that the host chose is a memory under a key, as OAMS has it: one that follows what is there.
+
+    What is there keeps its time and whatever else it says; its end comes no later than it would have (RFC 0004 §E).
+    """
+    place = Place(namespace=namespace_of(space, access.default_tenant), tenant=access.default_tenant, space=space)
+    key = check_key(entry_id)
+
+    def there(snapshot: Snapshot) -> Version | None:
+        return memories.find(context, snapshot, place, key, or_retracted=True)
+
+    with context.engine.read(place.tenant) as snapshot:
+        prior = there(snapshot)
+        known = {} if prior is None else as_memory(context, snapshot, prior, place)
+        given = memories.accept(context, access, _as_memory(place, key, draft, known), now=now)
+        foreseen = memories.foresee(context, snapshot, given, prior, now)
+
+    def write(unit: Unit) -> tuple[Entry, Version]:
+        head = there(unit)
+        if head != prior:
+            raise Conflict("the entry was changed meanwhile; try again")
+        memories.follow(context, unit, foreseen, head, now)
+        version = there(unit)
+        assert version is not None
+        return show(context, unit, version), version
+
+    return write
+
+
+def _as_memory(place: Place, key: str, draft: Draft, known: Mapping[str, Any]) -> dict[str, Any]:
+    # A vector was of the words that were there; a view names what it shows as its source.
+    dropped = {"embedding", "embedding_model", *(("source_id",) if known.get("source_id") == key else ())}
+    kept = {name: value for name, value in known.items() if name not in dropped}
+    metadata = {name: value for name, value in (known.get("metadata") or {}).items() if name != TAGS_KEY}
+    if draft.expires is not None:
+        metadata[oams.EXPIRES_KEY] = format_instant(draft.expires)
+    said = {"namespace": place.namespace, "key": key, "value": draft.content, "tags": list(draft.tags)}
+    return {**kept, **said, **({"metadata": metadata} if metadata else {})}
 
 
 def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Draft]) -> list[Entry]:
     """Write many entries, all or none: what a host brings along when it starts."""
     tenant, now = access.default_tenant, context.clock()
-    refuse_unnamed(access)
-    space = space_of(access, ref, tenant)
-    if space is None:
-        raise InvalidInput("memoryRef: not one of this host")
-    if any(draft.expires is not None and draft.expires <= now for draft in drafts):
-        raise InvalidInput("entry.expiresAt is already past")
+    space = _writable(access, ref, drafts, now)
     prepared = [prepare(context, tenant, space, context.secrets.redacted(draft, None), now) for draft in drafts]
 
     def work(unit: Unit) -> list[Entry]:
@@ -437,6 +501,9 @@ def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     if version.document.standard == mapping.STANDARD and root is version:
         return load_entry(version)
     read = project(context, version)
+    if version.document.standard == oams.STANDARD:
+        # As they were spelt: OAMS compares them without regard to case, openwop does not.
+        read = replace(read, tags=tuple(load(version.document.native).get("tags") or ()))
     if root is not version and holds(root):
         # MemoryEntry: createdAt never changes, and neither does the id, which is the first version's.
         read = replace(read, created=project(context, root).created)

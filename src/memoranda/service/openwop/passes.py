@@ -63,9 +63,10 @@ def replaceable(found: Sequence[tuple[Version, Entry]]) -> list[tuple[Version, E
     return [(version, entry) for version, entry in found if not is_archive(entry["tags"]) and not version.state.held]
 
 
-def provenance_tags(ids: Sequence[str]) -> list[str]:
+def provenance_tags(run_id: str, ids: Sequence[str]) -> list[str]:
+    """The tags of what a pass makes: its run (RFC 0012 §C), and what it was made from."""
     tags = [f"{mapping.DERIVED_PREFIX}{name}" for name in ids[:_MAX_PROVENANCE_TAGS]]
-    return [tag for tag in tags if len(tag) <= MAX_TAG_CHARS]
+    return [f"{mapping.COMPACTED_PREFIX}{run_id}", *(tag for tag in tags if len(tag) <= MAX_TAG_CHARS)]
 
 
 def require_free(unit: Unit, version_ids: Sequence[int]) -> None:

@@ -155,12 +155,14 @@ def finish(
     return done
 
 
-def host_run(unit: Unit, act: str, now: Instant, *facts: tuple[str, dict[str, Any]]) -> tuple[Run, list[Event]]:
+def host_run(
+    unit: Unit, act: str, now: Instant, *facts: tuple[str, dict[str, Any]], run_id: str | None = None
+) -> tuple[Run, list[Event]]:
     """A run of the host's own for something done in the background, whole: begun, its facts, ended."""
     workflow_id = HOST_WORKFLOW + act
-    run = _new(unit, new_run_id(), workflow_id, now, status="completed")
-    told = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
-    made = [events.event(type_, payload, run.run_id, place, now) for place, (type_, payload) in enumerate(told)]
+    run = _new(unit, run_id or new_run_id(), workflow_id, now, status="completed")
+    logged = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
+    made = [events.event(type_, payload, run.run_id, place, now) for place, (type_, payload) in enumerate(logged)]
     unit.put_run(run.run_id, run.encoded(), started=now)
     unit.add_run_events(run.run_id, 0, [events.encode(each) for each in made])
     return run, made[1:-1]

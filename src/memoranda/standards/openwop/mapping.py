@@ -4,7 +4,7 @@ Towards the model: what the store filters, ranks and links by. From the model: h
 standard looks as an entry. An entry has no room for the original, so such a view is for reading only.
 
 An entry has no words for where it came from; tags stand for them: `source:<what>` names its provenance,
-`compacted-from:<id>` an entry it was made from.
+`derived-from:<id>` an entry it was made from, `compacted-from:<run>` the run of the pass that made it (RFC 0012).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from memoranda.standards.openwop.entry import entry as make_entry
 STANDARD: Final = OPENWOP
 MEDIA_TYPE: Final = "application/vnd.openwop.memory-entry+json"
 SOURCE_PREFIX: Final = "source:"
-DERIVED_PREFIX: Final = "compacted-from:"
+DERIVED_PREFIX: Final = "derived-from:"
+COMPACTED_PREFIX: Final = "compacted-from:"
 
-# The provenance tag of a compaction, as the conformance suite reads it.
-_DERIVED: Final = re.compile(r"compacted-from:[^\s:]\S*")
+_DERIVED: Final = re.compile(r"derived-from:[^\s:]\S*")
 # The largest entry: its content, each byte escaped at worst as six, and its tags.
 _MAX_NATIVE_BYTES: Final = 8 * MAX_CONTENT_BYTES
 
