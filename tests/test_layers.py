@@ -85,3 +85,15 @@ def test_the_pure_layers_do_no_input_or_output() -> None:
         if name.split(".")[0] in forbidden
     ]
     assert wrong == []
+
+
+def keywords_named(path: Path, name: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and any(each.arg == name for each in node.keywords):
+            yield ast.unparse(node.func)
+
+
+def test_only_succession_says_what_a_version_follows() -> None:
+    # What binds a memory binds every later version: so no other module may put one into a memory that is there.
+    calls = {("/".join(parts), call) for parts, path in modules() for call in keywords_named(path, "follows")}
+    assert calls == {("service/core/indexing", "unit.append"), ("service/core/succession", "replace")}

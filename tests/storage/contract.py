@@ -17,7 +17,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Relation, Scope, Version
 from memoranda.model.selection import UPDATED, WRITTEN, Matches, Place, Selected, Selection, Words
 from memoranda.storage.engine import ApiKey, Engine, Snapshot, Unit
-from memoranda.storage.words import with_stems
+from memoranda.storage.words import words
 
 Triple = tuple[str, str, str]
 
@@ -150,11 +150,11 @@ class EngineContract:
         assert self.found(engine, "common zebra")[0] == "common zebra"
 
     def test_words_that_nearly_every_version_has_still_find_the_newest(self, engine: Engine) -> None:
-        written = [(document(f"n{n}"), with_stems(projection(f"everywhere {n}"))) for n in range(2_100)]
+        written = [(document(f"n{n}"), projection(f"everywhere {n}")) for n in range(2_100)]
 
         def work(unit: Unit) -> None:
             for each, shown in written:
-                unit.append(each, shown, now=NOW)
+                unit.append(each, shown, now=NOW, stems=words(shown.text))
 
         engine.write("ada", work)
         assert self.found(engine, "everywhere")[:2] == ["n2099", "n2098"]
@@ -191,7 +191,7 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             shown = projection("lives in Oslo", valid_from=LATER)
-            successor = unit.append(document("oslo"), shown, now=LATER, memory_id=prior.memory_id)
+            successor = unit.append(document("oslo"), shown, now=LATER, follows=prior)
             unit.close(prior, successor=successor, valid_to=LATER, now=LATER)
 
         engine.write("ada", work)
@@ -252,7 +252,7 @@ class EngineContract:
         version = self.add(engine, "apple", name="n")
 
         def work(unit: Unit) -> None:
-            unit.append(document("n", b"fuller"), projection("apple"), now=LATER, memory_id=version.memory_id)
+            unit.append(document("n", b"fuller"), projection("apple"), now=LATER, follows=version)
             unit.retire(version, now=LATER)
 
         engine.write("ada", work)
@@ -269,7 +269,7 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             unit.add_name(version, "key", "k", follow_head=True)
-            unit.append(document("two"), projection("two"), now=NOW, memory_id=version.memory_id)
+            unit.append(document("two"), projection("two"), now=NOW, follows=version)
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
@@ -409,9 +409,7 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             shown = projection("new", subject="ada")
-            new = unit.append(
-                document("new"), shown, now=LATER, memory_id=old.memory_id, field_index=field_index(shown)
-            )
+            new = unit.append(document("new"), shown, now=LATER, follows=old, field_index=field_index(shown))
             unit.close(old, successor=new, valid_to=LATER, now=LATER)
             unit.tombstone(gone, valid_to=LATER, now=LATER)
             unit.erase(away, tombstone=b"tombstone_record", now=LATER)
@@ -491,7 +489,7 @@ class EngineContract:
         old = self.add(engine, "old")
 
         def work(unit: Unit) -> None:
-            new = unit.append(document("new"), projection("new"), now=LATER, memory_id=old.memory_id)
+            new = unit.append(document("new"), projection("new"), now=LATER, follows=old)
             unit.add_name(new, "other", "neu")
             unit.close(old, successor=new, valid_to=LATER, now=LATER)
 

@@ -14,12 +14,14 @@ def at(days: int) -> Instant:
     return Instant(NOW + days * DAY)
 
 
-def write(engine: Engine, name: str, *, space: str = "p", tenant: str = "ada", memory_id: int | None = None) -> Version:
+def write(
+    engine: Engine, name: str, *, space: str = "p", tenant: str = "ada", follows: Version | None = None
+) -> Version:
     """A version that is announced, as every verb does."""
 
     def work(unit: Unit) -> Version:
         shown = projection(name, tenant=tenant, space=space)
-        version = unit.append(document(name), shown, now=NOW, memory_id=memory_id)
+        version = unit.append(document(name), shown, now=NOW, follows=follows)
         unit.announce("created", version, now=NOW)
         return version
 
@@ -120,7 +122,7 @@ class BackgroundContract:
             place = snapshot.change_seq()
         here, there = write(engine, "here"), write(engine, "there", space="q")
         write(engine, "bob's", tenant="bob")
-        next_one = write(engine, "next", memory_id=old.memory_id)
+        next_one = write(engine, "next", follows=old)
         with engine.read("ada") as snapshot:
             assert snapshot.changed_memories(place) == {here.memory_id, there.memory_id, old.memory_id}
             assert snapshot.changed_memories(snapshot.change_seq()) == frozenset()
@@ -137,7 +139,7 @@ class BackgroundContract:
 
         def work(unit: Unit) -> None:
             now = at(1)
-            successor = unit.append(document("new"), projection("new", space="p"), now=now, memory_id=revised.memory_id)
+            successor = unit.append(document("new"), projection("new", space="p"), now=now, follows=revised)
             unit.close(revised, successor=successor, valid_to=now, now=now)
             unit.announce("revised", successor, now=now)
             for version in (forgotten, elsewhere, later):

@@ -48,7 +48,7 @@ def suffer(unit: Unit, version: Version, fate: str) -> None:
     """Let something happen to a version."""
     if fate == "closed":
         shown = projection("next", tenant=unit.tenant, space="elsewhere")
-        successor = unit.append(document(f"next {version.version_id}"), shown, now=NOW, memory_id=version.memory_id)
+        successor = unit.append(document(f"next {version.version_id}"), shown, now=NOW, follows=version)
         unit.close(version, successor=successor, valid_to=NOW, now=NOW)
     elif fate == "retired":
         unit.retire(version, now=NOW)
@@ -192,8 +192,7 @@ class ListsContract:
             prior: Version | None = None
             for number, offset in enumerate(observed):
                 shown = projection("x", tenant=tenant, observed=Instant(NOW + offset), created=Instant(NOW - offset))
-                memory_id = None if prior is None else prior.memory_id
-                version = unit.append(document(str(number)), shown, now=NOW, memory_id=memory_id)
+                version = unit.append(document(str(number)), shown, now=NOW, follows=prior)
                 if prior is not None:
                     unit.close(prior, successor=version, valid_to=NOW, now=NOW)
                 prior = version
@@ -274,11 +273,9 @@ class ListsContract:
     def test_a_document_may_be_named_after_whatever_is_the_head(self, engine: Engine) -> None:
         def work(unit: Unit) -> None:
             first = unit.append(document("k", b"1"), projection("x"), now=NOW, follow_head=True)
-            second = unit.append(
-                document("k", b"2"), projection("x"), now=NOW, memory_id=first.memory_id, follow_head=True
-            )
+            second = unit.append(document("k", b"2"), projection("x"), now=NOW, follows=first, follow_head=True)
             unit.close(first, successor=second, valid_to=NOW, now=NOW)
-            third = unit.append(document("other", b"3"), projection("x"), now=NOW, memory_id=first.memory_id)
+            third = unit.append(document("other", b"3"), projection("x"), now=NOW, follows=first)
             unit.close(second, successor=third, valid_to=NOW, now=NOW)
 
         engine.write("ada", work)
@@ -349,7 +346,7 @@ class _Ledger:
             self.written.append(unit.append(document(f"n{len(self.written)}", size), self._shown(unit), now=NOW))
         elif move == "succeed":
             made = document(f"n{len(self.written)}", b"y" * which)
-            version = unit.append(made, self._shown(unit), now=NOW, memory_id=prior.memory_id)
+            version = unit.append(made, self._shown(unit), now=NOW, follows=prior)
             unit.close(prior, successor=version, valid_to=NOW, now=NOW)
             self.written.append(version)
         elif move not in ("live", "expired", "closed"):

@@ -9,6 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+# By ten bits.
+_BASE32_PAIRS = [one + other for one in _BASE32 for other in _BASE32]
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE58_VALUES = {symbol: value for value, symbol in enumerate(_BASE58)}
 
@@ -17,8 +20,12 @@ MAX_BASE58_CHARS = 256
 
 
 def base32_encode(data: bytes) -> str:
-    """RFC 4648 base32, lower case, no padding."""
-    return base64.b32encode(data).decode("ascii").rstrip("=").lower()
+    """RFC 4648 base32, lower case, no padding. Every write names things so; the library's takes longer."""
+    bits = len(data) * 8
+    number = int.from_bytes(data, "big") << -bits % 10
+    pairs = _BASE32_PAIRS
+    written = "".join([pairs[number >> shift & 0x3FF] for shift in range(bits + -bits % 10 - 10, -1, -10)])
+    return written[: (bits + 4) // 5]
 
 
 def base58_encode(data: bytes) -> str:

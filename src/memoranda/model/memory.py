@@ -98,8 +98,6 @@ class Projection:
     withdraws: str = ""
     # What earlier versions bind it to, beyond what its document says.
     bounds: Bounds | None = None
-    # The search words of the text, where somebody has read them already: a unit of work holds up every other writer.
-    stems: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -253,16 +253,18 @@ class Unit(Snapshot, Protocol):
         projection: Projection,
         *,
         now: Instant,
-        memory_id: int | None = None,
+        follows: Version | None = None,
         cause: bytes | None = None,
         field_index: FieldIndex | None = None,
         view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
+        stems: Sequence[str] | None = None,
     ) -> Version:
-        """Write a version: of a new memory, or the next one of an existing memory.
+        """Write a version: of a new memory, or of the memory of another version, after all that it has.
 
         `view_names` are the names (standard, name) of its views in other standards, `field_index` what it says field
-        by field. `follow_head` lets its own name stand for whatever is the head of the memory.
+        by field. `follow_head` lets its own name stand for whatever is the head of the memory. `stems` are the search
+        words of its text, where somebody has read them already: a unit of work holds up every other writer.
         """
         ...
 

@@ -69,11 +69,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         projection: Projection,
         *,
         now: Instant,
-        memory_id: int | None = None,
+        follows: Version | None = None,
         cause: bytes | None = None,
         field_index: FieldIndex | None = None,
         view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
+        stems: Sequence[str] | None = None,
     ) -> Version:
         seal = self._prints.document(self._tenant, document.standard, document.name, document.native)
         (version_id,) = self._buffer.add_now(
@@ -88,9 +89,10 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
                 **self._sealed(document, projection, cause, now),
             },
         )
-        memory = version_id if memory_id is None else memory_id
-        updated = self._updated(projection, memory_id)
-        self._index(version_id, memory, projection, field_index, now, updated=updated)
+        memory = version_id if follows is None else follows.memory_id
+        updated = self._updated(projection, follows)
+        stems = words(projection.text) if stems is None else stems
+        self._index(version_id, memory, projection, field_index, now, updated=updated, stems=stems)
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
         version = Version(
@@ -107,12 +109,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             self.add_view_name(version, standard, name)
         return version
 
-    def _updated(self, projection: Projection, memory_id: int | None) -> Instant:
+    def _updated(self, projection: Projection, follows: Version | None) -> Instant:
         """When the memory was last written, by its own account, but after every version before."""
         written = max(projection.created, projection.observed)
-        if memory_id is None:
+        if follows is None:
             return written
-        ((last,),) = self._rows("memory_updated", memory_id=memory_id)
+        ((last,),) = self._rows("memory_updated", memory_id=follows.memory_id)
         return written if last is None else min(LATEST, max(written, Instant(last + 1)))
 
     def _sealed(self, document: Document, projection: Projection, cause: bytes | None, now: Instant) -> dict[str, Any]:
@@ -141,9 +143,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         now: Instant,
         *,
         updated: Instant,
+        stems: Sequence[str],
     ) -> None:
         scope = projection.scope
-        stems = words(projection.text) if projection.stems is None else projection.stems
         prints, tenant_id = self._prints, self._tenant_id
         self._add(
             "state_add",

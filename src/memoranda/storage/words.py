@@ -9,12 +9,9 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from dataclasses import replace
 from functools import lru_cache
 
 import Stemmer
-
-from memoranda.model.memory import Projection
 
 # A longer word is noise (base64, hashes); a text of more words is a file, not a memory.
 WORD_CHARS_LIMIT = 64
@@ -93,10 +90,3 @@ def _stem(word: str) -> str:
         stemmer = _thread.stemmer = Stemmer.Stemmer("english", 0)
     stem: str = stemmer.stemWord(word)
     return stem
-
-
-def with_stems(projection: Projection) -> Projection:
-    """A projection with the search words of its text, read before the writer's turn."""
-    if projection.stems is not None:
-        return projection
-    return replace(projection, stems=tuple(words(projection.text)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memoranda.errors import MemorandaError
 from memoranda.model.bounds import bound
@@ -21,7 +21,7 @@ from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.views import grain_of, load, load_record, original_of, project, project_document, record_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Unit
-from memoranda.storage.words import with_stems
+from memoranda.storage.words import words
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain
@@ -35,8 +35,9 @@ class NewVersion:
     """A document that is to be written, with everything that can be read from it before the writer's turn."""
 
     document: Document
-    # With its words.
     projection: Projection
+    # The search words of its text.
+    stems: tuple[str, ...]
     field_index: FieldIndex
     # (standard, name)
     view_names: tuple[tuple[str, str], ...]
@@ -44,37 +45,44 @@ class NewVersion:
     # What it was bound by already: the version before it.
     follows: Version | None = None
 
-    def append(
-        self,
-        unit: Unit,
-        *,
-        now: Instant,
-        memory_id: int | None = None,
-        cause: bytes | None = None,
-        follow_head: bool = False,
-    ) -> Version:
-        """Write it in a unit of work: as a new memory, or as the next version of one. Every standard writes so."""
-        self.quotas.check_room(unit, is_new=memory_id is None, size=len(self.document.native))
+    def append(self, unit: Unit, *, now: Instant, cause: bytes | None = None, follow_head: bool = False) -> Version:
+        """Write it in a unit of work: as a new memory, or after the version that it is bound by.
+
+        Every standard writes so, and what follows a version is made by `succession` alone: nothing comes into a memory
+        without what binds it.
+        """
+        self.quotas.check_room(unit, is_new=self.follows is None, size=len(self.document.native))
         return unit.append(
             self.document,
             self.projection,
             now=now,
-            memory_id=memory_id,
+            follows=self.follows,
             cause=cause,
             field_index=self.field_index,
             view_names=self.view_names,
             follow_head=follow_head,
+            stems=self.stems,
         )
 
 
-def prepare(context: Context, document: Document, projection: Projection, grain: Grain | None = None) -> NewVersion:
-    """A document, read as `projection`, that is to be written; `grain` is the document itself, where it is one."""
+def prepare(
+    context: Context,
+    document: Document,
+    projection: Projection,
+    *,
+    grain: Grain | None = None,
+    memory: dict[str, Any] | None = None,
+    stems: tuple[str, ...] | None = None,
+) -> NewVersion:
+    """A document, read as `projection`, that is to be written; `grain` or `memory` is the document itself, where it is
+    one, and `stems` are the words of its text, where they are known.
+    """
     from memoranda.standards.cal.field_index import field_index_of
 
     if grain is not None:
         found, names = field_index_of(grain), [(UMP, _name_of_grain(context, document, projection, grain))]
     else:
-        carried = _carried(context, document, projection.scope.tenant)
+        carried = _carried(context, document, projection.scope.tenant, memory)
         try:
             found = field_index_of(_grain(context, carried, lambda: projection)[0])
         except MemorandaError:
@@ -83,9 +91,13 @@ def prepare(context: Context, document: Document, projection: Projection, grain:
         names = [(OMS, found.address)] if found.address else []
         if document.standard != UMP:
             names.append((UMP, _name_of_view(carried, projection)))
-    read = with_stems(projection)
     return NewVersion(
-        document=document, projection=read, field_index=found, view_names=tuple(names), quotas=context.quotas
+        document=document,
+        projection=projection,
+        stems=tuple(words(projection.text)) if stems is None else stems,
+        field_index=found,
+        view_names=tuple(names),
+        quotas=context.quotas,
     )
 
 
@@ -96,7 +108,7 @@ def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion
         return replace(new, projection=followed)
     scope = followed.scope
     read = bound(project_document(context, new.document, scope.tenant, scope.space), bounds)
-    return replace(prepare(context, new.document, replace(read, stems=followed.stems)), projection=followed)
+    return replace(prepare(context, new.document, read, stems=new.stems), projection=followed)
 
 
 def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
@@ -117,11 +129,11 @@ class _Carried:
     read: Projection | None
 
 
-def _carried(context: Context, document: Document, tenant: str) -> _Carried:
+def _carried(context: Context, document: Document, tenant: str, memory: dict[str, Any] | None = None) -> _Carried:
     if document.standard == OAMS:
         from memoranda.standards.oams import mapping as oams
 
-        memory = load(document.native)
+        memory = load(document.native) if memory is None else memory
         return _Carried(oams.outside(document, memory), *(original_of(context, memory, tenant) or (None, None)))
     is_view = document.standard == UMP and _NATIVE in document.native
     return _Carried(document, ump.unwrap(load_record(document.native)) if is_view else None, None)

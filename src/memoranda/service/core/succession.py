@@ -39,7 +39,7 @@ def append_next(
     """Write the next version of a memory, bound by what bound the prior one."""
     refuse_rewriting(prior)
     followed = new if new.follows == prior else following(context, prior, new, by_owner=by_owner)
-    return followed.append(unit, now=now, memory_id=prior.memory_id, cause=cause, follow_head=follow_head)
+    return followed.append(unit, now=now, cause=cause, follow_head=follow_head)
 
 
 def following(context: Context, prior: Version, new: NewVersion, *, by_owner: bool = True) -> NewVersion:

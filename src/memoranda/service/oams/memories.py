@@ -245,15 +245,14 @@ def as_stored(fresh: Memory, new: NewVersion, result: str, warnings: tuple[str, 
 
 
 def new_version(
-    context: Context, place: Place, fresh: Memory, raw: bytes | None = None, like: Projection | None = None
+    context: Context, place: Place, fresh: Memory, raw: bytes | None = None, like: NewVersion | None = None
 ) -> NewVersion:
     """A complete memory as it is written: `raw`, if it came in that form; `like` may have the words of its text."""
     name, native = name_of(context, place, fresh["key"]), dump(fresh) if raw is None else raw
     document = Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native)
     projection = project_memory(context, fresh, place.tenant)
-    if like is not None and like.text == projection.text:
-        projection = replace(projection, stems=like.stems)
-    return prepare(context, document, projection)
+    stems = like.stems if like is not None and like.projection.text == projection.text else None
+    return prepare(context, document, projection, memory=fresh, stems=stems)
 
 
 def _following(
@@ -261,7 +260,7 @@ def _following(
 ) -> tuple[NewVersion, Stored]:
     """What is written when something is there already, or was, and what is answered then."""
     fresh = memory.with_times(wanted, now, current)
-    new = new_version(context, given.place, fresh, like=given.new.projection)
+    new = new_version(context, given.place, fresh, like=given.new)
     return new, as_stored(fresh, new, "created" if current is None else "updated", given.warnings)
 
 

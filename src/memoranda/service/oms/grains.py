@@ -399,7 +399,7 @@ def admitted(context: Context, access: Access, opened: Opened, tenant: str) -> N
     compliance.check_write(context.presets, grain.fields, is_encrypted=is_encrypted)
     media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
     document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
-    return prepare(context, document, projection, grain)
+    return prepare(context, document, projection, grain=grain)
 
 
 def _check_profile(profile: SizeProfile, grain: Grain) -> None:

@@ -102,10 +102,10 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
 
 def new_record(context: Context, record: Record, stems: tuple[str, ...] | None = None) -> NewVersion:
     """A signed record as it is written; `stems` are the words of its text, where they are known."""
-    projection = replace(mapping.project(record), stems=stems)
+    projection = mapping.project(record)
     if is_view(record):
         projection = cascade.with_links(projection, record)
-    return prepare(context, ump_document(record), projection)
+    return prepare(context, ump_document(record), projection, stems=stems)
 
 
 def is_view(record: Record) -> bool:
@@ -244,7 +244,7 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
         if completed["time"] == record["time"]:  # the draft fixes every time itself
             completed["id"] = random_id(secrets.token_bytes(16))
         record = signature.seal(completed, context.operator)
-    return replace(accepted, record=record, new=new_record(context, record, accepted.projection.stems))
+    return replace(accepted, record=record, new=new_record(context, record, accepted.new.stems))
 
 
 def _append(context: Context, unit: Unit, accepted: Accepted, now: Instant, follows: Version | None) -> Version:
@@ -283,7 +283,7 @@ def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) 
         return None
     merged = rules.merge(record, accepted.draft, now=now)
     # The same fact has the same words: `rules.same_fact` takes fewer texts for the same than `words` does.
-    stems = accepted.projection.stems
+    stems = accepted.new.stems
     if merged is None:
         return None
     return following(context, known, new_record(context, signature.sign(merged, context.operator), stems))

@@ -58,6 +58,7 @@ _INDEX_ONLY: Final = INDEX_FIELDS | REMOVED_FIELDS
 _REFERENCES: Final = header.CONTENT_REFS | header.EMBEDDING_REFS
 # Larger integers would not survive the way into a float.
 _EXACT_FLOAT: Final = 2**53
+_SENSITIVE: Final = tuple(TAG_SENSITIVITY)
 _UNDEFINED_FLAGS: Final = header.ENCRYPTED | header.COMPRESSED
 
 
@@ -167,12 +168,9 @@ def check_address(text: str) -> str:
 
 def required_sensitivity(fields: Fields) -> int:
     """The least sensitivity that the structural tags demand (section 13)."""
-    tags = fields.get("structural_tags")
-    if not tags:
-        return 0
+    marks = [tag for tag in fields.get("structural_tags") or () if tag.startswith(_SENSITIVE)]
     return max(
-        (least for tag in tags for prefix, least in TAG_SENSITIVITY.items() if tag.startswith(prefix)),
-        default=0,
+        (least for tag in marks for prefix, least in TAG_SENSITIVITY.items() if tag.startswith(prefix)), default=0
     )
 
 
