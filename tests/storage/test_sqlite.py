@@ -7,7 +7,8 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,35 @@ def test_in_memory_a_read_inside_a_read_is_answered_while_a_writer_waits() -> No
     with database.reading() as after:
         assert after.row("meta_get", {"name": "n"}) == (b"new",)
     database.close()
+
+
+def test_a_writer_whose_turn_does_not_come_is_told_so_and_nothing_is_written(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "store.db", writer_seconds=0.05)
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold(_: Connection) -> None:
+        is_held.set()
+        assert may_end.wait(20)
+
+    def put(name: str) -> Callable[[Connection], None]:
+        return lambda connection: connection.run("meta_put", {"name": name, "value": b"x"})
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        held = elsewhere.submit(database.write, hold)
+        assert is_held.wait(20)
+        with pytest.raises(StoreUnavailable, match=r"no turn within 0\.05 s; nothing was written"):
+            database.write(put("given up"))
+        # What was begun cannot be given up: whoever waits for it learns that it may be there.
+        with pytest.raises(StoreUnavailable, match="may be written all the same"):
+            held.result(20)
+        may_end.set()
+    patient = SqliteDatabase(tmp_path / "store.db")
+    patient.write(put("later"))
+    database.close()
+    with patient.reading() as connection:
+        found = [connection.row("meta_get", {"name": name}) for name in ("given up", "later")]
+    assert found == [None, (b"x",)]
+    patient.close()
 
 
 def test_a_closed_store_refuses_work(tmp_path: Path) -> None:

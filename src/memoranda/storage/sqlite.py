@@ -48,6 +48,9 @@ CLOSE_SECONDS = 2.0
 # How long a reader waits for one of them to be free. All that hold one are at work, so this is reached only when more
 # is asked for than can be done.
 READER_SECONDS = 10.0
+# How long a writer waits for its turn, or, once that has come, for what was begun to be on the disk: longer than
+# another process may keep the lock.
+WRITER_SECONDS = 40.0
 # Every named query stays prepared on every connection.
 STATEMENTS_LIMIT = 256
 # Marks the file as ours ("Memo").
@@ -95,24 +98,40 @@ class SqliteConnection:
 class _Piece:
     """One piece of work for the writer thread, and the one thread that may wait for it.
 
-    A bare lock instead of a Future: this is on the path of every write, and a Future costs as much as its SQL.
+    Bare locks instead of a Future: this is on the path of every write, and a Future costs as much as its SQL. Whoever
+    takes `_turn` first, the writer that begins it or the waiter that gives it up, decides whether it is done.
     """
 
-    __slots__ = ("_failure", "_result", "_settled", "work")
+    __slots__ = ("_failure", "_is_begun", "_result", "_settled", "_turn", "work")
 
     def __init__(self, work: Callable[[Connection], Any]) -> None:
         self.work = work
         self._result: Any = None
         self._failure: BaseException | None = None
+        self._is_begun = False
+        self._turn = threading.Lock()
         self._settled = threading.Lock()
         self._settled.acquire()
+
+    def begin(self) -> bool:
+        """Whether somebody still waits for it; from then on it cannot be given up. It may be begun again."""
+        if not self._is_begun:
+            self._is_begun = self._turn.acquire(blocking=False)
+        return self._is_begun
 
     def settle(self, result: Any, failure: BaseException | None) -> None:
         self._result, self._failure = result, failure
         self._settled.release()
 
-    def wait(self) -> Any:
-        self._settled.acquire()
+    def wait(self, seconds: float) -> Any:
+        """What came of it. Raises StoreUnavailable if its turn does not come, and then it never will."""
+        if not self._settled.acquire(timeout=seconds):
+            if self._turn.acquire(blocking=False):
+                raise StoreUnavailable(
+                    f"too much is written at once: no turn within {seconds:g} s; nothing was written"
+                )
+            if not self._settled.acquire(timeout=seconds):
+                raise StoreUnavailable(f"the disk did not answer within {seconds:g} s; it may be written all the same")
         if self._failure is not None:
             raise self._failure
         return self._result
@@ -172,9 +191,16 @@ class SqliteDatabase:
     # Runs each piece of work in place of the writer, who is held for as long: for whoever measures that.
     observer: ClassVar[Callable[[Callable[[Connection], Any], SqliteConnection], Any] | None] = None
 
-    def __init__(self, path: Path | None, *, vfs: str | None = None, reader_seconds: float = READER_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        vfs: str | None = None,
+        reader_seconds: float = READER_SECONDS,
+        writer_seconds: float = WRITER_SECONDS,
+    ) -> None:
         """Open or create the file; `None` means a private store in memory. `vfs` names another way to the disk."""
-        self._reader_seconds = reader_seconds
+        self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
         self._path = path
         self._vfs = vfs
         self._turns = _Turns() if path is None else None
@@ -251,7 +277,7 @@ class SqliteDatabase:
             self._refuse_when_closed()
             self._now.append(piece)
             self._ready.notify_all()
-        result: T = piece.wait()
+        result: T = piece.wait(self._writer_seconds)
         return result
 
     def write_later(self, work: Callable[[Connection], None]) -> None:
@@ -272,7 +298,7 @@ class SqliteDatabase:
             self._later.append(last)
             self._later_since = 0.0
             self._ready.notify_all()
-        last.wait()
+        last.wait(self._writer_seconds)
 
     def token(self) -> int:
         with self._watching, translated():
@@ -302,7 +328,9 @@ class SqliteDatabase:
                 return
             self._closed = True
             self._ready.notify_all()
-        self._thread.join()
+        self._thread.join(self._writer_seconds)
+        if self._thread.is_alive():
+            return  # It waits for a disk that does not answer, and ends with the process.
         self._wait_for_readers()
         while not self._readers.empty():
             self._readers.get_nowait().raw.close()
@@ -373,6 +401,8 @@ class SqliteDatabase:
             return [(piece, *self._attempt(piece)) for piece in batch]
 
     def _perform(self, piece: _Piece) -> Any:
+        if not piece.begin():
+            return None
         observer = SqliteDatabase.observer
         return piece.work(self._writer) if observer is None else observer(piece.work, self._writer)
 
