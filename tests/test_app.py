@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memoranda import Memoranda
+from memoranda.app import open_service
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import SignatureInvalid, StoreUnavailable
+from memoranda.settings import load_settings
 from memoranda.standards.oms import signature
 
 WEB = "did:web:example.com"
@@ -39,3 +42,19 @@ def test_a_file_that_is_no_did_document_is_said_in_a_sentence(tmp_path: Path) ->
     (tmp_path / "dids" / "bad.json").write_text("[]", encoding="utf-8")
     with pytest.raises(StoreUnavailable, match="not a DID document"):
         Memoranda.open(tmp_path)
+
+
+@pytest.mark.requirement("OURS-audit-retention")
+@pytest.mark.parametrize(
+    ("given", "days"),
+    [({}, 365), ({"compliance": ("hipaa",)}, 2192), ({"audit_retention": "P30D", "compliance": ("hipaa",)}, 30)],
+)
+def test_the_audit_log_is_kept_for_a_year_and_under_hipaa_for_six(
+    tmp_path: Path, given: dict[str, Any], days: int
+) -> None:
+    service = open_service(load_settings({}, home=tmp_path, **given))
+    assert service.context.audit_retention_ms == days * 86_400_000
+    service.close()
+    service = open_service(load_settings({}, home=tmp_path, **{**given, "audit_retention": "forever"}))
+    assert service.context.audit_retention_ms is None
+    service.close()

@@ -87,7 +87,7 @@ def open_service(settings: Settings) -> Service:
         clock=system_clock,
         ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
         audit_reads=_audit_reads(settings.audit_reads),
-        audit_retention_ms=_audit_retention(settings.audit_retention),
+        audit_retention_ms=_audit_retention(settings),
         presets=frozenset(settings.compliance),
         grain_profile=settings.grain_profile,
         encrypts_users=settings.encryption != "off",
@@ -154,8 +154,14 @@ def _audit_reads(value: str) -> AuditReads:
     return "durable" if value == "durable" else "deferred"
 
 
-def _audit_retention(value: str) -> int | None:
-    if not value:
+# HIPAA asks for six years of what documents access (45 CFR 164.316(b)(2)(i)).
+AUDIT_RETENTION = "P365D"
+HIPAA_AUDIT_RETENTION = "P2192D"
+
+
+def _audit_retention(settings: Settings) -> int | None:
+    value = settings.audit_retention or (HIPAA_AUDIT_RETENTION if "hipaa" in settings.compliance else AUDIT_RETENTION)
+    if value == "forever":
         return None
     try:
         return parse_duration_ms(value)

@@ -60,7 +60,9 @@ class Settings:
         choices=("deferred", "durable"),
     )
     audit_retention: str = _setting(
-        "P365D", "how long the audit log is kept, as an ISO 8601 duration; empty for ever", "text"
+        "",
+        "how long the audit log is kept: an ISO 8601 duration, or `forever`; by default a year, with hipaa six",
+        "text",
     )
     cal: str = _setting("on", "whether CAL queries are answered at all", "text", choices=("on", "off"))
     cal_evolve: str = _setting(

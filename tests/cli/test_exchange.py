@@ -118,6 +118,17 @@ def test_verify_and_doctor_look_at_every_owner(run: Command, home: Path) -> None
     assert "WRONG  signatures: 2 of 3 records of 3 owners verify" in run("doctor").out
 
 
+@pytest.mark.requirement("OURS-audit-retention")
+def test_verify_and_doctor_say_how_much_of_the_audit_log_was_pruned(run: Command) -> None:
+    run("remember", "one")
+    run("remember", "two")
+    assert "pruned" not in run("verify").out
+    run("audit", "prune", "--before", "2999-01-01")
+    assert "2 before them were pruned" in run("verify").out
+    assert run("verify", "--json").json["audit"]["pruned"] == 2
+    assert "2 before them were pruned" in run("doctor").out
+
+
 def _table_of(database: apsw.Connection, column: str) -> str:
     """The table that has this column."""
     query = "SELECT m.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = ?"

@@ -139,6 +139,7 @@ def _pruned_world(world: World) -> None:
     assert world.service.audit_prune(world.owner, Instant(world.now - 2)) == 3
 
 
+@pytest.mark.requirement("OURS-audit-segments")
 def test_a_pruned_audit_chain_still_verifies_and_takes_less_room(world: World) -> None:
     _pruned_world(world)
     events = world.service.audit(world.owner, {})
@@ -157,6 +158,7 @@ def test_a_pruned_audit_chain_still_verifies_and_takes_less_room(world: World) -
     assert world.service.verify(world.owner).ok
 
 
+@pytest.mark.requirement("OURS-audit-segments")
 @pytest.mark.parametrize(
     "change",
     [
@@ -176,6 +178,7 @@ def test_a_chain_that_somebody_else_cut_is_noticed_and_not_pruned_over(world: Wo
     assert not world.service.audit_verify(world.owner).ok
 
 
+@pytest.mark.requirement("OURS-audit-retention")
 def test_the_audit_log_is_kept_as_long_as_the_setting_says() -> None:
     day = 86_400_000
     world = World()
@@ -197,6 +200,7 @@ def test_the_audit_log_is_kept_as_long_as_the_setting_says() -> None:
         world.service.close()
 
 
+@pytest.mark.requirement("OURS-audit-segments")
 def test_only_who_may_erase_prunes_the_audit_log(world: World) -> None:
     world.remember("apple")
     with pytest.raises(ForbiddenScope):

@@ -241,7 +241,13 @@ def test_pages_of_a_list_give_everything_once_in_the_order_written(
 
 @pytest.mark.requirement("OMS-28.4-list")
 def test_a_list_has_limits(world: World) -> None:
-    for limit in (0, -1, 501):
+    for number in range(3):
+        world.put(object=f"tea {number}")
+    selection = Selection(standing="current")
+    # More than a page has is a page.
+    assert len(world.service.grains.listing(world.owner, selection, limit=10**9)[0]) == 3
+    assert len(world.service.grains.search(world.owner, "tea", where=selection, limit=10**9)) == 3
+    for limit in (0, -1):
         with pytest.raises(InvalidInput, match="limit"):
             world.service.grains.listing(world.owner, Selection(standing="current"), limit=limit)
         with pytest.raises(InvalidInput, match="limit"):

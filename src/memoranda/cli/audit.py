@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import counted, line, note, table
+from memoranda.cli.show import audit_entries, counted, line, note, table
 from memoranda.cli.words import given, moment
 
 audit = App(
@@ -82,8 +82,7 @@ def _verify(run: GivenRun) -> int:
 
     def say() -> None:
         if report.ok:
-            pruned = f"; {report.pruned} before them were pruned" if report.pruned else ""
-            line(f"{counted(report.count, 'audit entry', 'audit entries')}, none changed and none missing{pruned}")
+            line(f"{audit_entries(report)}: none changed and none missing")
         else:
             note(f"the audit chain is broken at entry {report.broken_at}: {report.reason}")
 

@@ -99,7 +99,7 @@ def _space(home: Path) -> Finding:
 
 def _store(settings: Settings) -> Iterator[Finding]:
     from memoranda.app import open_service
-    from memoranda.cli.show import counted
+    from memoranda.cli.show import audit_entries, counted
 
     restore = "restore the data directory from a backup, or export what still reads and import it into a new one"
     try:
@@ -130,6 +130,6 @@ def _store(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         what="audit log",
         ok=chain.ok,
-        seen=f"{chain.count} entries" if chain.ok else f"broken at entry {chain.broken_at}: {chain.reason}",
+        seen=audit_entries(chain) if chain.ok else f"broken at entry {chain.broken_at}: {chain.reason}",
         mend="" if chain.ok else "someone changed the database by other means; compare it with a backup",
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import counted, line, note, note_report, progress, progress_steps
+from memoranda.cli.show import audit_entries, counted, line, note, note_report, progress, progress_steps
 from memoranda.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -350,6 +350,7 @@ def _store_document(report: VerifyReport) -> dict[str, object]:
             "count": report.audit.count,
             "broken_at": report.audit.broken_at,
             "reason": report.audit.reason,
+            "pruned": report.audit.pruned,
         },
         "database": list(report.database),
     }
@@ -363,5 +364,5 @@ def _show_store(report: VerifyReport) -> None:
     if not report.audit.ok:
         note(f"the audit chain is broken at entry {report.audit.broken_at}: {report.audit.reason}")
     verdict = "all is well" if report.ok else "something is wrong"
-    entries = counted(report.audit.count, "audit entry", "audit entries")
+    entries = audit_entries(report.audit)
     line(f"{counted(report.records, 'record')} of {counted(report.owners, 'owner')}, {entries}: {verdict}")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from memoranda.service.exchange import Report
+    from memoranda.standards.ump.audit import ChainReport
 
 # Stored text must not drive the terminal: no escape sequences, no characters that reorder the line.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -126,6 +127,12 @@ def _bars() -> Progress:
 def counted(number: int, one: str, many: str | None = None) -> str:
     """ "1 record", "2 records"."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def audit_entries(report: ChainReport) -> str:
+    """How many entries an audit log has, and how many it had before it was pruned."""
+    pruned = f", {report.pruned} before them were pruned" if report.pruned else ""
+    return counted(report.count, "audit entry", "audit entries") + pruned
 
 
 def _console() -> Console:

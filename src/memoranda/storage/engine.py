@@ -276,6 +276,10 @@ class Unit(Snapshot, Protocol):
         """Record uses of a name, unless the window that ends now has no room for them; whether there was."""
         ...
 
+    def rate_opens(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
+        """When the window of a name has room for one more use again."""
+        ...
+
     def put_run(self, run_id: str, document: bytes, *, started: Instant) -> None:
         """Write what is known of a run, or what is now."""
         ...

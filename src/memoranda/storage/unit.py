@@ -224,6 +224,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run_many("uses_add", [{"name_key": name_key, "at_ms": now, "seq": seq} for seq in uses])
         return True
 
+    def rate_opens(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
+        name_key, since = self._value_key(name), now - window_ms
+        # The last use that must have left the window: of the newest `limit`, the oldest.
+        found = self._rows("use_before_last", name_key=name_key, since_ms=since, skipped=limit - 1)
+        return Instant(found[0][0] + window_ms) if found else now
+
     def once(self, name: str, *, now: Instant) -> bool:
         return self.take_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
 

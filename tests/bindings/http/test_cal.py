@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bindings.http.running import OWNER, Running, error_of, running
 
+from memoranda.encoding.didkey import SigningKey
 from memoranda.service.cal.session import Host, Switches
 from memoranda.standards.cal.grammar import prompt_card
 
@@ -363,6 +364,25 @@ def test_statuses_follow_the_codes(seeded: httpx.Client) -> None:
     assert refusal(ask(seeded, DEFINE)) == (409, "CAL-E088")
     shown = plain(ask(seeded, "ASSEMBLE FROM (RECALL beliefs | LIMIT 1) FORMAT TEMPLATE brief"))
     assert shown["formatted_context"] == {"format": "brief", "text": "tea 0\n"}
+
+
+def test_a_template_is_removed_by_its_owner_and_by_nobody_else(server: Running, seeded: httpx.Client) -> None:
+    path, define = "/cal/templates/short", DEFINE.replace("brief", "short")
+    # Where the queries of `seeded` are asked.
+    place = {"namespace": "kitchen"}
+    assert seeded.delete(path, params=place).status_code == 404
+    assert plain(ask(seeded, define))["defined"] == "short"
+    peer = SigningKey(b"p" * 32).did
+    gate = server.service.gate
+    granted = gate.mint_token(verbs=("read", "write"), scope={"owner": OWNER}, ttl_ms=60_000, audience=peer)
+    with server.client(granted) as other, server.client(server.key(OWNER, "read")) as reader:
+        for client in (other, reader):
+            assert client.delete(path, params=place).status_code == 403
+        assert error_of(ask(other, define.replace("short", "theirs"))) == (403, "forbidden_scope")
+    assert refusal(ask(seeded, define)) == (409, "CAL-E088")
+    assert seeded.delete(path, params=place).status_code == 204
+    assert refusal(ask(seeded, "ASSEMBLE FROM (RECALL beliefs) FORMAT TEMPLATE short")) == (404, "CAL-E085")
+    assert plain(ask(seeded, define))["defined"] == "short"
 
 
 FUZZ = settings(max_examples=60)

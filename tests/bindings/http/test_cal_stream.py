@@ -107,6 +107,9 @@ def test_events_come_in_order_and_their_chunks_are_the_text(library: Running) ->
         assert len({event["assembly_id"] for event in events}) == 1
         kinds = list(dict.fromkeys(event["type"] for event in events))
         assert (kinds[0], kinds[-2:]) == ("assembly_started", ["chunk", "assembly_completed"])
+        ended = [event for event in events if event["type"] == "source_completed"]
+        assert ended
+        assert all((event["estimated_tokens"] > 0) is (event["grain_count"] > 0) for event in ended)
         whole = client.post("/cal", json=body()).json()["formatted_context"]["text"]
         assert "".join(event["content"] for event in events if event["type"] == "chunk") == whole
 

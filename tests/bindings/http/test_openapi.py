@@ -208,6 +208,7 @@ def seed(client: httpx.Client) -> dict[str, str]:
     assert client.post("/oms/grains", json=EXAMPLE_GRAIN).json()["address"] == EXAMPLE_ADDRESS
     memory = {**EXAMPLE_MEMORY, "namespace": EXAMPLE_NAMESPACE, "key": EXAMPLE_KEY}
     assert client.post("/v1/oams/memories/batch", json={"memories": [memory]}).status_code == 200
+    client.post("/cal", json={"query": "DEFINE TEMPLATE brief ELEMENT { {{grain.object}} }"})
     return {}
 
 

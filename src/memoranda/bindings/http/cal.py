@@ -21,13 +21,13 @@ from memoranda.bindings.http.operation import Refusal, Standard, in_header, in_q
 from memoranda.encoding.json_text import dump, parse
 from memoranda.encoding.shapes import NAME, OBJECT, Schema, fields_of, ref, schema
 from memoranda.encoding.shapes import TEXT as STRING
-from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, QueryError, RateLimited, TooLarge
+from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, NotFound, QueryError, RateLimited, TooLarge
 from memoranda.service.cal.cal import Given
 from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS
 from memoranda.standards.cal.grammar import prompt_card
 from memoranda.standards.cal.problem import error_envelope, http_status
-from memoranda.standards.cal.requests import ExecuteRequest, PagedQuery, Query
+from memoranda.standards.cal.requests import ExecuteRequest, PagedQuery, Query, TemplateRequest
 
 JSON_FORM: Final = "application/json+cal"
 TEXT: Final = "text/cal"
@@ -88,7 +88,10 @@ CAL: Final = Standard(
     },
     error_schemas=("CalError", "Error"),
     answers=ANSWERS,
-    names={"assembly_id": {"schema": NAME, "example": "asm_a1b2c3d4"}},
+    names={
+        "assembly_id": {"schema": NAME, "example": "asm_a1b2c3d4"},
+        "name": {"schema": NAME, "example": "brief", "description": "The name of a template."},
+    },
 )
 
 
@@ -170,6 +173,11 @@ def card(_service: Service, _call: Call, _asked: None) -> Answer:
 def capabilities(service: Service, call: Call, _asked: None) -> dict[str, Any]:
     described: dict[str, Any] = service.cal.run(call.access, "DESCRIBE capabilities")["description"]
     return described
+
+
+def remove_template(service: Service, call: Call, asked: TemplateRequest) -> None:
+    if not service.cal.remove_template(call.access, asked.name, owner=asked.owner, namespace=asked.namespace):
+        raise NotFound("no such template")
 
 
 # --- the table ---------------------------------------------------------------------------------------------
@@ -274,6 +282,16 @@ OPERATIONS: Final = (
         "Cancel a stream of the same credential; it ends with the event `cancelled` (CAL-E082)",
         None,
         "CalCancelAnswer",
+    ),
+    _row(
+        "DELETE",
+        "/cal/templates/{name}",
+        "cal_remove_template",
+        "Take a template away that DEFINE TEMPLATE kept; its owner may",
+        remove_template,
+        "",
+        TemplateRequest,
+        success=(204,),
     ),
     _row(
         "GET",

@@ -12,7 +12,7 @@ from memoranda.cli.cal.ask import Given, QueryOptions, ask, refuse, stream, text
 from memoranda.cli.cal.show import show_error, write_text
 from memoranda.cli.run import GivenRun, Run
 from memoranda.cli.show import line, note
-from memoranda.errors import InvalidInput, QueryError, TooLarge
+from memoranda.errors import InvalidInput, NotFound, QueryError, TooLarge
 
 # Far more than a query may have, so that its own limit is what refuses it; far less than would hurt.
 MAX_BYTES = 1_048_576
@@ -34,6 +34,9 @@ def cal(
         bool, Parameter(name="--stream", help="Show an ASSEMBLE as it happens; with --json, one event a line.")
     ] = False,
     card: Annotated[bool, Parameter(help="Print what a model must know to write queries.")] = False,
+    remove_template: Annotated[
+        str | None, Parameter(help="Take away a template that DEFINE TEMPLATE kept, by its name.")
+    ] = None,
     no_history: Annotated[bool, Parameter(help="At the prompt, keep nothing of what is typed.")] = False,
     run: GivenRun,
 ) -> int:
@@ -43,6 +46,8 @@ def cal(
     """
     if card:
         return _card(run)
+    if remove_template is not None:
+        return _remove_template(run, asked, remove_template)
     given = _query(query, file)
     if given is None and not (check or streamed):
         return _prompt(run, asked, keeps_history=not no_history)
@@ -107,6 +112,14 @@ def _card(run: Run) -> int:
     from memoranda.standards.cal.grammar import prompt_card
 
     run.answer({"card": prompt_card()}, lambda: write_text(prompt_card()))
+    return 0
+
+
+def _remove_template(run: Run, asked: QueryOptions, name: str) -> int:
+    with run.open() as memoranda:
+        if not memoranda.cal.remove_template(name, namespace=asked.namespace):
+            raise NotFound(f"there is no template {name!r} in this namespace")
+    run.answer({"removed": name}, lambda: line(f"template {name} removed"))
     return 0
 
 

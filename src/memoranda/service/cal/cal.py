@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from memoranda.errors import InvalidInput, MemorandaError, QueryError
+from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, QueryError
 from memoranda.service.cal import evolve
 from memoranda.service.cal import prepare as cal_prepare
 from memoranda.service.cal.audit import entry_for
@@ -23,7 +23,7 @@ from memoranda.service.cal.recall import Reader
 from memoranda.service.cal.run import CAL_VERSION, TEMPLATES_LIMIT, Runner, kept_template, template_kind
 from memoranda.service.cal.session import Session, check_op, narrowed, refuse, require_enabled
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context
+from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.oms.grains import space_of, tenant_of
 from memoranda.standards.cal import limits, plan
@@ -55,7 +55,7 @@ from memoranda.standards.cal.language.syntax import (
 from memoranda.standards.cal.pages import offset_of
 from memoranda.standards.cal.wire.reader import from_json
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine import Snapshot, Unit
 
 # A query in one of its two forms.
 Given = str | bytes | Mapping[str, Any]
@@ -339,7 +339,7 @@ def _run(context: Context, session: Session, query: Query, record: _Record, curs
 
 
 def _define(context: Context, session: Session, statement: DefineTemplate, record: _Record) -> dict[str, Any]:
-    """Keep a template for this namespace; nothing takes one away again."""
+    """Keep a template for this namespace, until its owner removes it."""
     if not context.cal.templates:
         refuse("templates_disabled", "Templates are not enabled here.", "Give it inline: FORMAT TEMPLATE { … }.")
     kind = template_kind(session.namespace)
@@ -361,9 +361,33 @@ def _define(context: Context, session: Session, statement: DefineTemplate, recor
         unit.put_item(kind, statement.name, kept_template(statement))
         unit.record(record.made(1))
 
-    session.access.require("write")
+    _require_own(session)
     context.engine.write(session.tenant, work)
     return {"_cal": record.told(1), "defined": statement.name, "warnings": []}
+
+
+def remove_template(context: Context, access: Access, /, name: str, **whose: Any) -> bool:
+    """Take a template of a namespace away; whether there was one. `whose` as for a query."""
+    session = _session(context, access, **whose)
+    _require_own(session)
+
+    def work(unit: Unit) -> bool:
+        kind = template_kind(session.namespace)
+        if unit.item(kind, name) is None:
+            return False
+        unit.delete_item(kind, name)
+        scope = {"owner": session.tenant, "project": space_of(session.namespace)}
+        unit.record(audit_entry(access, "cal.remove_template", now=session.now, scope=scope, result="removed"))
+        return True
+
+    return context.engine.write(session.tenant, work)
+
+
+def _require_own(session: Session) -> None:
+    """Raise ForbiddenScope for whoever is not the owner: a template decides how everybody's contexts read."""
+    session.access.require("write")
+    if session.access.is_peer:
+        raise ForbiddenScope("templates are the owner's to define and to remove")
 
 
 class _Record:
@@ -491,6 +515,7 @@ class Cal(Verbs[Caller]):
     execute = Verb(execute, "read")
     stream = Verb(stream, "read")
     issue = Verb(issue, "read")
+    remove_template = Verb(remove_template, "write")
 
     def __call__(
         self: Cal[Access], query: Given, params: Mapping[str, object] | None = None, **options: Any

@@ -77,7 +77,6 @@ def run(context: Context, session: Session, query: Query, query_hash: str) -> di
     def work(unit: Unit) -> dict[str, Any]:
         spend_token(unit, session)
         _spend_quota(unit, session, statement)
-        context.quotas.spend(unit, 1, session.now)
         change = _change(context, session, unit, statement, seen)
         done = _result(change, _write(context, session, unit, change))
         entry = entry_for(

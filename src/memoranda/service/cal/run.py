@@ -179,21 +179,24 @@ class Runner:
 
     def assembled_from(self, statement: Assemble, gathered: list[Gathered]) -> Assembly:
         """The context made of what the sources found."""
-        session, host = self.reader.session, self.reader.context.cal
-        assembly = assemble(
-            statement,
-            gathered,
-            now=session.now,
-            counter=host.counter,
-            templates=self.templates() if host.templates else {},
-            auto_toon=host.auto_toon,
-        )
+        assembly = self._assemble(statement, gathered)
         self.reader.check_time()
         self.failed_sources = assembly.failed
         self.warnings += [CalWarning(each["code"], each["message"]) for each in assembly.warnings]
         self.tokens_used += assembly.tokens_used
         self.returned += len(assembly.items)
         return assembly
+
+    def _assemble(self, statement: Assemble, gathered: list[Gathered]) -> Assembly:
+        host = self.reader.context.cal
+        return assemble(
+            statement,
+            gathered,
+            now=self.reader.session.now,
+            counter=host.counter,
+            templates=self.templates() if host.templates else {},
+            auto_toon=host.auto_toon,
+        )
 
     def gather(self, statement: Assemble, place: int) -> Gathered:
         """Run one source."""
@@ -239,9 +242,15 @@ class Runner:
         for place in range(len(statement.sources)):
             yield from feed(stream.source_started(label_of(statement.sources[place], place), place))
             gathered.append(self.gather(statement, place))
-            yield from feed(*stream.source_ended(gathered[-1]))
+            yield from feed(*stream.source_ended(gathered[-1], self._demand(statement, gathered[-1])))
         for event in stream.outcome(self.assembled_from(statement, gathered), stream.chunk_size_of(statement.stream)):
             yield from feed(event)
+
+    def _demand(self, statement: Assemble, gathered: Gathered) -> int:
+        """How many tokens one source would take if it had the budget for itself."""
+        if gathered.error is not None:
+            return 0
+        return self._assemble(statement, [gathered]).sources[0].demand
 
     def templates(self) -> dict[str, DefineTemplate]:
         """The templates defined in this namespace."""

@@ -439,7 +439,6 @@ def _applied(context: Context, made: _Pass, steps: Sequence[_Step], now: Instant
 
     def work(unit: Unit) -> None:
         _require_unmoved(context, unit, made, steps)
-        context.quotas.spend(unit, run.written, now)
         changes = [_take(context, unit, step, now) for step in steps if step.result in _CHANGING]
         runs.keep(unit, run.run_id, place.namespace, made.asked.strategy, changes, now)
         unit.record(_audited(made.asked, run, now))

@@ -52,6 +52,7 @@ class NewVersion:
         without what binds it.
         """
         self.quotas.check_room(unit, is_new=self.follows is None, size=len(self.document.native))
+        self.quotas.spend(unit, now)
         return unit.append(
             self.document,
             self.projection,

@@ -10,6 +10,8 @@ from memoranda.model.instant import Instant
 from memoranda.storage.engine import Unit
 
 WINDOW_MS: Final = 60_000
+# Room comes only when somebody forgets something: there is no use in asking every second.
+_FULL: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,11 +22,14 @@ class Quotas:
     bytes: int = 0
     writes_per_minute: int = 0
 
-    def spend(self, unit: Unit, count: int, now: Instant) -> None:
-        """Count writes. Raises QuotaExceeded."""
+    def spend(self, unit: Unit, now: Instant) -> None:
+        """Count a write. Raises QuotaExceeded, which says when the next one is let in."""
         limit = self.writes_per_minute
-        if limit and not unit.take_rate("writes", now=now, window_ms=WINDOW_MS, limit=limit, count=count):
-            raise QuotaExceeded(f"more than {limit} writes a minute; try again later")
+        if limit and not unit.take_rate("writes", now=now, window_ms=WINDOW_MS, limit=limit):
+            opens = unit.rate_opens("writes", now=now, window_ms=WINDOW_MS, limit=limit)
+            raise QuotaExceeded(
+                f"more than {limit} writes a minute; try again later", retry_after_seconds=(opens - now) / 1000
+            )
 
     def check_room(self, unit: Unit, *, is_new: bool, size: int) -> None:
         """Raise QuotaExceeded if there is no room for one more."""
@@ -32,6 +37,8 @@ class Quotas:
             return
         live, used = unit.usage()
         if is_new and self.memories and live >= self.memories:
-            raise QuotaExceeded(f"there are {live} memories, and {self.memories} is the most")
+            raise QuotaExceeded(
+                f"there are {live} memories, and {self.memories} is the most", retry_after_seconds=_FULL
+            )
         if self.bytes and used + size > self.bytes:
-            raise QuotaExceeded(f"{self.bytes} bytes is the most, and {used} are used")
+            raise QuotaExceeded(f"{self.bytes} bytes is the most, and {used} are used", retry_after_seconds=_FULL)

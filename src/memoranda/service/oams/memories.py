@@ -118,7 +118,6 @@ def store(
     place, key = given.place, given.memory["key"]
 
     def write(unit: Unit, given: Given, prior: Version | None) -> Stored:
-        context.quotas.spend(unit, 1, now)
         stored = follow(context, unit, given, prior, now, if_match=if_match, if_absent=if_absent)
         unit.record(audited(access, "store", now, place, (stored.etag,), stored.result))
         return stored
@@ -162,7 +161,6 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
         there, seq = _all_unchanged(context, snapshot, given), snapshot.change_seq()
 
     def work(unit: Unit) -> list[Stored]:
-        context.quotas.spend(unit, len(given), now)
         heads, moved = Heads(context, unit, given), unit.changed_memories(seq)
         stored = [
             there[number][1]

@@ -85,7 +85,6 @@ def put(context: Context, access: Access, given: Given, *, owner: str | None = N
     new = admitted(context, access, opened, tenant)
 
     def work(unit: Unit) -> Stored:
-        context.quotas.spend(unit, 1, now)
         authority.check(unit, opened.grain.fields, opened.signer, now=now)
         return write(context, access, unit, opened.grain, new, now)
 
@@ -164,7 +163,6 @@ def supersede(
     successor = Successor(context, access, opened, tenant)
 
     def work(unit: Unit) -> Stored:
-        context.quotas.spend(unit, 1, now)
         prior = unit.named(oms.STANDARD, old_address)
         if prior is None or prior.state.erased:
             raise NotFound(f"no grain {old_address}")

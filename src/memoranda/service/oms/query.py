@@ -108,7 +108,8 @@ def listing(
     limit: int = 50,
 ) -> tuple[list[StoredGrain], int | None]:
     """Grains in the order written, and where to go on."""
-    tenant, wanted, now = _asked(context, access, selection, owner, type_byte, limit)
+    limit = _bounded(limit)
+    tenant, wanted, now = _asked(context, access, selection, owner, type_byte)
     found: list[StoredGrain] = []
     seen = last = after
     is_more = True
@@ -149,7 +150,8 @@ def _best(
     type_byte: int | None,
     limit: int,
 ) -> Found[StoredGrain]:
-    tenant, wanted, now = _asked(context, access, selection, owner, type_byte, limit)
+    limit = _bounded(limit)
+    tenant, wanted, now = _asked(context, access, selection, owner, type_byte)
     # What holds now, as every search by words answers.
     wanted = replace(wanted, at=now)
 
@@ -165,12 +167,17 @@ def _best(
     return Found(hits, found.total if len(found.hits) <= limit else None)
 
 
+def _bounded(limit: int) -> int:
+    """How many are answered: more than a page has is a page."""
+    if limit < 1:
+        raise InvalidInput("limit must be at least 1")
+    return min(limit, grains.LIST_LIMIT)
+
+
 def _asked(
-    context: Context, access: Access, selection: Selection, owner: str | None, type_byte: int | None, limit: int
+    context: Context, access: Access, selection: Selection, owner: str | None, type_byte: int | None
 ) -> tuple[str, Selection, Instant]:
     """The tenant, what is to be found there within the caller's reach, and now."""
-    if not 1 <= limit <= grains.LIST_LIMIT:
-        raise InvalidInput(f"limit must be from 1 to {grains.LIST_LIMIT}")
     now, tenant = context.clock(), grains.tenant_of(access, owner)
     project = {"project": selection.space} if selection.space else {}
     access.require_scope({**access.limits, "owner": tenant, **project})

@@ -129,7 +129,6 @@ def put_entry(
     write = _writing(context, access, space, clean, entry_id, now)
 
     def work(unit: Unit) -> Entry:
-        context.quotas.spend(unit, 1, now)
         made, version = write(unit)
         if run_id is not None:
             runs.load_writing(context, unit, run_id)
@@ -211,7 +210,6 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     prepared = [prepare(context, tenant, space, context.secrets.redacted(draft, None), now) for draft in drafts]
 
     def work(unit: Unit) -> list[Entry]:
-        context.quotas.spend(unit, len(prepared), now)
         for new in prepared:
             append(unit, new, now)
         unit.record(_entry(access, "put", space, now, (), f"{len(prepared)} written"))

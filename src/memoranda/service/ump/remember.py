@@ -161,7 +161,6 @@ def write(
 
     `is_new` says that the same fact is known not to be there.
     """
-    context.quotas.spend(unit, 1, now)
     remembered = put(context, unit, accepted, now, foreseen=foreseen, is_new=is_new)
     scope, targets = scope_of(accepted.record), (remembered.id,)
     unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))

@@ -59,7 +59,6 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
         foreseen = sealed, following(context, found, new)
 
     def work(unit: Unit) -> Revised:
-        context.quotas.spend(unit, 1, now)
         prior, record = _current(context, access, unit, request.id, now)
         _check_revisable(unit, prior, record, now)
         sealed, new = foreseen if foreseen is not None and prior == found else succeed(record)

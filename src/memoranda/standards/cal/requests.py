@@ -76,6 +76,17 @@ class Query(Shape):
     agent: Annotated[Name, Meta(description="Which agent asks; kept in the audit log.")] | None = None
 
 
+class TemplateRequest(Shape):
+    """Which template, and where it was defined."""
+
+    name: Name
+    namespace: Namespace | None = None
+    owner: (
+        Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
+        | None
+    ) = None
+
+
 class PagedQuery(Query):
     """The same, and perhaps which page of the answer."""
 

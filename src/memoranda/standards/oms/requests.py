@@ -201,7 +201,9 @@ class FindRequest(Shape):
     type_byte: Annotated[TypeByte, Meta(description="Only of this type.")] | None = field(default=None, name="type")
     # Without what was superseded or forgotten.
     current: Annotated[bool, Meta(description="false: also what was superseded or forgotten; not with text.")] = True
-    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many on a page.")] = DEFAULT_LIMIT
+    limit: Annotated[int, Meta(ge=1, description=f"How many on a page; more than {MAX_LIMIT} is {MAX_LIMIT}.")] = (
+        DEFAULT_LIMIT
+    )
     cursor: Annotated[Name, Meta(description="`next_cursor` of the page before; not with text.")] | None = None
 
     def __post_init__(self) -> None:

@@ -142,7 +142,7 @@ class ListRuns(OpenwopShape):
         ]
         | None
     ) = None
-    limit: Annotated[int, Meta(ge=1, le=MAX_COUNT, description="At most so many, and at most 100.")] | None = None
+    limit: Annotated[int, Meta(ge=1, description="At most so many; more than 100 is 100.")] | None = None
 
     def __post_init__(self) -> None:
         if self.before is not None and self.cursor is not None:

@@ -241,7 +241,14 @@ class AuditRequest(Shape):
     project: Name | None = None
     since: Moment | None = None
     until: Moment | None = None
-    limit: Annotated[int, Meta(ge=1, le=MAX_EVENTS)] = 100
+    asked_limit: Annotated[int, Meta(ge=1, description=f"More than {MAX_EVENTS} is {MAX_EVENTS}.")] = field(
+        default=100, name="limit"
+    )
+
+    @property
+    def limit(self) -> int:
+        """How many at most."""
+        return min(self.asked_limit, MAX_EVENTS)
 
 
 class AuditVerifyRequest(Shape):

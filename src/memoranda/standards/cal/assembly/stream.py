@@ -110,7 +110,7 @@ def source_started(label: str, index: int) -> Event:
     return {"type": "source_started", "source": label, "index": index}
 
 
-def source_ended(gathered: Gathered, estimated_tokens: int = 0) -> tuple[Event, ...]:
+def source_ended(gathered: Gathered, estimated_tokens: int) -> tuple[Event, ...]:
     """A source is back; if it failed, that is an error of its own too, which no option leaves out."""
     label = gathered.label
     if gathered.error is not None:

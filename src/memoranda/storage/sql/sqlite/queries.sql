@@ -119,6 +119,10 @@ SELECT space FROM found WHERE space IS NOT NULL
 -- name: uses_since
 SELECT count(*) FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms
 
+-- name: use_before_last
+SELECT at_ms FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms
+ORDER BY at_ms DESC, seq DESC LIMIT 1 OFFSET :skipped
+
 -- name: uses_forget
 DELETE FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms <= :since_ms
 
