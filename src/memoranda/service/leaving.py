@@ -126,7 +126,7 @@ class _Leaving:
         if self._is_free(version) or not rules.redact(outline(self.context, version))[1]:
             return True
         error = Unsupported("its consent cuts it when it leaves, and this form only holds what is whole")
-        self.report.refuse("", outline(self.context, version)["id"], error)
+        self.report.refuse("", self._name(version), error)
         return False
 
     def is_bound(self, version: Version, user: str | None = None) -> bool:
@@ -140,7 +140,7 @@ class _Leaving:
         is_said = not (bounds.agent or bounds.session or bounds.said)
         is_said &= version.document.standard != oms.STANDARD if user is None else bounds.user in ("", user)
         if not is_said:
-            name = outline(self.context, version)["id"]
+            name = self._name(version)
             self.report.refuse("", name, Unsupported("what earlier versions bind it to cannot be said in this form"))
         return is_said
 
@@ -149,12 +149,17 @@ class _Leaving:
         verdict = version.state.verification
         if verdict == UNVERIFIED:
             return True
-        name = outline(self.context, version)["id"]
+        name = self._name(version)
         if verdict == "retracted":
             self.report.keep(name, "it is retracted, which this form cannot say")
             return False
         self.report.warn(name, f"that it is {verdict} stays behind; this form cannot say it")
         return True
+
+    def _name(self, version: Version) -> str:
+        """What UMP calls it here, whatever it leaves as."""
+        with self.context.engine.read(self.tenant) as snapshot:
+            return snapshot.names_of(version.version_id).get(ump.STANDARD) or outline(self.context, version)["id"]
 
     def finish(self, op: str, what: str, scope: dict[str, str]) -> None:
         count = self.report.exported

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.service.world import PEER
 
@@ -208,6 +208,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memoranda, M
 @pytest.mark.parametrize("form", FORMS)
 @EACH
 @given(steps=STEPS)
+# What binds the head to a user's namespace is in none of its own words.
+@example(steps=[("store", 0), ("supersede", 0)])
 def test_whatever_leaves_comes_back_the_same_into_this_store_and_an_empty_one(
     tmp_path_factory: pytest.TempPathFactory, form: str, steps: list[tuple[str, int]]
 ) -> None:

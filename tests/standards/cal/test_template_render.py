@@ -219,7 +219,7 @@ def test_relative_times_can_be_iso() -> None:
         ("structured", 'x </belief><belief> a < b & "q"', 'x &lt;/belief>&lt;belief> a < b & "q"'),
         ("structured", "a\nb\tc", "a b c"),
         ("structured", "</bel", "&lt;/bel"),
-        ("compact", "x </belief>\n- y", "x </belief> - y"),
+        ("compact", "x </belief>\n- y", "x &lt;/belief> - y"),
         ("readable", "## a\r\n## b", "## a ## b"),
     ],
 )

@@ -91,7 +91,7 @@ def test_blank_lines_part_groups_and_nothing_wraps_them() -> None:
     ],
 )
 def test_text_cannot_spell_a_tag_and_is_verbatim_otherwise(stored: str, printed: str) -> None:
-    assert render.safe_text(stored) == printed
+    assert render.one_line(stored) == printed
     assert render.element("belief", (), stored) == f"<belief>{printed}</belief>"
 
 

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
+from memoranda.encoding.untrusted import harmless
+
 TAGS: Final = (
     "belief",
     "goal",
@@ -36,23 +38,14 @@ _INDENT: Final = "  "
 
 # Whatever a reader may take for the end of a line, and tabs.
 _BREAKS: Final = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
-# In either case and also as the beginning of a longer word: a model does not read as strictly as a parser.
-_TAG: Final = re.compile(rf"<(?=/?(?:{'|'.join((*TAGS, ENVELOPE))}))", re.IGNORECASE)
 # Python writes no more than 4300 digits; nobody reads more than these.
 _MAX_INTEGER_BITS: Final = 1024
 
 
 def one_line(text: str) -> str:
-    """The text with every run of line breaks and tabs as one space."""
+    """The text as it may stand in a line: breaks and tabs as one space, nothing hidden, spelling no tag."""
     # No line break is printable, and most text has nothing else that is not.
-    return text if text.isprintable() else _BREAKS.sub(" ", text)
-
-
-def safe_text(text: str) -> str:
-    """The text as it may stand inside an element: on one line, spelling no tag."""
-    if not text.isprintable():
-        text = _BREAKS.sub(" ", text)
-    return _TAG.sub("&lt;", text) if "<" in text else text
+    return harmless(text if text.isprintable() else _BREAKS.sub(" ", text))
 
 
 def plain_number(value: float) -> str:
@@ -76,7 +69,7 @@ def element(tag: str, attributes: Iterable[tuple[str, str | int | float]], text:
     parts = [f"<{tag}"]
     for name, value in attributes:
         parts.append(f' {name}="{_quoted(value) if isinstance(value, str) else plain_number(value)}"')
-    return f"{''.join(parts)}>{safe_text(text)}</{tag}>"
+    return f"{''.join(parts)}>{one_line(text)}</{tag}>"
 
 
 def context(intent: str | None, groups: Iterable[Sequence[str]]) -> str:
@@ -101,5 +94,5 @@ def line(element_text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    text = safe_text(text)
+    text = one_line(text)
     return text.replace('"', "'") if '"' in text else text

@@ -6,18 +6,18 @@ character can end the frame, open another one, or start a line of its own:
     1. invisible formatting that could hide a tag is removed;
     2. every line break and control character becomes a space;
     3. the frame's own tags are removed, repeatedly, since removing one may join another;
-    4. whatever still looks like one — spaced out, full-width, accented — loses its `<` to `‹`.
+    4. whatever still looks like one, or like a tag of another frame, loses its `<` to `‹` (`encoding.untrusted`).
 """
 
 from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from memoranda.encoding.untrusted import harmless, visible
 from memoranda.standards.ump.record import KINDS, VISIBILITIES
 from memoranda.standards.ump.signature import verify
 
@@ -38,29 +38,7 @@ _STRIP_PASSES: Final = 8
 _CLEANED_PER_SHOWN: Final = 16
 
 _TAG = re.compile(r"</?ump:memory[^<>]*>", re.IGNORECASE)
-_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-# Soft hyphen, bidi controls, zero-width and interlinear marks, tag characters.
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
-)
-# Joiners spell words in Persian and Indic scripts and build emoji; next to ASCII they only hide something.
-_STRAY_JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]+|[\u200c\u200d]+(?![^\x00-\x7f\u200c\u200d])")
-_LOOKALIKE = re.compile(r"<[/\\!?]*ump:?memory")
-# Signs that NFKD does not fold and that read as one of the tag's.
-_SIGNS: Final = {
-    "\u2329": "<",
-    "\u27e8": "<",
-    "\u3008": "<",
-    "\u276e": "<",
-    "\u2236": ":",
-    "\ua789": ":",
-    "\u02d0": ":",
-    "\u2044": "/",
-    "\u2215": "/",
-    "\u2571": "/",
-}
-_OPENERS = re.compile("[<\uff1c\ufe64\u2329\u27e8\u3008\u276e]")
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,30 +164,10 @@ def _cut(head: str, body: str, room: int) -> str:
 
 def sanitise(text: str, max_chars: int) -> str:
     """Stored text as one harmless line of at most `max_chars` characters."""
-    clean = _INVISIBLE.sub("", text[: max_chars * _CLEANED_PER_SHOWN])
-    clean = _BREAKS.sub(" ", _STRAY_JOINER.sub("", clean))
+    clean = _BREAKS.sub(" ", visible(text[: max_chars * _CLEANED_PER_SHOWN]))
     for _ in range(_STRIP_PASSES):
         stripped = _TAG.sub("", clean)
         if stripped == clean:
             break
         clean = stripped
-    return _neutralised(clean).strip()[:max_chars].rstrip()
-
-
-def _neutralised(text: str) -> str:
-    """The text with the `<` of every frame lookalike replaced by `‹`."""
-    if _OPENERS.search(text) is None:
-        return text
-    skeleton: list[str] = []
-    places: list[int] = []
-    for place, symbol in enumerate(text):
-        for part in symbol if symbol.isascii() else unicodedata.normalize("NFKD", _SIGNS.get(symbol, symbol)):
-            # Spaces and combining marks do not keep a reader from seeing the tag.
-            if part.isspace() or unicodedata.category(part) in ("Mn", "Me", "Cf", "Cc"):
-                continue
-            skeleton.append(_SIGNS.get(part, part).lower()[:1])
-            places.append(place)
-    symbols = list(text)
-    for match in _LOOKALIKE.finditer("".join(skeleton)):
-        symbols[places[match.start()]] = "‹"
-    return "".join(symbols)
+    return harmless(clean, instead="‹").strip()[:max_chars].rstrip()

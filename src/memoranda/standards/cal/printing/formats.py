@@ -64,7 +64,7 @@ def values_text(format: str, value: Any) -> str:  # noqa: A002
     Takes `{"count": n}`, `{"values": [...]}`, `{"groups": [{"key": k, "count": n}, ...]}` or a list of rows.
     """
     name = canonical_format(format)
-    value = plain(value)
+    value = plain(value, is_read=True)
     if isinstance(value, dict) and "groups" in value:
         # The grains of a group are for programs: they hold hashes and namespaces.
         value = {"groups": [{"key": each.get("key"), "count": each.get("count")} for each in value["groups"]]}
@@ -97,8 +97,6 @@ def _row_line(row: Any) -> str:
 
 
 def _written(name: str, line: str) -> str:
-    if name == "sml":
-        return sml.safe_text(line)
     line = sml.one_line(line)
     return f"- {line}" if name == "markdown" else line
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from memoranda.encoding.json_text import MAX_DEPTH, is_unicode
+from memoranda.encoding.untrusted import harmless
 from memoranda.standards.sml.render import plain_number
 
 # What the writer takes of either sign.
@@ -25,12 +26,16 @@ def dump(value: Any) -> str:
     return _written(value, 0)
 
 
-def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """The same out of what JSON has: what it has no form for becomes null, or text."""
+def plain(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
+    """The same out of what JSON has: what it has no form for becomes null, or text.
+
+    `is_read`: by a model, so its texts hide nothing and spell no tag.
+    """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return value if is_unicode(value) else value.encode("utf-8", "replace").decode("utf-8")
+        sound = value if is_unicode(value) else value.encode("utf-8", "replace").decode("utf-8")
+        return harmless(sound) if is_read else sound
     if isinstance(value, int):
         return int(value) if value.bit_length() <= MAX_INTEGER_BITS else plain_number(value)
     if isinstance(value, float):
@@ -38,9 +43,9 @@ def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
     if depth == 0:
         return None
     if isinstance(value, Mapping):
-        return {_key(key): plain(member, depth - 1) for key, member in value.items()}
+        return {_key(key, is_read): plain(member, depth - 1, is_read=is_read) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each, depth - 1) for each in value]
+        return [plain(each, depth - 1, is_read=is_read) for each in value]
     return None
 
 
@@ -51,6 +56,6 @@ def _written(value: Any, option: int) -> str:
         return orjson.dumps(plain(value), option=option).decode("utf-8")
 
 
-def _key(key: Any) -> str:
-    said = plain(key, 0)
+def _key(key: Any, is_read: bool) -> str:
+    said = plain(key, 0, is_read=is_read)
     return said if isinstance(said, str) else compact(said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from memoranda.encoding.untrusted import harmless
 from memoranda.standards.cal.printing import yaml_text
 from memoranda.standards.cal.printing.elements import Element, Frame, once
 from memoranda.standards.cal.printing.plain import plain
@@ -21,15 +22,14 @@ def members(element: Element, now: int, iso: bool) -> dict[str, Any]:
     projected = project(item, element.level, now, iso=iso, shape=element.shape)
     found: dict[str, Any] = {"type": item.grain_type}
     for name, value in projected.attributes:
-        found[_RENAMED.get((item.grain_type, name), name)] = value
+        found[_RENAMED.get((item.grain_type, name), name)] = plain(value, is_read=True)
     fields = item.fields
     # PROJECT drops what it does not list.
     is_triple = element.shape is None and not projected.is_sentence
     if is_triple and None not in (fields.get("subject"), fields.get("relation"), fields.get("object")):
-        found["relation"] = humanize(fields["relation"])
-        said = fields["object"]
-        found["object"] = said if isinstance(said, str) else plain(said)
-    found["content"] = projected.text
+        found["relation"] = harmless(humanize(fields["relation"]))
+        found["object"] = plain(fields["object"], is_read=True)
+    found["content"] = harmless(projected.text)
     return found
 
 

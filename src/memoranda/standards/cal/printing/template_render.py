@@ -32,7 +32,7 @@ from memoranda.standards.cal.printing.projection import (
     text_of,
     words,
 )
-from memoranda.standards.sml.render import one_line, plain_number, safe_text
+from memoranda.standards.sml.render import one_line, plain_number
 
 # Section 10.6: how often {{#each}} goes round.
 EACH_MAX: Final = 200
@@ -275,10 +275,11 @@ class Rendering:
         if isinstance(value, int | float):
             return plain_number(value)
         text = value if isinstance(value, str) else words(value)
+        text = one_line(text)
         if self.extends != "structured":
-            return one_line(text)
+            return text
         # What is stored cannot spell a tag, not even together with what stands behind it (cal.md, *forged tags*).
-        text = _OPEN_END.sub("&lt;", safe_text(text))
+        text = _OPEN_END.sub("&lt;", text)
         return text.replace('"', "'") if in_quotes else text
 
 

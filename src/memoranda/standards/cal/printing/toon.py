@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from memoranda.encoding.untrusted import harmless
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.printing.elements import Element, Frame, once
 from memoranda.standards.cal.printing.projection import Level, columns_of, project, words
@@ -86,7 +87,7 @@ def cell(value: Any) -> str:
         return MISSING
     if isinstance(value, int | float):
         return number(value)
-    text = value if type(value) is str else words(value)
+    text = harmless(value if type(value) is str else words(value))
     if _PLAIN.fullmatch(text) and text not in _LITERALS:
         return text
     # No escape spells the other line breaks.

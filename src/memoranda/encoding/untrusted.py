@@ -1,0 +1,118 @@
+"""Stored text as a model may read it: memory is untrusted, and no text may end its frame or open another one.
+
+One way for every door that hands text to a model (UMP rehydration, all formats of CAL, SML, templates, MCP):
+
+    1. what is written to be unseen is removed: zero-width and bidi characters, tag characters, stray joiners;
+    2. control characters become spaces (line breaks are left to the format, which knows what a line is to it);
+    3. whatever reads as a tag of a frame loses its `<`: in any case, spaced out, accented, full-width, with twins from
+       other scripts (Cyrillic, Greek and more), with whatever looks like `<`, `/` or `:`.
+
+It is done to what is printed, never to what is stored.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Final
+
+# The tags of SML and its envelope, and the frame of UMP: whichever frame a text stands in, it spells none of them.
+FRAME_TAGS: Final = (
+    *("belief", "goal", "event", "action", "observation", "reasoning", "state", "workflow", "consensus", "consent"),
+    "context",
+    "ump:memory",
+    "umpmemory",
+)
+
+# Soft hyphen, bidi controls, zero-width and interlinear marks, tag characters.
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# Joiners spell words in Persian and Indic scripts and build emoji; next to ASCII they only hide something.
+_STRAY_JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]+|[\u200c\u200d]+(?![^\x00-\x7f\u200c\u200d])")
+# All but tab and what may be taken for the end of a line.
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f]+")
+_OPENERS: Final = "<\u02c2\u1438\u16b2\u2329\u276c\u276e\u27e8\u29fc\u3008\ufe64\uff1c\U0001d236"
+_OPENER = re.compile(f"[{_OPENERS}]")
+
+
+# Letters and signs of other scripts (Cyrillic, Greek, Armenian, Cherokee, Lisu, small capitals) that read as one of
+# ASCII, where decomposing does not tell.
+_LOOKALIKES: Final = {
+    "<": _OPENERS,
+    "/": "\u1735\u2044\u2215\u2571\u27cb\u29f8\u3033",
+    ":": "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u16ec\u205a\u2236\ua789\ufe30",
+    "a": "\u0251\u0391\u03b1\u0410\u0430\u13aa\u1d00\ua4ee",
+    "b": "\u0185\u0253\u0299\u0392\u03b2\u0412\u0432\u044c\u13f4\ua4d0",
+    "c": "\u03c2\u03f2\u03f9\u0421\u0441\u13df\u1d04\ua4da",
+    "d": "\u0257\u0500\u0501\u13a0\u1d05\ua4d3",
+    "e": "\u0395\u03b5\u0415\u0435\u13ac\u1d07\ua4f0",
+    "f": "\u0192\u03dc\u0493\ua4dd\ua730",
+    "g": "\u0261\u0262\u0581\u13c0\ua4d6",
+    "h": "\u0397\u041d\u04bb\u0570\u13bb",
+    "i": "\u0131\u0268\u0269\u026a\u0399\u03b9\u0406\u0456\u13a5\ua4f2",
+    "j": "\u0458",
+    "k": "\u039a\u03ba\u041a\u043a\u1d0b\ua4d7",
+    "l": "\u019a\u029f\u04c0\u04cf\u13de\ua4e1",
+    "m": "\u0271\u039c\u041c\u043c\u13b7\u1d0d\ua4df",
+    "n": "\u0272\u0274\u039d\u03b7\u043f\u0578\ua4e0",
+    "o": "\u00f8\u039f\u03bf\u041e\u043e\u0585\u1d0f\u1d11\ua4f3",
+    "p": "\u03a1\u03c1\u0420\u0440\u13e2\u1d18\ua4d1",
+    "q": "\u0566",
+    "r": "\u0280\u0433\ua4e3",
+    "s": "\u0405\u0455\u13da\ua4e2\ua731",
+    "t": "\u03a4\u03c4\u0422\u0442\u13a2\u1d1b\ua4d4",
+    "u": "\u03bc\u03c5\u0438\u0446\u057d\u1d1c\ua4f4",
+    "v": "\u028b\u03bd\u0474\u0475\u13d9\u1d20\ua4e6",
+    "w": "\u03c9\u051c\u051d\u13d3\u13d4\u1d21\ua4ea",
+    "x": "\u03a7\u03c7\u0425\u0445\ua4eb",
+    "y": "\u028f\u03a5\u03b3\u0423\u0443\u13a9\ua4ec",
+}
+_TWINS: Final = {twin: plain for plain, twins in _LOOKALIKES.items() for twin in twins}
+# Unread by whoever sees a tag: combining marks and formatting.
+_UNSEEN: Final = ("Mn", "Me", "Cf", "Cc")
+
+
+def _tag_pattern(names: Iterable[str], between: str = "") -> re.Pattern[str]:
+    """A tag as it begins, also as the beginning of a longer word: a model does not read as strictly as a parser."""
+    spelt = "|".join(between.join(map(re.escape, name)) for name in names)
+    lead = r"\s" if between else ""
+    return re.compile(rf"<(?=[{lead}/\\!?]*(?:{spelt}))", re.IGNORECASE)
+
+
+_ASCII_TAG: Final = _tag_pattern(FRAME_TAGS, r"\s*")
+_TAG: Final = _tag_pattern(FRAME_TAGS)
+
+
+def visible(text: str) -> str:
+    """The text without what is written to be unseen."""
+    if not text.isascii():
+        text = _STRAY_JOINER.sub("", _HIDDEN.sub("", text))
+    return text if text.isprintable() else _CONTROLS.sub(" ", text)
+
+
+def harmless(text: str, *, instead: str = "&lt;") -> str:
+    """The text as a model may read it: nothing hidden, and spelling no tag of a frame, whose `<` becomes `instead`."""
+    text = visible(text)
+    if text.isascii():
+        return _ASCII_TAG.sub(instead, text) if "<" in text else text
+    return text if _OPENER.search(text) is None else _without_lookalikes(text, instead)
+
+
+def _without_lookalikes(text: str, instead: str) -> str:
+    skeleton: list[str] = []
+    places: list[int] = []
+    for place, symbol in enumerate(text):
+        for part in symbol if symbol.isascii() else unicodedata.normalize("NFKD", _TWINS.get(symbol, symbol)):
+            # Spaces and combining marks do not keep a reader from seeing the tag.
+            if part.isspace() or unicodedata.category(part) in _UNSEEN:
+                continue
+            lower = part.lower()[:1]
+            skeleton.append(_TWINS.get(part) or _TWINS.get(lower, lower))
+            places.append(place)
+    symbols = list(text)
+    for match in _TAG.finditer("".join(skeleton)):
+        symbols[places[match.start()]] = instead
+    return "".join(symbols)
