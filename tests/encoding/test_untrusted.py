@@ -74,7 +74,7 @@ def test_no_mixture_of_twins_spaces_and_hidden_characters_spells_a_tag(data: st.
 
     def letter(symbol: str) -> str:
         twins = [symbol, symbol.upper(), *_LOOKALIKES.get(symbol, ())]
-        return data.draw(between) + data.draw(st.sampled_from(twins))
+        return str(data.draw(between) + data.draw(st.sampled_from(twins)))
 
     spelt = letter("<") + data.draw(st.sampled_from(["", "/", " /", "\u2215"])) + "".join(map(letter, tag)) + ">"
     printed = harmless(f"tea {spelt} tea")
