@@ -88,6 +88,7 @@ def open_service(settings: Settings) -> Service:
         ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
         audit_reads=_audit_reads(settings.audit_reads),
         audit_retention_ms=_audit_retention(settings),
+        run_retention_ms=_retention("run_retention", settings.run_retention),
         presets=frozenset(settings.compliance),
         grain_profile=settings.grain_profile,
         encrypts_users=settings.encryption != "off",
@@ -95,6 +96,7 @@ def open_service(settings: Settings) -> Service:
         secrets=_vault(settings),
         cal=_cal_host(settings),
         open_registration=settings.open_registration == "on",
+        webhooks_anywhere=settings.webhook_addresses == "any",
         quotas=Quotas(
             memories=settings.max_memories,
             bytes=settings.max_bytes,
@@ -161,12 +163,16 @@ HIPAA_AUDIT_RETENTION = "P2192D"
 
 def _audit_retention(settings: Settings) -> int | None:
     value = settings.audit_retention or (HIPAA_AUDIT_RETENTION if "hipaa" in settings.compliance else AUDIT_RETENTION)
+    return _retention("audit_retention", value)
+
+
+def _retention(name: str, value: str) -> int | None:
     if value == "forever":
         return None
     try:
         return parse_duration_ms(value)
     except ValueError:
-        raise InvalidInput(f"audit_retention: {value!r} is not a duration such as P90D") from None
+        raise InvalidInput(f"{name}: {value!r} is not a duration such as P90D") from None
 
 
 def operator_key(home: Path) -> SigningKey:

@@ -64,6 +64,15 @@ class Settings:
         "how long the audit log is kept: an ISO 8601 duration, or `forever`; by default a year, with hipaa six",
         "text",
     )
+    run_retention: str = _setting(
+        "P365D", "how long runs of openwop are kept with their logs: an ISO 8601 duration, or `forever`", "text"
+    )
+    webhook_addresses: str = _setting(
+        "open",
+        "where events may be sent: to https on the open Internet (open), or anywhere (any), for a network of one's own",
+        "text",
+        choices=("open", "any"),
+    )
     cal: str = _setting("on", "whether CAL queries are answered at all", "text", choices=("on", "off"))
     cal_evolve: str = _setting(
         "local",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
+from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop.runs import EVENTS_LIMIT, TERMINAL, Run
 from memoranda.service.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
 from memoranda.standards.openwop.events import CONTENT_KEYS, MEMORY_TYPES, Event, check_payload
@@ -409,3 +411,28 @@ def test_files_have_limits(wop: Wop) -> None:
 def _state(wop: Wop) -> tuple[tuple[int, int], int]:
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
         return snapshot.usage(), snapshot.change_seq()
+
+
+def test_runs_and_their_logs_are_kept_as_long_as_the_setting_says(wop: Wop) -> None:
+    day = 86_400_000
+    old = [wop.begin() for _ in range(250)]
+    for run in old[:200]:
+        wop.finish(run)
+    wop.write("Ann likes tea.", run=old[-1])
+    wop.advance(10 * day)
+    recent = wop.begin()
+    assert run_log.keep_retention(wop.context) == 0
+    assert run_log.keep_retention(replace(wop.context, run_retention_ms=5 * day)) == 250
+    assert [each.run_id for each in wop.wop.runs(wop.owner)] == [recent.run_id]
+    for gone in (old[0], old[-1]):
+        with pytest.raises(NotFound):
+            wop.log(gone)
+    # The memory stays, and places are counted on.
+    assert wop.contents() == ["Ann likes tea."]
+    ((place, _),), end = wop.wop.all_events(wop.owner, after=0)
+    assert place == end > 250
+    wop.advance(10 * day)
+    run_log.keep_retention(replace(wop.context, run_retention_ms=5 * day))
+    assert wop.wop.all_events(wop.owner)[1] == end
+    wop.begin()
+    assert wop.wop.all_events(wop.owner)[1] == end + 1

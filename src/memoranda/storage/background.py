@@ -5,7 +5,7 @@ Documents are the service's own; only what is asked for has a column.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from memoranda.model.instant import Instant
@@ -39,6 +39,18 @@ class BackgroundReads:
 
     def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
         return [event for (event,) in self._rows("run_events", run_id=run_id, after=after, limit=limit)]
+
+    def runs_after(self, place: RunPlace, *, before: Instant, limit: int) -> list[RunPlace]:
+        after_ms, after_run = place
+        rows = self._rows("runs_after", after_ms=after_ms, after_run=after_run, before_ms=before, limit=limit)
+        return [(Instant(started), run_id) for started, run_id in rows]
+
+    def run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
+        return [(number, event) for number, event in self._rows("run_events_after", after=place, limit=limit)]
+
+    def last_run_event(self) -> int:
+        found = self._rows("run_event_last")
+        return int(found[0][0]) if found else 0
 
     def run_event_count(self, run_id: str) -> int:
         ((count,),) = self._rows("run_event_count", run_id=run_id)
@@ -108,6 +120,13 @@ class BackgroundWrites(BackgroundReads):
     def add_run_events(self, run_id: str, first: int, events: Sequence[bytes]) -> None:
         numbered = enumerate(events, first)
         self._run_many("run_event_add", [{"run_id": run_id, "sequence": n, "event": event} for n, event in numbered])
+
+    def delete_runs(self, run_ids: Collection[str]) -> None:
+        # The last event stays: places are counted on from it.
+        last = {run_id for _, run_id in self._rows("run_event_last")}
+        gone = [{"run_id": run_id} for run_id in run_ids if run_id not in last]
+        for query in ("run_writes_delete", "run_events_delete", "run_delete"):
+            self._run_many(query, gone)
 
     def add_run_write(self, run_id: str, version_id: int) -> None:
         self._run("run_write_add", run_id=run_id, version_id=version_id)

@@ -6,7 +6,7 @@ A snapshot or a unit of work is bound to one tenant when it is opened, so no sin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
@@ -145,6 +145,18 @@ class Snapshot(Protocol):
 
     def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
         """The events of a run with a sequence above `after`, in order; -1 for all."""
+        ...
+
+    def runs_after(self, place: RunPlace, *, before: Instant, limit: int) -> list[RunPlace]:
+        """Where runs stand that began before an instant, the first started first; those after a place."""
+        ...
+
+    def run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
+        """The events of all runs after a place among them, each with its own."""
+        ...
+
+    def last_run_event(self) -> int:
+        """The place of the last event of all runs; 0 if there is none."""
         ...
 
     def run_event_count(self, run_id: str) -> int:
@@ -286,6 +298,10 @@ class Unit(Snapshot, Protocol):
 
     def add_run_events(self, run_id: str, first: int, events: Sequence[bytes]) -> None:
         """Append events to the log of a run; `first` is the sequence of the first of them."""
+        ...
+
+    def delete_runs(self, run_ids: Collection[str]) -> None:
+        """Delete runs with their logs; the one that the last event of all is in stays."""
         ...
 
     def add_run_write(self, run_id: str, version_id: int) -> None:

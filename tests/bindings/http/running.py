@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,13 +52,14 @@ def running(
     extra: Callable[[Service], dict[str, Any]] | None = None,
     cal: Host | None = None,
     quotas: Quotas | None = None,
+    settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[Running]:
     """Start a server, and stop it in the end; that it stops in time is part of every test.
 
     `cal`: what the host decides about CAL; `quotas`: and about OAMS.
     """
-    service = open_service(load_settings({}, home=home))
+    service = open_service(load_settings({}, home=home, **(settings or {})))
     if cal is not None:
         service = Service(replace(service._context, cal=cal))
     if quotas is not None:

@@ -170,6 +170,11 @@ def made_for(client: httpx.Client, operation: Operation) -> dict[str, str]:
         "mem_example": ids[1],
         EXAMPLE_RUN: run_id,
         "com_example": next(each["commitmentId"] for each in commitments if each["memoryId"] == ids[1]),
+        "wh_example": client.post(
+            "/v1/webhooks", json={"url": "https://hooks.example/openwop", "events": ["run.failed"]}
+        ).json()["webhookId"]
+        if operation.name == "wop_unregister"
+        else "",
         "prop_example": client.post("/v1/host/sample/proposals", json=EXAMPLE_PROPOSAL).json()["id"],
     }
 

@@ -13,11 +13,22 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memoranda.bindings.http import cal, oams, oms, openwop, openwop_proposals, openwop_runs, ump, wire
+from memoranda.bindings.http import (
+    cal,
+    oams,
+    oms,
+    openwop,
+    openwop_proposals,
+    openwop_runs,
+    openwop_webhooks,
+    ump,
+    wire,
+)
 from memoranda.bindings.http.cal_stream import STALL_SECONDS, CalStreams, CancelStream
 from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.deliver import Dispatcher
 from memoranda.bindings.http.guard import Guard, Rules
 from memoranda.bindings.http.openapi import document
 from memoranda.bindings.http.openwop_events import RunEvents
@@ -56,6 +67,7 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
         *openwop_runs.OPERATIONS,
         *openwop.OPERATIONS,
         *openwop_proposals.OPERATIONS,
+        *openwop_webhooks.OPERATIONS,
         _document(ump.UMP, "/openapi.json", "openapi"),
         _document(openwop.OPENWOP, "/v1/openapi.json", "wop_openapi"),
         *found.operations,
@@ -90,46 +102,16 @@ def create_app(
     of `lifespans` is entered at the start and left at the end; each of `on_stop` is called on the event loop before
     running requests are waited for, to end streams.
     """
-    threads, feed_threads = Threads(VERB_THREADS, "memoranda-http"), Threads(FEED_THREADS, "memoranda-feed")
-    stream_threads = Threads(STREAM_THREADS, "memoranda-stream")
-    subscribe = Subscribe(
-        service=service, threads=feed_threads, heartbeat_seconds=heartbeat_seconds, limit=subscribers_limit
-    )
-    streams = CalStreams(
-        service=service,
-        threads=threads,
-        makers=stream_threads,
+    parts = _Parts(
+        service,
+        heartbeat_seconds=heartbeat_seconds,
+        subscribers_limit=subscribers_limit,
         max_body_bytes=max_body_bytes,
         stall_seconds=stall_seconds,
     )
-    run_events = RunEvents(service=service, threads=feed_threads, keepalive_seconds=heartbeat_seconds)
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            for pool in (threads, feed_threads, stream_threads):
-                stack.callback(pool.close)
-            for each in lifespans:
-                await stack.enter_async_context(each())
-            stack.callback(subscribe.close)
-            stack.callback(streams.close)
-            stack.callback(run_events.close)
-            yield
-
     operations = _with_document(operations_of(seams), service)
     routes = routes_of(
-        operations,
-        service=service,
-        threads=threads,
-        room=Room(max_body_bytes),
-        streams={
-            "subscribe": subscribe,
-            "cal": streams,
-            "cal_stream": streams,
-            "cal_cancel": CancelStream(streams),
-            "wop_events": run_events.events,
-            "wop_poll": run_events.poll,
-        },
+        operations, service=service, threads=parts.threads, room=Room(max_body_bytes), streams=parts.endpoints()
     )
     tables = Tables(operations)
     rules = Rules(
@@ -140,20 +122,85 @@ def create_app(
         clock=clock,
     )
     app = Starlette(
-        routes=[*routes, *(_Authenticated(route, threads, max_body_bytes) for route in extra_routes)],
+        routes=[*routes, *(_Authenticated(route, parts.threads, max_body_bytes) for route in extra_routes)],
         middleware=[Middleware(Guard, gate=service.gate, tables=tables, rules=rules)],
-        exception_handlers=dict.fromkeys((404, 405), _no_route(tables, threads)),
-        lifespan=lifespan,
+        exception_handlers=dict.fromkeys((404, 405), _no_route(tables, parts.threads)),
+        lifespan=parts.lifespan(lifespans),
     )
     # "/ump/recall/" is no route of UMP; a redirect would lose the body and the credential of a POST.
     app.router.redirect_slashes = False
 
     def stop_streams() -> None:
-        for stop in (subscribe.close, streams.close, run_events.close, *on_stop):
+        for stop in (parts.stop_streams, *on_stop):
             stop()
 
     app.state.stop_streams = stop_streams
     return app
+
+
+class _Parts:
+    """What lives as long as the application: threads, streams, and what sends events."""
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        heartbeat_seconds: float,
+        subscribers_limit: int,
+        max_body_bytes: int,
+        stall_seconds: float,
+    ) -> None:
+        self.threads = Threads(VERB_THREADS, "memoranda-http")
+        self._feed_threads = Threads(FEED_THREADS, "memoranda-feed")
+        self._stream_threads = Threads(STREAM_THREADS, "memoranda-stream")
+        self._subscribe = Subscribe(
+            service=service, threads=self._feed_threads, heartbeat_seconds=heartbeat_seconds, limit=subscribers_limit
+        )
+        self._cal_streams = CalStreams(
+            service=service,
+            threads=self.threads,
+            makers=self._stream_threads,
+            max_body_bytes=max_body_bytes,
+            stall_seconds=stall_seconds,
+        )
+        self._run_events = RunEvents(service=service, threads=self._feed_threads, keepalive_seconds=heartbeat_seconds)
+        self._dispatcher = Dispatcher(service)
+
+    def endpoints(self) -> dict[str, ASGIApp]:
+        """What answers as it goes, by the names of the operations."""
+        return {
+            "subscribe": self._subscribe,
+            "cal": self._cal_streams,
+            "cal_stream": self._cal_streams,
+            "cal_cancel": CancelStream(self._cal_streams),
+            "wop_events": self._run_events.events,
+            "wop_all_events": self._run_events.all_events,
+            "wop_poll": self._run_events.poll,
+        }
+
+    def lifespan(
+        self, others: Sequence[Callable[[], AbstractAsyncContextManager[object]]]
+    ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+        """From the start of the application to its end."""
+
+        @asynccontextmanager
+        async def live(_: Starlette) -> AsyncIterator[None]:
+            async with AsyncExitStack() as stack:
+                for pool in (self.threads, self._feed_threads, self._stream_threads):
+                    stack.callback(pool.close)
+                for each in others:
+                    await stack.enter_async_context(each())
+                self._dispatcher.start()
+                stack.callback(self._dispatcher.close)
+                stack.callback(self.stop_streams)
+                yield
+
+        return live
+
+    def stop_streams(self) -> None:
+        """End every stream, so that the server can stop."""
+        for each in (self._subscribe, self._cal_streams, self._run_events):
+            each.close()
 
 
 def _with_document(operations: Sequence[Operation], service: Service) -> tuple[Operation, ...]:

@@ -81,6 +81,7 @@ OPENWOP: Final = Standard(
         "path": _name(EXAMPLE_PATH, "A path; its slashes need no encoding."),
         "commitment_id": _name("com_example"),
         "proposal_id": _name("prop_example"),
+        "webhook_id": _name("wh_example"),
     },
     # An id of another standard, and a path.
     rest=frozenset({"id", "path"}),

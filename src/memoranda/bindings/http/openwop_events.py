@@ -1,13 +1,16 @@
 """The log of a run (openwop): as JSON, as server-sent events until the run is over, or as a poll that waits.
 
-No thread is held while a reader waits: the store's bell wakes it. Each event's id in the stream is its `sequence`, so
-that a client that comes back with `Last-Event-ID` misses nothing and sees nothing twice.
+No thread is held while a reader waits: the change notifier wakes it. Each event's id in the stream is its `sequence`,
+so that a client that comes back with `Last-Event-ID` misses nothing and sees nothing twice. In the stream of all runs
+of a tenant it is the event's place among all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from starlette.types import Receive, Scope, Send
@@ -19,9 +22,11 @@ from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.event_stream import comment, frame
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.openwop.events import Event, StreamMode, check_stream_mode, is_shown
-from memoranda.standards.openwop.requests import Events, Follow, Poll
+from memoranda.standards.openwop.requests import Events as EventsRequest
+from memoranda.standards.openwop.requests import Follow, Poll
 
 # Every open stream costs a socket and a read per write.
 STREAMS_LIMIT: Final = 200
@@ -32,6 +37,9 @@ POLL_SECONDS, POLL_SECONDS_LIMIT = 10, 15
 EVENTS_LIMIT: Final = 10_000
 RETRY_MS: Final = 1000
 STREAM: Final = "text/event-stream"
+
+# Each with the id that a reader comes back with.
+Events = list[tuple[int, Event]]
 
 _SEQUENCE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"), (b"vary", b"accept")]
@@ -53,24 +61,34 @@ class RunEvents:
         asked = Follow.parse_texts(dict(wire.query(scope)))
         # Refused before the form of the answer is looked at (stream-modes.md).
         after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
-        if wire.preferred(wire.header(scope, b"accept") or "*/*", (STREAM, wire.JSON)) == STREAM:
-            await self._stream(scope, receive, send, after, mode)
-            return
         reader = self._reader(scope, after, mode)
+        if _wants_stream(scope):
+            await self._stream(scope, receive, send, reader)
+            return
         found, is_complete = await self._threads.run(reader.all)
-        body = dump({"events": found, "isComplete": is_complete})
-        await wire.send_bytes(send, 200, body, [(b"vary", b"accept")])
+        await _send_events(send, found, isComplete=is_complete)
+
+    async def all_events(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """GET /v1/host/events: those of all runs, from now on as a stream, or page by page."""
+        asked = Follow.parse_texts(dict(wire.query(scope)))
+        after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
+        is_streamed = _wants_stream(scope)
+        start = None if is_streamed and after < 0 else max(after, 0)
+        reader = _TenantReader(self._service, self._threads, scope["state"]["caller"].bearer, start, mode)
+        if is_streamed:
+            await self._stream(scope, receive, send, reader)
+            return
+        found, _ = await self._threads.run(reader.page)
+        await _send_events(send, found, lastSequence=reader.place)
 
     async def poll(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events/poll."""
         asked = Poll.parse_texts(dict(wire.query(scope)))
         wait = min(POLL_SECONDS if asked.timeout is None else asked.timeout, POLL_SECONDS_LIMIT)
-        reader = self._admitted(scope, _after(scope, asked), "debug")
-        try:
+        reader = self._reader(scope, _after(scope, asked), "debug")
+        with self._admitted(reader):
             found, is_complete = await reader.wait(wait, receive)
-        finally:
-            self._readers.discard(reader)
-        await wire.send_bytes(send, 200, dump({"events": found, "isComplete": is_complete}))
+        await wire.send_bytes(send, 200, _events(found, isComplete=is_complete))
 
     def close(self) -> None:
         """End every stream, so that the server can stop."""
@@ -78,57 +96,56 @@ class RunEvents:
         for reader in tuple(self._readers):
             reader.stop()
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send, after: int, mode: StreamMode) -> None:
-        reader = self._admitted(scope, after, mode)
+    async def _stream(self, scope: Scope, receive: Receive, send: Send, reader: _Reader) -> None:
         try:
-            await reader.run(receive, send, self._keepalive_seconds, is_head=scope["method"] == "HEAD")
+            with self._admitted(reader):
+                await reader.run(receive, send, self._keepalive_seconds, is_head=scope["method"] == "HEAD")
         except TimeoutError:
             raise wire.ClientGone from None
-        finally:
-            self._readers.discard(reader)
 
-    def _reader(self, scope: Scope, after: int, mode: StreamMode) -> _Reader:
+    def _reader(self, scope: Scope, after: int, mode: StreamMode) -> _RunReader:
         run_id = Call(scope=scope, raw=b"", max_body_bytes=0).name("run_id")
-        return _Reader(self._service, self._threads, scope["state"]["caller"].bearer, run_id, after, mode)
+        return _RunReader(self._service, self._threads, scope["state"]["caller"].bearer, run_id, after, mode)
 
-    def _admitted(self, scope: Scope, after: int, mode: StreamMode) -> _Reader:
-        reader = self._reader(scope, after, mode)
+    @contextmanager
+    def _admitted(self, reader: _Reader) -> Iterator[None]:
         of_credential = sum(other.bearer == reader.bearer for other in self._readers)
         if len(self._readers) >= self._limit or of_credential >= STREAMS_PER_CREDENTIAL_LIMIT:
             raise RateLimited("too many open streams; close one or try later", retry_after_seconds=10)
         self._readers.add(reader)
-        return reader
+        try:
+            yield
+        finally:
+            self._readers.discard(reader)
 
 
 class _Reader(Listener):
-    """One reader of one log."""
+    """One reader of a log."""
 
-    def __init__(
-        self, service: Service, threads: Threads, bearer: str, run_id: str, after: int, mode: StreamMode
-    ) -> None:
+    def __init__(self, service: Service, threads: Threads, bearer: str, mode: StreamMode) -> None:
         super().__init__(service)
         self.bearer = bearer
         self._threads = threads
-        self._run_id = run_id
-        self._after = after
         self._mode = mode
 
     # --- in a thread -------------------------------------------------------------------------------------
 
-    def page(self) -> tuple[list[Event], bool]:
-        """What is shown of what follows, and whether that is all; the reader has it from then on."""
+    def _read(self, access: Access) -> tuple[Events, bool]:
+        """What follows, with the place of each, and whether nothing will; the reader has it from then on."""
+        raise NotImplementedError
+
+    def page(self) -> tuple[Events, bool]:
+        """What is shown of what follows, and whether that is all."""
         # Authenticated anew each time, so that a credential that was revoked or has expired ends the stream.
         access = self._service.gate.authenticate(self.bearer)
         while True:
-            found, is_complete = self._service.openwop.events(access, self._run_id, after=self._after)
-            if found:
-                self._after = found[-1]["sequence"]
-            seen = [event for event in found if is_shown(event, self._mode)]
+            found, is_complete = self._read(access)
+            seen = [(place, event) for place, event in found if is_shown(event, self._mode)]
             if seen or is_complete or not found:
                 return seen, is_complete
 
-    def all(self) -> tuple[list[Event], bool]:
-        found: list[Event] = []
+    def all(self) -> tuple[Events, bool]:
+        found: Events = []
         while len(found) < EVENTS_LIMIT:
             page, is_complete = self.page()
             found += page
@@ -138,7 +155,7 @@ class _Reader(Listener):
 
     # --- on the event loop -------------------------------------------------------------------------------
 
-    async def wait(self, seconds: float, receive: Receive) -> tuple[list[Event], bool]:
+    async def wait(self, seconds: float, receive: Receive) -> tuple[Events, bool]:
         """What there is as soon as there is something, or nothing after a while."""
         stop_listening = self.listen()
         watcher = asyncio.create_task(self.watch(receive))
@@ -171,7 +188,7 @@ class _Reader(Listener):
             if watcher is not None:
                 watcher.cancel()
 
-    async def _follow(self, send: Send, page: list[Event], *, is_complete: bool, keepalive_seconds: float) -> None:
+    async def _follow(self, send: Send, page: Events, *, is_complete: bool, keepalive_seconds: float) -> None:
         beat_at = self._loop.time() + keepalive_seconds
         while True:
             if page:
@@ -191,11 +208,59 @@ class _Reader(Listener):
                 return
 
 
-def _frame(event: Event) -> bytes:
-    return frame(event["type"], dump(event), place=event["sequence"])
+class _RunReader(_Reader):
+    """One reader of the log of one run."""
+
+    def __init__(
+        self, service: Service, threads: Threads, bearer: str, run_id: str, after: int, mode: StreamMode
+    ) -> None:
+        super().__init__(service, threads, bearer, mode)
+        self._run_id = run_id
+        self._after = after
+
+    def _read(self, access: Access) -> tuple[Events, bool]:
+        found, is_complete = self._service.openwop.events(access, self._run_id, after=self._after)
+        if found:
+            self._after = found[-1]["sequence"]
+        return [(event["sequence"], event) for event in found], is_complete
 
 
-def _after(scope: Scope, asked: Events) -> int:
+class _TenantReader(_Reader):
+    """One reader of the logs of all runs of a tenant, in the order in which they were written; it never ends."""
+
+    def __init__(self, service: Service, threads: Threads, bearer: str, after: int | None, mode: StreamMode) -> None:
+        super().__init__(service, threads, bearer, mode)
+        self._after = after
+
+    @property
+    def place(self) -> int:
+        """The place of the last event that it has."""
+        return self._after or 0
+
+    def _read(self, access: Access) -> tuple[Events, bool]:
+        found, end = self._service.openwop.all_events(access, after=self._after)
+        self._after = found[-1][0] if found else end if self._after is None else self._after
+        return found, False
+
+
+def _wants_stream(scope: Scope) -> bool:
+    return wire.preferred(wire.header(scope, b"accept") or "*/*", (STREAM, wire.JSON)) == STREAM
+
+
+async def _send_events(send: Send, found: Events, **more: object) -> None:
+    await wire.send_bytes(send, 200, _events(found, **more), [(b"vary", b"accept")])
+
+
+def _events(found: Events, **more: object) -> bytes:
+    return dump({"events": [event for _, event in found], **more})
+
+
+def _frame(placed: tuple[int, Event]) -> bytes:
+    place, event = placed
+    return frame(event["type"], dump(event), place=place)
+
+
+def _after(scope: Scope, asked: EventsRequest) -> int:
     """The last sequence that the reader has; -1 for none. The header is what a browser sends by itself."""
     text = wire.header(scope, b"last-event-id")
     if not text:

@@ -27,8 +27,8 @@ HEADER: Final = in_header(
     "Done once under this key within 24 hours: the same request again is answered alike, another one is 409.",
 )
 _FINAL: Final = frozenset({404, 405, 409, 410, 413, 422})
-# What an answer holds that must not outlive the memory it shows.
-_CONTENT: Final = "content"
+# What an answer holds that must not be kept: the memory it shows, and a secret that is told once.
+_NOT_KEPT: Final = ("content", "secret")
 
 
 def once(service: Service, operation: Operation, call: Call, act: Act) -> tuple[Answer, bytes]:
@@ -68,7 +68,7 @@ def _kept(operation: Operation, body: bytes) -> str:
     if operation.answer not in _READ_AGAIN:
         return body.decode()
     result: Any = parse(body, max_bytes=len(body))
-    return dump({name: value for name, value in result.items() if name != _CONTENT}).decode()
+    return dump({name: value for name, value in result.items() if name not in _NOT_KEPT}).decode()
 
 
 def _replayed(service: Service, operation: Operation, call: Call, status: int, body: str) -> tuple[Answer, bytes]:
@@ -89,7 +89,15 @@ def _file(service: Service, call: Call, written: Any) -> Answer:
     return file_answer(service.openwop.file(call.access, written["path"], written["version"]))
 
 
-_READ_AGAIN: Final[Mapping[str, Callable[[Service, Call, Any], Answer]]] = {"WopEntry": _entry, "WopFile": _file}
+def _webhook(service: Service, call: Call, written: Any) -> Answer:
+    return Answer(result=service.openwop.registered_webhook(call.access, written["webhookId"]))
+
+
+_READ_AGAIN: Final[Mapping[str, Callable[[Service, Call, Any], Answer]]] = {
+    "WopEntry": _entry,
+    "WopFile": _file,
+    "WopRegisteredWebhook": _webhook,
+}
 
 
 # --- what paths and answers of openwop have in common --------------------------------------------------------

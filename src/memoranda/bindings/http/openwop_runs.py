@@ -234,6 +234,17 @@ OPERATIONS: Final = (
         {"timeout": 0},
     ),
     _row(
+        "GET",
+        "/v1/host/events",
+        "wop_all_events",
+        "The logs of all runs: server-sent events from now on, or with JSON a page of them",
+        None,
+        "",
+        Follow,
+        parameters=(_LAST_EVENT,),
+        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("WopAllEvents")}},
+    ),
+    _row(
         "POST",
         f"{_RUN}:fork",
         "wop_fork",

@@ -34,8 +34,9 @@ class Context:
     clock: Callable[[], Instant]
     ump_version: UmpVersion = "0.1"
     audit_reads: AuditReads = "deferred"
-    # How long the audit log is kept; None for ever.
+    # How long the audit log is kept, and runs with their logs; None for ever.
     audit_retention_ms: int | None = None
+    run_retention_ms: int | None = None
 
     # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.
     did_documents: Mapping[str, object] = field(default_factory=dict)
@@ -58,6 +59,9 @@ class Context:
     quotas: Quotas = field(default_factory=Quotas)
     # Whether whoever signs a token for himself is an owner from then on.
     open_registration: bool = True
+
+    # Whether events may be sent to any address, or only to the open Internet.
+    webhooks_anywhere: bool = False
 
     # Secrets of runs, in memory only, and the policy for what looks like one (openwop SR-1).
     secrets: Vault = field(default_factory=Vault)

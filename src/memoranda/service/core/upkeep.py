@@ -26,7 +26,7 @@ class Upkeep:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stop = threading.Event()
-        self._audit_day: int | None = None
+        self._day: int | None = None
         self._thread = threading.Thread(target=self._run, name="memoranda-upkeep", daemon=True)
 
     def start(self) -> None:
@@ -44,13 +44,15 @@ class Upkeep:
 
     def _run(self) -> None:
         # Only who stays needs it: a command is over before anything falls due.
-        from memoranda.service.openwop import schedule
+        from memoranda.service.openwop import runs, schedule
 
         wait = 0.0
         while not self._stop.wait(wait):
             try:
                 purge(self._context)
-                self._keep_audit()
+                if self._is_another_day():
+                    audit.keep_retention(self._context)
+                    runs.keep_retention(self._context)
                 cascade.finish_all(self._context)
                 schedule.tick(self._context)
                 # What a reader kept from being scrubbed when it was erased.
@@ -60,12 +62,11 @@ class Upkeep:
                 _log.warning("upkeep: %s", error.message)
                 wait = IDLE_SECONDS
 
-    def _keep_audit(self) -> None:
+    def _is_another_day(self) -> bool:
         """Once a day, and at the start."""
         today = self._context.clock() // audit.DAY_MS
-        if today != self._audit_day:
-            self._audit_day = today
-            audit.keep_retention(self._context)
+        before, self._day = self._day, today
+        return today != before
 
     def _until_next(self) -> float:
         system, now = self._context.engine.system, self._context.clock()

@@ -32,7 +32,6 @@ from memoranda.service.core.lineage import note_replaced
 from memoranda.service.core.views import holds
 from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.passes import (
-    PASSES,
     entries,
     notes_of,
     provenance_tags,
@@ -41,7 +40,7 @@ from memoranda.service.openwop.passes import (
     require_free,
     space_in,
 )
-from memoranda.service.openwop.runs import Run
+from memoranda.service.openwop.runs import PASSES, Run
 from memoranda.service.openwop.secrets import RunKey
 from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.entry import ARCHIVE_TAG, MAX_CONTENT_BYTES, Draft, Entry, is_archive

@@ -13,7 +13,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.openwop import commitments as promises
 from memoranda.service.openwop import distill as digests
-from memoranda.service.openwop import host, idempotency, memory, passes, workspace
+from memoranda.service.openwop import host, idempotency, memory, passes, webhooks, workspace
 from memoranda.service.openwop import proposals as suggestions
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop import schedule as timetable
@@ -227,6 +227,11 @@ class Openwop(Verbs[Caller]):
     runs = Verb(host.runs, "read", whole=True)
     snapshot = Verb(host.snapshot, "read", whole=True)
     events = Verb(run_log.read_events, "read", whole=True)
+    all_events = Verb(run_log.read_all_events, "read", whole=True)
+    register_webhook = Verb(webhooks.register, "read", "write", whole=True)
+    registered_webhook = Verb(webhooks.registered, "read", "write", whole=True)
+    unregister_webhook = Verb(webhooks.unregister, "write", whole=True)
+    webhooks = Verb(webhooks.subscriptions, "read", whole=True)
     resolve_secret = Verb(host.resolve_secret, "write", whole=True)
     register_secret = Verb(host.register_secret, "write", whole=True)
 

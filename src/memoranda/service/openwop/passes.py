@@ -16,14 +16,13 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lineage import bring_back
 from memoranda.service.core.views import holds
 from memoranda.service.openwop import memory
+from memoranda.service.openwop.runs import PASSES
 from memoranda.service.retrieve import walk
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.openwop import mapping, refs
 from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Entry, is_archive
 from memoranda.storage.engine import Snapshot, Unit
 
-# The items that tell how a pass is undone.
-PASSES: Final = "openwop consolidation"
 _MAX_PROVENANCE_TAGS: Final = 100
 
 

@@ -7,8 +7,9 @@ Memoranda runs no workflows. A host's run is begun and ended by the host; what M
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from memoranda.encoding import json_text
@@ -23,6 +24,10 @@ from memoranda.standards.openwop.runs import ForkRequest, snapshot_unavailable
 from memoranda.storage.engine import RunPlace, RunView, Snapshot, Unit
 
 EVENTS_LIMIT: Final = 1_000
+# What one unit of work deletes: few, so that others get their turn.
+PURGE_LIMIT: Final = 100
+# The items that tell how a pass is undone, by its run.
+PASSES: Final = "openwop consolidation"
 TERMINAL: Final = frozenset(("completed", "failed", "cancelled"))
 HOST_WORKFLOW: Final = "memoranda."
 # How often the workspace was changed: what a run sees of it is told by that.
@@ -226,6 +231,43 @@ def read_events(context: Context, access: Access, run_id: str, *, after: int = -
         run = load(snapshot, run_id)
         found = [json_text.parse(event) for event in snapshot.run_events(run_id, after=after, limit=EVENTS_LIMIT)]
     return found, run.status in TERMINAL and len(found) < EVENTS_LIMIT
+
+
+def read_all_events(
+    context: Context, access: Access, *, after: int | None = None
+) -> tuple[list[tuple[int, Event]], int]:
+    """The events of all runs of the tenant after a place among them, and where they end; None: from now on."""
+    with context.engine.read(access.default_tenant) as snapshot:
+        end = snapshot.last_run_event()
+        page = snapshot.run_events_after(end if after is None else after, EVENTS_LIMIT)
+    return [(place, json_text.parse(event)) for place, event in page], end
+
+
+def keep_retention(context: Context) -> int:
+    """Delete the runs of every tenant that began before the retention of runs, with their logs; how many."""
+    if context.run_retention_ms is None:
+        return 0
+    before, count = Instant(context.clock() - context.run_retention_ms), 0
+    for tenant in context.engine.system.tenants():
+        place: RunPlace = (Instant(0), "")
+        while page := _runs_over(context, tenant, place, before):
+            place = page[-1]
+            ids = [run_id for _, run_id in page]
+            context.engine.write(tenant, partial(_delete, ids))
+            count += len(ids)
+    return count
+
+
+def _runs_over(context: Context, tenant: str, place: RunPlace, before: Instant) -> list[RunPlace]:
+    with context.engine.read(tenant) as snapshot:
+        return snapshot.runs_after(place, before=before, limit=PURGE_LIMIT)
+
+
+def _delete(run_ids: Sequence[str], unit: Unit) -> None:
+    unit.delete_runs(run_ids)
+    for run_id in run_ids:
+        # Without its run, nothing can be undone by its name.
+        unit.delete_item(PASSES, run_id)
 
 
 def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: int) -> Run:

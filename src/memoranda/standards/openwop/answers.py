@@ -118,6 +118,29 @@ ANSWERS: Final[dict[str, Schema]] = {
         causationId=_NAME,
     ),
     "WopEvents": closed("events isComplete", events=some(ref("WopEvent")), isComplete=FLAG),
+    "WopAllEvents": closed("events lastSequence", events=some(ref("WopEvent")), lastSequence=COUNT),
+    "WopRegisteredWebhook": closed(
+        "webhookId secret secretFingerprint signatureAlgorithm",
+        webhookId=_NAME,
+        secret={**TEXT, "description": "For the signatures; told once."},
+        secretFingerprint=TEXT,
+        signatureAlgorithm={"const": "v1"},
+    ),
+    "WopWebhooks": closed(
+        "webhooks",
+        webhooks=some(
+            closed(
+                "webhookId url events tags state failures dropped",
+                webhookId=_NAME,
+                url=TEXT,
+                events=some(TEXT),
+                tags=some(TEXT),
+                state={"enum": ["active", "failed"]},
+                failures=COUNT,
+                dropped=COUNT,
+            )
+        ),
+    ),
     "WopRegistered": closed(
         "registered", registered={**FLAG, "description": "False: shorter than eight characters, never redacted."}
     ),

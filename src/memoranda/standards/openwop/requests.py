@@ -177,6 +177,22 @@ class Poll(Events):
     timeout: Annotated[Seconds, Meta(description="Seconds to wait; 10 unless said, at most 15.")] | None = None
 
 
+class RegisterWebhook(OpenwopShape):
+    """Whom to tell of which events (webhooks.md)."""
+
+    url: Annotated[str, chars(2048, "Where each event is posted: https, on the open Internet.")]
+    events: Annotated[tuple[EventName, ...], Meta(min_length=1, max_length=64, description="Types of events.")]
+    # The tenant is the credential's, whatever the request calls it.
+    tenant_id: Annotated[str, chars(MAX_ID_CHARS, "Any word of the client's.")] | None = None
+    tags: Annotated[RunTags, Meta(description="Only of runs with one of these tags.")] = ()
+
+
+class Unregister(OpenwopShape):
+    """Which webhook; the tenant is the credential's."""
+
+    tenant_id: Annotated[str, chars(MAX_ID_CHARS, "Any word of the client's.")] | None = None
+
+
 # --- workspace ---------------------------------------------------------------------------------------------
 
 

@@ -144,8 +144,31 @@ SELECT document FROM run INDEXED BY run_started
 WHERE tenant_id = :tenant_id AND (started_ms, run_id) < (:before_ms, :before_run)
 ORDER BY started_ms DESC, run_id DESC LIMIT :limit
 
+-- name: runs_after
+SELECT started_ms, run_id FROM run INDEXED BY run_started
+WHERE tenant_id = :tenant_id AND (started_ms, run_id) > (:after_ms, :after_run) AND started_ms < :before_ms
+ORDER BY started_ms, run_id LIMIT :limit
+
+-- name: run_delete
+DELETE FROM run WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: run_events_delete
+DELETE FROM run_event WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: run_writes_delete
+DELETE FROM run_write WHERE tenant_id = :tenant_id AND run_id = :run_id
+
 -- name: run_event_add
-INSERT INTO run_event (tenant_id, run_id, sequence, event) VALUES (:tenant_id, :run_id, :sequence, :event)
+INSERT INTO run_event (tenant_id, run_id, sequence, event, place)
+VALUES (:tenant_id, :run_id, :sequence, :event,
+  (SELECT 1 + ifnull(max(place), 0) FROM run_event WHERE tenant_id = :tenant_id))
+
+-- name: run_event_last
+SELECT place, run_id FROM run_event WHERE tenant_id = :tenant_id ORDER BY place DESC LIMIT 1
+
+-- name: run_events_after
+SELECT place, event FROM run_event INDEXED BY run_event_place
+WHERE tenant_id = :tenant_id AND place > :after ORDER BY place LIMIT :limit
 
 -- name: run_event_count
 SELECT 1 + ifnull(max(sequence), -1) FROM run_event WHERE tenant_id = :tenant_id AND run_id = :run_id

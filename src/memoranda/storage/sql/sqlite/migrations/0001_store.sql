@@ -182,9 +182,12 @@ CREATE TABLE run_event (
   tenant_id INTEGER NOT NULL,
   run_id    TEXT NOT NULL,
   sequence  INTEGER NOT NULL,
+  -- Where it stands among all events of the tenant.
+  place     INTEGER NOT NULL,
   event     BLOB NOT NULL,
   PRIMARY KEY (tenant_id, run_id, sequence)
 ) WITHOUT ROWID;
+CREATE UNIQUE INDEX run_event_place ON run_event (tenant_id, place);
 
 -- What a run wrote itself: it sees that, and of everything else only what was there when it began.
 CREATE TABLE run_write (
