@@ -8,7 +8,7 @@ import pytest
 
 from memoranda.errors import QueryError
 from memoranda.model.instant import format_instant
-from tests.matrix.doors import DAY, SPACE, House, told
+from tests.matrix.doors import DAY, SPACE, WRITES, House, told
 
 # Ways to read that put something before a model; the others show what there is, with its times.
 STATING = ("ump recall", "ump list", "oams recall", "cal recall", "cal like", "cal assemble", "openwop list")
@@ -45,6 +45,18 @@ def test_only_what_is_true_now_is_stated(house: House, way: str) -> None:
         for read in STATING:
             found = told(house, read, names, "zanzibar")
             assert {each for each in ("spring", "summer", "winter") if f"in {each}" in found} == true, (read, after)
+
+
+@pytest.mark.requirement("CAL-OURS-true-now")
+@pytest.mark.parametrize("way", WRITES)
+def test_what_was_retracted_is_stated_by_no_standard(house: House, way: str) -> None:
+    WRITES[way](house, "zanzibar")
+    names = house.names(house.head("zanzibar"))
+    assert all("zanzibar" in told(house, read, names, "zanzibar") for read in STATING)
+    house.service.grains.set_verification(house.owner, names["oms"], "retracted", reason="matrix")
+    assert [read for read in STATING if "zanzibar" in told(house, read, names, "zanzibar")] == []
+    house.service.grains.set_verification(house.owner, names["oms"], "verified", reason="matrix")
+    assert all("zanzibar" in told(house, read, names, "zanzibar") for read in STATING)
 
 
 @pytest.mark.requirement("CAL-OURS-true-now")

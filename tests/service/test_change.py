@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import orjson
 import pytest
 
+from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
+from memoranda.standards.ump import record as records
 from memoranda.standards.ump import rules, signature
+from memoranda.standards.ump.mapping import unwrap
 from memoranda.standards.ump.requests import ReviseRequest
 from memoranda.standards.ump.shapes import Record
 from tests.service.test_recall import tamper
 from tests.service.test_remember import VECTORS
-from tests.service.world import OPERATOR, World
+from tests.service.world import OPERATOR, PEER, World
 
 
 @pytest.mark.requirement("UMP-2.3-never-deleted-on-change")
@@ -38,15 +41,44 @@ def test_revising_links_both_ways_and_closes_the_prior(world: World) -> None:
 
 
 @pytest.mark.requirement("UMP-2.3-never-deleted-on-change")
-def test_a_chain_lists_all_its_predecessors_newest_first(world: World) -> None:
+def test_each_version_names_the_one_before_it_and_history_tells_them_all(world: World) -> None:
     names = [world.remember("version 0")]
     for number in range(1, 4):
         world.advance(1)
         names.append(world.revise(names[-1], body={"text": f"version {number}"}))
-    assert world.get(names[-1])["supersedes"] == names[-2::-1]
+    assert world.get(names[-1])["supersedes"] == [names[-2]]
     history = world.service.history(world.owner, names[1])
     assert [entry["record"]["body"]["text"] for entry in history] == [f"version {n}" for n in range(4)]  # type: ignore[index]
     assert all(entry["verified"] for entry in history)
+
+
+def test_a_record_does_not_grow_with_its_revisions(world: World) -> None:
+    name = first = world.remember("version 0")
+    for number in range(1, 60):
+        world.advance(1)
+        name = world.revise(name, body={"text": f"version {number}"})
+    assert len(dump(world.get(name))) < len(dump(world.get(first))) + 200
+    assert len(world.service.history(world.owner, name)) == 60
+
+
+@pytest.mark.requirement("UMP-OURS-original-signature")
+@pytest.mark.parametrize("way", ["get", "history"])
+def test_what_its_author_signed_is_shown_after_a_revision(world: World, way: str) -> None:
+    said: Any = {"kind": "semantic", "body": {"text": "tea"}, "scope": {"owner": world.owner.default_tenant}}
+    told = {"provenance": {"actor": PEER.did, "actor_kind": "agent", "method": "observed"}}
+    whole = records.complete(records.check({**said, **told}, version="0.1"), now=world.now, version="0.1")
+    signed = signature.seal(whole, PEER)
+    name = world.service.remember(world.owner, signed).id
+    world.revise(name, body={"text": "coffee"})
+    shown: Any = world.get(name) if way == "get" else world.service.history(world.owner, name)[0]["record"]
+    assert (shown["superseded_by"] != [], shown["integrity"]["signer"]) == (True, OPERATOR.did)
+    inside = unwrap(shown)
+    assert inside is not None
+    assert parse(inside.native) == signed
+    assert signature.verify(parse(inside.native))
+    # What is forgotten is shown by nobody's signature, and what is cut has no original beside it.
+    world.forget(name, reason="asked")
+    assert "tea" not in str(world.service.history(world.owner, name)) or unwrap(world.get(name)) is None
 
 
 def test_the_prior_reads_the_same_every_time(world: World) -> None:

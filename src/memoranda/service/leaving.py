@@ -5,7 +5,7 @@ What stays behind although it might have left is reported by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -226,8 +226,10 @@ def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Reco
     cut = redacted(record, context.operator)
     document = version.document
     if cut is not record:
+        known = {name: value for name, value in _known_beside(version).items() if name == "verification"}
         leaving.report.redact(record["id"])
-        return cut
+        # What binds it stays in its own words: its consent and its scope are never cut.
+        return _with_beside(context, cut, {STATE_KEY: known} if known else {})
     if not carry:
         return record
     is_itself = document.standard == ump.STANDARD and load(document.native) == record
@@ -236,9 +238,14 @@ def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Reco
     if not known and (is_itself or ump.unwrap(record) == stored):
         return record
     # Closed or judged since, or the view of a document that stands in another: the stored document goes along.
-    structured = {**(record["body"].get("structured") or {}), NATIVE_KEY: native.wrap(stored)}
-    if known:
-        structured[STATE_KEY] = known
+    return _with_beside(context, record, {NATIVE_KEY: native.wrap(stored), **({STATE_KEY: known} if known else {})})
+
+
+def _with_beside(context: Context, record: Record, more: Mapping[str, object]) -> Record:
+    """A record with what it has no word for in its structured body, signed anew."""
+    if not more:
+        return record
+    structured = {**(record["body"].get("structured") or {}), **more}
     return signature.sign({**record, "body": {**record["body"], "structured": structured}}, context.operator)
 
 

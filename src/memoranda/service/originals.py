@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
 from memoranda.encoding.json_text import dump, parse
-from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
 from memoranda.model.bounds import FREE, bound, decode, told
-from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Version
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
 from memoranda.service.core.access import Access
@@ -92,12 +92,12 @@ class Ready:
 def ready_record(context: Context, access: Access, draft: object, now: Instant) -> Ready:
     """A record, or the document that it is the view of."""
     accepted = remember.accept(context, access, draft, now)
-    inner = ump.unwrap(accepted.record)
+    inner, index = ump.unwrap(accepted.record), _index_of(accepted.record)
     if inner is not None:
         original = _or_none(lambda: _original_of_record(context, access, accepted.record, inner, now))
         if original is not None:
             return original
-    return _record(context, accepted)
+    return replace(_record(context, accepted), index=index)
 
 
 def ready_adopted(
@@ -163,21 +163,41 @@ def _is_view(context: Context, record: Record, inner: Document) -> bool:
 
 def _bounds_of(record: Record) -> Bounds | None:
     """What earlier versions bind a document to, as the record around it tells. Raises StoreCorrupt."""
-    known = (record["body"].get("structured") or {}).get(STATE_KEY)
-    kept = known.get("bounds") if isinstance(known, dict) else None
+    kept = _state_of(record).get("bounds")
     return None if kept is None else decode(dump(kept))
+
+
+def _state_of(record: Record) -> Mapping[str, Any]:
+    known = (record["body"].get("structured") or {}).get(STATE_KEY, {})
+    if not isinstance(known, dict):
+        raise InvalidInput(f"body.structured.{STATE_KEY} must be an object")
+    return known
+
+
+def _index_of(record: Record) -> IndexState:
+    """What another store knew of a record beside what it says. Raises InvalidInput for what none says."""
+    known, where = _state_of(record), f"body.structured.{STATE_KEY}"
+    verdict, closed = known.get("verification", UNVERIFIED), known.get("closed")
+    if verdict not in grains.VERIFICATIONS:
+        raise InvalidInput(f"{where}.verification must be one of {', '.join(grains.VERIFICATIONS)}")
+    if closed is not None and (type(closed) is not int or not 0 <= closed <= LATEST):
+        raise InvalidInput(f"{where}.closed must be an instant in milliseconds")
+    try:
+        _bounds_of(record)
+    except StoreCorrupt:
+        raise InvalidInput(f"{where}.bounds is not what binds a memory") from None
+    found = IndexState(verification_status=verdict, system_valid_to=closed)
+    return DEFAULT if found == DEFAULT else found
 
 
 def _told_by_record(ready: Ready, record: Record) -> Ready:
     """What a view says beside its document: what superseded it, and until when it was true."""
     successors = record.get("superseded_by") or ()
     valid_to = record["time"].get("valid_to")
-    known = (record["body"].get("structured") or {}).get(STATE_KEY) or {}
-    index = IndexState(verification_status=known.get("verification", UNVERIFIED), system_valid_to=known.get("closed"))
     return replace(
         ready,
         known_as=record["id"],
-        index=DEFAULT if index == DEFAULT else index,
+        index=_index_of(record),
         successor=successors[-1] if successors else None,
         valid_to=None if valid_to is None or not successors else parse_instant(valid_to),
     )

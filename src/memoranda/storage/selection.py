@@ -264,8 +264,11 @@ class SelectionSql:
         known_at = self.selection.known_at
         moment, known = self._bind(at), self._bind(_NOW_KNOWN_MS if known_at is None else known_at)
         ends = f"CASE WHEN s.closed_ms > {known} THEN s.declared_to_ms ELSE s.valid_to_ms END"
+        # What was retracted never was true; since when that is known, nobody noted.
+        stated = [] if known_at is not None else ["s.verification <> 'retracted'"]
         return [
             "s.erased = 0 AND s.status <> 'tombstoned'",
+            *stated,
             f"s.valid_from_ms <= {moment}",
             f"coalesce({ends}, {FOREVER_MS}) > {moment}",
             f"s.recorded_ms <= {known}",

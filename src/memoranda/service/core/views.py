@@ -18,7 +18,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model.bounds import bound
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Document, Projection, State, Version
+from memoranda.model.memory import Document, Projection, State, Version, is_over
+from memoranda.model.native import NATIVE_KEY, wrap
 from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
@@ -172,7 +173,20 @@ def view(context: Context, version: Version, now: Instant) -> Record:
     is_record = document.standard == UMP and version.bounds is None
     record = load_record(document.native) if is_record else _signed(context, version)
     shown = _overlay(record, version.state, context.ump_version, now)
-    return record if shown is record else signature.sign(shown, context.operator)
+    if shown is record:
+        return record
+    if is_record and not is_over(version.state, now):
+        shown = _with_original(shown, version.document, record, context.operator.did)
+    return signature.sign(shown, context.operator)
+
+
+def _with_original(shown: Record, document: Document, record: Record, operator: str) -> Record:
+    """A record that its author signed and that was closed since, with what he signed inside, unless others see less."""
+    signer = record.get("integrity", {}).get("signer")
+    if signer in (None, operator) or record.get("consent", {}).get("redact") or mapping.unwrap(record) is not None:
+        return shown
+    structured = {**(shown["body"].get("structured") or {}), NATIVE_KEY: wrap(document)}
+    return {**shown, "body": {**shown["body"], "structured": structured}}
 
 
 def outline(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
@@ -350,11 +364,11 @@ def _overlay(record: Record, state: State, version: UmpVersion, now: Instant) ->
     successor = state.successor_names.get(UMP, "")
     if successor and successor not in record.get("superseded_by", ()):
         shown = rules.close(shown, valid_to=_closing(record, state), successor_id=successor)
-    is_over = state.expires is not None and state.expires <= now
-    if (state.tombstoned is not None or is_over) and record.get("lifecycle", {}).get("status") != "tombstoned":
+    has_ended = state.expires is not None and state.expires <= now
+    if (state.tombstoned is not None or has_ended) and record.get("lifecycle", {}).get("status") != "tombstoned":
         end = state.valid_to if state.tombstoned is not None else _earlier(state.valid_to, state.expires)
         shown = rules.tombstone(shown, at=format_instant(end if end is not None else now))
-    if is_over:
+    if has_ended:
         # UMP §3.6: its retention demands erasure; what is not erased yet is not shown either.
         shown = rules.erase(shown, reason=EXPIRED)
     if shown.get("ump") != version:

@@ -28,7 +28,7 @@ from memoranda.storage.engine import Unit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revised:
-    """The successor's id, and the chain it supersedes, newest first."""
+    """The successor's id, and what it supersedes."""
 
     id: str
     supersedes: tuple[str, ...]

@@ -180,10 +180,10 @@ class Writer:
         self._namespaces.add(memory["namespace"])
         line = raw if raw is not None and b"\n" not in raw and b"\r" not in raw else json_text.dump(memory)
         vector = b""
-        if memory.get("embedding"):
+        if (embedding := memories.embedding_of(memory)) is not None:
             self.vector_count += 1
-            self._models.add(memory["embedding_model"])
-            vector = memories.packed_vector(memory["embedding"])
+            self._models.add(embedding.model)
+            vector = embedding.packed
             if not self._inline_embeddings:
                 line = json_text.dump({name: member for name, member in memory.items() if name != "embedding"})
         self._sorter.add(Packed(lines.order_of(memory, self.count), line, vector))

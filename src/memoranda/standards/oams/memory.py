@@ -11,7 +11,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, TooLarge
@@ -366,6 +366,19 @@ def pair_of(value: object) -> tuple[str, str] | None:
         if isinstance(namespace, str) and isinstance(key, str):
             return namespace, key
     return None
+
+
+class Embedding(NamedTuple):
+    """The vector that came with a memory, as little-endian float32, and the model that made it."""
+
+    model: str
+    packed: bytes
+
+
+def embedding_of(memory: Mapping[str, Any]) -> Embedding | None:
+    """The embedding that a memory brought, if it did; which model's it is, decides who may use it."""
+    numbers = memory.get("embedding")
+    return Embedding(memory["embedding_model"], packed_vector(numbers)) if numbers else None
 
 
 def packed_vector(vector: Iterable[float]) -> bytes:

@@ -204,8 +204,8 @@ def succeed(prior: Record, patch: Patch, *, now: int, actor: Actor | None = None
     if ends is not None:
         # Section 2.7 counts from the creation; a memory that is revised is as old as it was.
         successor["consent"] = {**prior["consent"], "retention": format_duration(max(0, ends - now))}
-    # The whole chain, newest first; older links remain reachable through the predecessors themselves.
-    successor["supersedes"] = [prior["id"], *prior.get("supersedes", ())][:MAX_SUPERSEDES]
+    # Section 2.1: what this replaces. Those before it are named by the prior, and told by history.
+    successor["supersedes"] = [prior["id"]]
     successor["superseded_by"] = []
     _stamp(successor, prior["id"], "revise", actor)
     return ordered(successor)

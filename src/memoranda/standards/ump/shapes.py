@@ -141,7 +141,7 @@ class Integrity(TypedDict):
 
 class _Fields(TypedDict):
     lifecycle: NotRequired[Lifecycle]
-    supersedes: NotRequired[Annotated[list[Name], Meta(description="Ids of its earlier versions, newest first.")]]
+    supersedes: NotRequired[Annotated[list[Name], Meta(description="Ids of what it replaces.")]]
     superseded_by: NotRequired[Annotated[list[Name], Meta(description="Ids of what replaced it.")]]
     relations: NotRequired[Annotated[list[Relation], Meta(description="Links to other memories or to things.")]]
     consent: NotRequired[Consent]
