@@ -27,7 +27,7 @@ def test_a_verdict_leaves_with_a_record_that_is_cut(world: World, other: World, 
     ).id
     world.service.grains.set_verification(world.owner, world.as_grain(name).address, verdict, reason="wrong")
     leaving = list(world.service.export(world.owner))
-    assert "code" not in leaving[0]["body"].get("structured", {})
+    assert "code" not in (leaving[0]["body"].get("structured") or {})
     report = other.service.import_items(other.owner, numbered("ump", leaving))
     assert (report.created, report.refusals) == (1, [])
     assert other.named("ump", name).state.verification == verdict
