@@ -6,10 +6,10 @@ is kept beside that document: these bounds.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import VISIBILITIES, Bounds, Projection, Visibility
@@ -21,7 +21,7 @@ MARKS: Final = ("pii:", "phi:", "legal:", "profile:")
 
 def encode(bounds: Bounds) -> bytes:
     """As the store keeps them: what is empty is left out."""
-    said = {name: getattr(bounds, name) for name in Bounds.__slots__}
+    said = {name: getattr(bounds, name) for name in Bounds.__struct_fields__}
     return msgspec.json.encode({name: value for name, value in said.items() if value != getattr(FREE, name)})
 
 

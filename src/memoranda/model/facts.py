@@ -6,14 +6,14 @@ version. Texts are compared for equality alone, numbers also by order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from memoranda.model.instant import Instant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldIndex:
+class FieldIndex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one version says, field by field. A version that cannot be asked for has no form."""
 
     address: str = ""

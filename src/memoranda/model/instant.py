@@ -18,6 +18,7 @@ _RFC3339 = re.compile(
     re.ASCII,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- only written, with its Z
 _MILLISECOND = timedelta(milliseconds=1)
 
 DAY_MS = 86_400_000
@@ -76,13 +77,7 @@ else:
 @lru_cache(maxsize=4096)
 def format_instant(instant: int) -> str:
     """Write an instant as `2026-06-04T10:00:00.000Z`: always milliseconds, always Z."""
-    moment = _EPOCH + timedelta(milliseconds=instant)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{instant % 1000:03d}Z" if moment.year >= 1000 else _early(moment, instant)
-
-
-def _early(moment: datetime, instant: int) -> str:
-    # strftime does not pad years below 1000 on every platform.
-    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}.{instant % 1000:03d}Z"
+    return (_NAIVE_EPOCH + timedelta(milliseconds=instant)).isoformat(timespec="milliseconds") + "Z"
 
 
 def parse_duration_ms(text: str) -> int:

@@ -2,14 +2,18 @@
 
 A memory has one identity through all its versions. A version is an immutable native document. State is what
 the store knows about a version and may change. A projection is the standard-free reading of a document.
+
+Most are structs of msgspec: every write and every answer makes dozens, and they are made, and changed, in native code.
+They hold nothing that could hold them, so the collector of garbage need not look at them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from memoranda.model.instant import Instant
 
@@ -26,8 +30,7 @@ KINDS: tuple[Kind, ...] = ("semantic", "episodic", "procedural", "working", "ide
 VISIBILITIES: tuple[Visibility, ...] = ("private", "shared", "public")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whose memory it is and where it applies. An empty string means that the dimension is not set."""
 
     tenant: str
@@ -38,16 +41,14 @@ class Scope:
     visibility: Visibility = "private"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class Relation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A typed link to another memory or to an entity."""
 
     type: str
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a version is bound to by those before it (see `bounds`); of what is empty there is none."""
 
     user: str = ""
@@ -61,11 +62,10 @@ class Bounds:
     expires: Instant | None = None
     # Marks of personal data and of a domain, and what else the rules of a domain or a preset look at.
     tags: tuple[str, ...] = ()
-    said: Mapping[str, str | bool] = field(default_factory=dict)
+    said: Mapping[str, str | bool] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Projection:
+class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A document read without its standard: what is searched, filtered, ranked and shown through others."""
 
     kind: Kind
@@ -100,14 +100,16 @@ class Projection:
     bounds: Bounds | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A native document, exactly as accepted, under the name its standard gives it."""
 
     standard: str
     media_type: str
     name: str
-    native: bytes = field(repr=False)
+    native: bytes
+
+    def __repr__(self) -> str:
+        return f"Document({self.standard} {self.name}, {len(self.native)} bytes)"
 
 
 class State(NamedTuple):
@@ -160,8 +162,7 @@ def is_over(state: State, now: Instant) -> bool:
     return state.erased or state.tombstoned is not None or state.status == "tombstoned" or is_expired
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One stored version: its document and its state. Ids are internal and never leave the store."""
 
     tenant: str
@@ -170,8 +171,11 @@ class Version:
     document: Document
     state: State
     # Why this version exists when the document alone does not say it: for a merge, the draft that was merged.
-    cause: bytes | None = field(default=None, repr=False)
+    cause: bytes | None = None
     # What earlier versions bind it to, beyond what its document says.
     bounds: Bounds | None = None
     # The store vouches that the document is, byte for byte, what it accepted.
     is_sealed: bool = False
+
+    def __repr__(self) -> str:
+        return f"Version({self.memory_id}.{self.version_id}, {self.document!r}, {self.state!r})"

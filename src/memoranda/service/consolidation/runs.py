@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, GrainError, NotFound
 from memoranda.model.instant import Instant, format_instant
@@ -314,7 +316,7 @@ def owned(context: Context, place: Place, fresh: Memory) -> NewVersion:
     new, user = memories.new_version(context, place, fresh), place.user
     if user and user != new.projection.scope.user:
         new = with_bounds(context, new, Bounds(user=user))
-    return replace(new, projection=replace(new.projection, relations=_sources(fresh)))
+    return structs.replace(new, projection=structs.replace(new.projection, relations=_sources(fresh)))
 
 
 def _sources(result: Memory) -> tuple[Relation, ...]:

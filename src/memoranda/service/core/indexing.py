@@ -6,8 +6,11 @@ Both follow from the document alone, so they are made before the writer's turn, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.errors import MemorandaError
 from memoranda.model.bounds import bound
@@ -30,8 +33,7 @@ if TYPE_CHECKING:
 _NATIVE: Final = NATIVE_KEY.encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewVersion:
+class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A document that is to be written, with everything that can be read from it before the writer's turn."""
 
     document: Document

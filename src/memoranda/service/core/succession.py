@@ -7,8 +7,9 @@ found by every index. It is only ever tightened; the owner alone may say that mo
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from memoranda.errors import ConsentViolation
 from memoranda.model.bounds import FREE, MARKS, beyond, both

@@ -7,11 +7,11 @@ the document (it was superseded, forgotten, has expired), the record says so and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import orjson
+from msgspec.structs import replace
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump

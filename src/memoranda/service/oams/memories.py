@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from memoranda.encoding.json_text import dump
 from memoranda.errors import (
     CrossNamespace,
@@ -293,7 +295,7 @@ def _unchanged(current: Shown, given: Given) -> Stored:
 
 def _timed(new: NewVersion, prior: Version | None, now: Instant) -> NewVersion:
     timed = _in_time(new.projection, prior, now)
-    return new if timed is new.projection else replace(new, projection=timed)
+    return new if timed is new.projection else structs.replace(new, projection=timed)
 
 
 def _is_owners(given: Given) -> bool:
@@ -428,7 +430,7 @@ def _in_time(projection: Projection, prior: Version | None, now: Instant) -> Pro
     starts, created = min(starts, now), min(projection.created, projection.observed)
     if (starts, created) == (projection.valid_from, projection.created):
         return projection
-    return replace(projection, valid_from=starts, created=created)
+    return structs.replace(projection, valid_from=starts, created=created)
 
 
 def _is_taken(context: Context, unit: Unit, given: Given) -> bool:

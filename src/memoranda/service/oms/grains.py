@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from msgspec import structs
+
 from memoranda.errors import (
     Conflict,
     ConsentViolation,
@@ -386,7 +388,7 @@ def admitted(context: Context, access: Access, opened: Opened, tenant: str) -> N
     if context.grain_profile != EXTENDED.name:
         _check_profile(SIZE_PROFILES[context.grain_profile], grain)
     authorship.refuse_forged(access, grain.fields.get("author_did"), opened.signer)
-    projection = replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
+    projection = structs.replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
     if projection.scope.space:
         scope["project"] = projection.scope.space
@@ -434,7 +436,7 @@ def append(
     read = new.projection
     if read.valid_from > now and read.valid_from == read.created:
         # It does not say that it is true later, and a clock that is ahead does not keep it from being true now.
-        new = replace(new, projection=replace(read, valid_from=now))
+        new = structs.replace(new, projection=structs.replace(read, valid_from=now))
     if prior is None:
         return new.append(unit, now=now)
     return append_next(context, unit, prior, new, now=now, by_owner=by_owner)

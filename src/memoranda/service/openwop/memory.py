@@ -10,9 +10,11 @@ from __future__ import annotations
 import heapq
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, InvalidInput, WorkflowError

@@ -12,8 +12,9 @@ that was somebody whom the owner let in, stands under `memoranda:actor`.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from memoranda.errors import InvalidInput
 from memoranda.model import native

@@ -11,8 +11,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.errors import GrainError
 from memoranda.model.instant import parse_instant
@@ -62,16 +63,18 @@ _SENSITIVE: Final = tuple(TAG_SENSITIVITY)
 _UNDEFINED_FLAGS: Final = header.ENCRYPTED | header.COMPRESSED
 
 
-@dataclass(frozen=True, slots=True)
-class Grain:
+class Grain(msgspec.Struct, frozen=True, gc=False):
     """One immutable memory, with the bytes that are its identity. Its fields are for reading only."""
 
     fields: Fields
     type_name: str
     type_byte: int
     address: str
-    blob: bytes = field(repr=False)
+    blob: bytes
     header: Header
+
+    def __repr__(self) -> str:
+        return f"Grain({self.address}, {dict(self.fields)!r})"
 
     @property
     def namespace(self) -> str:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from memoranda.errors import GrainError
 
@@ -41,8 +42,7 @@ _LAYOUT = struct.Struct(">BBBHI")
 _CACHED_NAMESPACES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True, gc=False):
     """The fixed header of one grain."""
 
     version: int
