@@ -20,9 +20,10 @@ from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession, policy_fields
+from memoranda.service.foreseen import Before, fact_of
 from memoranda.service.oams import memories
 from memoranda.service.oms import authority
-from memoranda.service.originals import Form, Outcome, Ready, version_of
+from memoranda.service.originals import Form, News, Outcome, Ready, version_of
 from memoranda.service.ump.remember import with_defaults
 from memoranda.service.ump.revise import handover
 from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace
@@ -254,6 +255,12 @@ class _Written:
     unlinked: list[tuple[Item, MemorandaError]] = field(default_factory=list)
 
 
+def _stands_alone(item: Item, ready: Ready, written: _Written) -> bool:
+    """Whether a memory neither names a successor, nor is waited for, nor brings anything that was known of it."""
+    waits = (item.form, ready.known_as) in written.links or (item.form, ready.alias or "") in written.links
+    return ready.successor is None and ready.index is DEFAULT and item.form == ready.standard and not waits
+
+
 class _Import:
     """One import on its way."""
 
@@ -272,14 +279,19 @@ class _Import:
     def run(self, items: Iterable[Item]) -> None:
         """Read and check a batch, then write it; both at once would only hold the writer longer."""
         batch: _Batch = []
+        # What one of a batch is merged to is not made in it: that would be signed in the writer's turn.
+        facts: set[str] = set()
         for item in items:
             ready = self._ready(item)
             if ready is None:
                 continue
-            if batch and (len(batch) == BATCH_LIMIT or not _go_together(batch[-1], (item, ready))):
+            fact = fact_of(ready)
+            if batch and (len(batch) == BATCH_LIMIT or fact in facts or not _go_together(batch[-1], (item, ready))):
                 self._write(batch)
-                batch = []
+                batch, facts = [], set()
             batch.append((item, ready))
+            if fact:
+                facts.add(fact)
         if batch:
             self._write(batch)
         self._finish()
@@ -322,19 +334,22 @@ class _Import:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def _foreseen(self, batch: _Batch) -> _Batch:
+    def _foreseen(self, batch: _Batch) -> tuple[_Batch, Before]:
         """A batch with everything that can be made before the writer's turn."""
-        context, given = self._context, [ready.given for _, ready in batch if ready.given is not None]
-        if not given:
-            return batch
+        context = self._context
         with context.engine.read(batch[0][1].tenant) as snapshot:
-            heads, now = memories.Heads(context, snapshot, given), context.clock()
-            return [(item, originals.foreseen(context, snapshot, ready, heads, now)) for item, ready in batch]
+            before = Before.of(context, snapshot, [ready for _, ready in batch])
+            now, heads = context.clock(), before.heads
+            found = [
+                (item, originals.foreseen(context, snapshot, ready, heads, now) if before.knows(ready) else ready)
+                for item, ready in batch
+            ]
+            return found, before
 
     def _write(self, batch: _Batch) -> None:
-        batch = self._foreseen(batch)
+        batch, before = self._foreseen(batch)
         try:
-            written = self._context.engine.write(batch[0][1].tenant, lambda unit: self._unit(unit, batch))
+            written = self._context.engine.write(batch[0][1].tenant, lambda unit: self._unit(unit, batch, before))
         except _Foreseen as foreseen:
             written = foreseen.written
         self._links = written.links
@@ -357,18 +372,22 @@ class _Import:
             name = "unchanged" if item.form == "oams" else "merged"
         setattr(self.report, name, getattr(self.report, name) + 1)
 
-    def _unit(self, unit: Unit, batch: _Batch) -> _Written:
+    def _unit(self, unit: Unit, batch: _Batch, before: Before) -> _Written:
         """Write a batch. It may be run again if another piece of the transaction fails, so it changes nothing here."""
         now = self._context.clock()
         written = _Written(dict(self._links))
-        heads = memories.Heads(self._context, unit, [ready.given for _, ready in batch if ready.given is not None])
-        known = unit.known_names([(ready.standard, ready.name) for _, ready in batch if ready.given is None])
+        moved, known = (
+            unit.changed_memories(before.seq),
+            before.again(self._context, unit, [ready for _, ready in batch]),
+        )
         created: list[str] = []
         for item, ready in batch:
             try:
-                if ready.given is not None:
-                    outcome = self._follow(unit, ready, heads, now)
-                elif self._is_forgotten(unit, ready, known):
+                if ready.settled is not None and ready.settled[0] not in moved and _stands_alone(item, ready, written):
+                    outcome = ready.settled[1]
+                elif ready.given is not None:
+                    outcome = self._follow(unit, ready, known.heads, now)
+                elif self._is_forgotten(unit, ready, known.names):
                     outcome = "forgotten"
                 else:
                     outcome = self._place(unit, item, ready, written, now, known)
@@ -394,7 +413,7 @@ class _Import:
             forgotten = heads.forgotten(ready.given)
             if forgotten is not None and parse_instant(ready.given.memory["updated_at"]) <= forgotten:
                 return "forgotten"
-        return ready.write(unit, prior, now, False)
+        return ready.write(unit, prior, now, News())
 
     def _is_forgotten(self, unit: Unit, ready: Ready, known: set[tuple[str, str]]) -> bool:
         """Whether a file brings what was forgotten here: old files do not undo that, only who asks for it does."""
@@ -408,9 +427,7 @@ class _Import:
 
     # --- what follows what -------------------------------------------------------------------------------------------
 
-    def _place(
-        self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant, known: set[tuple[str, str]]
-    ) -> Outcome:
+    def _place(self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant, known: Before) -> Outcome:
         """Write one memory, as the next version of what waits for it, if anything does."""
         waiting = written.links.pop((item.form, ready.known_as), None)
         if waiting is None and ready.alias is not None:
@@ -423,11 +440,9 @@ class _Import:
             except MemorandaError as error:
                 written.unlinked.append((item, error))
                 prior = None
-        name = (ready.standard, ready.name)
-        if ready.standard == oms.STANDARD and name not in known:
+        if ready.standard == oms.STANDARD and (ready.standard, ready.name) not in known.names:
             _check_authority(unit, ready, prior, now)
-        outcome = ready.write(unit, prior, now, name not in known)
-        known.add(name)
+        outcome = ready.write(unit, prior, now, known.news(ready))
         is_view = item.form == oms.STANDARD != ready.standard
         if prior is None and ready.successor is None and ready.index is DEFAULT and not is_view:
             return outcome

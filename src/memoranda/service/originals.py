@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
@@ -54,20 +54,31 @@ _STATE_FIELDS: Final = ("ump", "integrity", "superseded_by")
 _MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
 
 
+class News(NamedTuple):
+    """What is known not to be in the store when a memory is written: its name, and the fact that it states."""
+
+    name: bool = False
+    fact: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
     """A memory that passed every check and can be written.
 
-    `write` is told what it follows, if that is known, and whether its name stands for nothing in the store.
+    `write` is told what it follows, if that is known, and what about it is new to the store.
     """
 
     tenant: str
     # Under which it will be found in the store.
     standard: str
     name: str
-    write: Callable[[Unit, Version | None, Instant, bool], Outcome]
+    write: Callable[[Unit, Version | None, Instant, News], Outcome]
     # An OAMS memory that is looked up by its key together with the others of its batch.
     given: memories.Given | None = None
+    # A record as it was accepted.
+    accepted: remember.Accepted | None = None
+    # What comes of it as long as this memory does not change: there is nothing to write.
+    settled: tuple[int, Outcome] | None = None
     warnings: tuple[str, ...] = ()
     # Of a memory whose name stands for the head: which version it is, its bytes say.
     native: bytes | None = None
@@ -133,9 +144,12 @@ def _adopted_original(
     return _told_by_record(ready, record)
 
 
-def _record(context: Context, accepted: remember.Accepted) -> Ready:
-    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:  # noqa: ARG001
-        return remember.put(context, unit, accepted, now, prior=prior).result
+def _record(context: Context, accepted: remember.Accepted, foreseen: remember.Merged | None = None) -> Ready:
+    def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
+        done = remember.put(
+            context, unit, accepted, now, prior=prior, foreseen=foreseen, is_new=new.fact, is_free=new.name
+        )
+        return done.result
 
     return Ready(
         tenant=accepted.projection.scope.tenant,
@@ -143,6 +157,7 @@ def _record(context: Context, accepted: remember.Accepted) -> Ready:
         name=accepted.record["id"],
         known_as=accepted.record["id"],
         write=write,
+        accepted=accepted,
     )
 
 
@@ -255,7 +270,7 @@ def _may_hold_another(given: object) -> bool:
 def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.Stored:
     address = ready.known_as
     known = unit.known_names([(ready.standard, ready.name)])
-    outcome = ready.write(unit, None, now, not known)
+    outcome = ready.write(unit, None, now, News(name=not known))
     version = version_of(unit, ready)
     if version is not None:
         unit.add_view_name(version, oms.STANDARD, address)
@@ -282,8 +297,8 @@ def _grain(
 ) -> Ready:
     grain, new = opened.grain, _tightened(context, admitted(context, access, opened, tenant), kept)
 
-    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:
-        known = None if is_new else unit.named(oms.STANDARD, grain.address)
+    def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
+        known = None if new_here.name else unit.named(oms.STANDARD, grain.address)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = grains.append(context, unit, new, now, prior=prior)
@@ -340,7 +355,7 @@ def ready_memory(
 
 
 def _memory(context: Context, given: memories.Given) -> Ready:
-    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:  # noqa: ARG001
+    def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
         if prior is not None and is_stale(prior, given):
             return "known"
         result = memories.follow(context, unit, given, prior, now).result
@@ -360,15 +375,34 @@ def _memory(context: Context, given: memories.Given) -> Ready:
 
 def foreseen(context: Context, snapshot: Snapshot, ready: Ready, heads: memories.Heads, now: Instant) -> Ready:
     """A memory with what it comes to if what is there now still is when the writer's turn comes."""
+    if ready.accepted is not None:
+        return _foreseen_record(context, snapshot, ready, ready.accepted, now)
     given = ready.given
     prior = None if given is None else heads.of(given)
     if given is None or prior is None or is_stale(prior, given):
         return ready
     try:
-        return _memory(context, memories.foresee(context, snapshot, given, prior, now))
+        given = memories.foresee(context, snapshot, given, prior, now)
     except MemorandaError:
         # Refused when it is written, if it still is to be.
         return ready
+    foreseen = _memory(context, given)
+    is_settled = given.after is not None and given.after[1] is None and given.bearer is None
+    return replace(foreseen, settled=(prior.memory_id, "known")) if is_settled else foreseen
+
+
+def _foreseen_record(
+    context: Context, snapshot: Snapshot, ready: Ready, accepted: remember.Accepted, now: Instant
+) -> Ready:
+    try:
+        if accepted.is_own:
+            known = remember.is_repeated(context, snapshot, accepted, now)
+            return ready if known is None else replace(ready, settled=(known.memory_id, "merged"))
+        merged = remember.foresee(context, snapshot, accepted, now)
+    except MemorandaError:
+        # Refused when it is written, if it still is to be.
+        return ready
+    return ready if merged is None else replace(ready, write=_record(context, accepted, merged).write)
 
 
 def is_stale(prior: Version, given: memories.Given) -> bool:
@@ -435,7 +469,7 @@ def _memory_inside(context: Context, access: Access, inner: Document, kept: Boun
     place, key = given.place, given.memory["key"]
     name = memories.name_of(context, place, key)
 
-    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:  # noqa: ARG001
+    def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
         known = unit.named(oams.STANDARD, name) or memories.find(context, unit, place, key, or_retracted=True)
         if known is not None and known.state.is_forgotten:
             known = None
@@ -473,8 +507,8 @@ def _entry(context: Context, access: Access, inner: Document, tenant: str, space
     refuse_secrets(context, {"content": entry["content"], "tags": entry["tags"]})
     new = _tightened(context, prepare(context, inner, openwop.project(entry, tenant, space)), kept)
 
-    def write(unit: Unit, prior: Version | None, now: Instant, is_new: bool) -> Outcome:
-        known = None if is_new else unit.named(openwop.STANDARD, inner.name)
+    def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
+        known = None if new_here.name else unit.named(openwop.STANDARD, inner.name)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = new.append(unit, now=now) if prior is None else append_next(context, unit, prior, new, now=now)

@@ -1,12 +1,13 @@
 """A connection that keeps rows back and adds them together: one statement for a batch instead of one for each row.
 
 Only a unit of work uses it, and only for rows that nothing reads before the next query: every query that is not such an
-addition first sends what waits. The unit's last statement is a query, so nothing is left behind.
+addition first sends what waits. The unit's last statement is a query, so nothing is left behind. Changes of rows wait
+too; they come after the additions, and whoever counts what they change is asked before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from memoranda.storage.database import Connection, Params, Row
 
@@ -14,9 +15,12 @@ from memoranda.storage.database import Connection, Params, Row
 class Buffered:
     """A connection with rows that wait."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, counting: Callable[[Connection, list[Params]], None]) -> None:
+        """`counting` is shown each batch of changes before it is made."""
         self._connection = connection
+        self._counting = counting
         self._waiting: dict[str, list[Params]] = {}
+        self._changes: dict[str, list[Params]] = {}
         self.dialect = connection.dialect
         self.memo = connection.memo
 
@@ -24,29 +28,39 @@ class Buffered:
         """Add a row before the next query."""
         self._waiting.setdefault(name, []).append(params)
 
+    def change_later(self, name: str, params: Params) -> None:
+        """Change a row before the next query; no other kind of change may wait with it."""
+        self._changes.setdefault(name, []).append(params)
+
     def add_now(self, name: str, params: Params) -> Row:
-        """Add a row whose key is needed; what waits does not matter to it."""
+        """Add a row whose key is needed, or ask for one; what waits does not matter to it."""
         (row,) = self._connection.rows(name, params)
         return row
 
-    def _send(self) -> Connection:
+    def send(self) -> Connection:
+        """Send what waits."""
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
             for name, rows in waiting.items():
                 self._connection.run_many(name, rows)
+        if self._changes:
+            changes, self._changes = self._changes, {}
+            for name, rows in changes.items():
+                self._counting(self._connection, rows)
+                self._connection.run_many(name, rows)
         return self._connection
 
     def rows(self, name: str, params: Params) -> list[Row]:
-        return self._send().rows(name, params)
+        return self.send().rows(name, params)
 
     def row(self, name: str, params: Params) -> Row | None:
-        return self._send().row(name, params)
+        return self.send().row(name, params)
 
     def run(self, name: str, params: Params) -> None:
-        self._send().run(name, params)
+        self.send().run(name, params)
 
     def run_many(self, name: str, params: Sequence[Params]) -> None:
-        self._send().run_many(name, params)
+        self.send().run_many(name, params)
 
     def select(self, sql: str, params: Params) -> list[Row]:
-        return self._send().select(sql, params)
+        return self.send().select(sql, params)

@@ -81,6 +81,10 @@ class Snapshot(Protocol):
         """The open version that already says this."""
         ...
 
+    def known_facts(self, samenesses: Sequence[str]) -> set[str]:
+        """Which of these an open version may say already."""
+        ...
+
     def page(
         self,
         selection: Selection,

@@ -106,6 +106,11 @@ class SqlSnapshot(BackgroundReads):
         found = self._versions("version_same", sameness_key=key, now_ms=now, forever_ms=FOREVER_MS)
         return found[0] if found else None
 
+    def known_facts(self, samenesses: Sequence[str]) -> set[str]:
+        keys = [key.hex() for each in samenesses if (key := self._prints.value(self._tenant_id, each)) is not None]
+        asked = [each for each in samenesses if each]
+        return {asked[place] for (place,) in self._rows("facts_known", keys=as_json(keys))}
+
     def page(
         self,
         selection: Selection,

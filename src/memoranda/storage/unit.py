@@ -14,7 +14,7 @@ from memoranda.model.memory import DERIVED_FROM, Document, Link, Projection, Sta
 from memoranda.storage.background import BackgroundWrites
 from memoranda.storage.buffered import Buffered
 from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
-from memoranda.storage.database import Connection, Row
+from memoranda.storage.database import Connection, Params, Row
 from memoranda.storage.engine import Seal
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.rows import TenantRow
@@ -58,8 +58,10 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def __init__(
         self, connection: Connection, tenant: str, prints: Fingerprints, cipher: Cipher, row: Row, seal: Seal
     ) -> None:
-        self._buffer = Buffered(connection)
+        self._buffer = Buffered(connection, self._count_closed)
         super().__init__(self._buffer, tenant, prints, cipher, row)
+        # When the memories that got a version in this unit were last written.
+        self._updates: dict[int, Instant] = {}
         self._seal = seal
         self._sealer: Sealer | None = None
 
@@ -90,7 +92,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             },
         )
         memory = version_id if follows is None else follows.memory_id
-        updated = self._updated(projection, follows)
+        updated = self._updates[memory] = self._updated(projection, follows)
         stems = words(projection.text) if stems is None else stems
         self._index(version_id, memory, projection, field_index, now, updated=updated, stems=stems)
         self._live_count += int(projection.status != "tombstoned")
@@ -114,7 +116,10 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         written = max(projection.created, projection.observed)
         if follows is None:
             return written
-        ((last,),) = self._rows("memory_updated", memory_id=follows.memory_id)
+        last = self._updates.get(follows.memory_id)
+        if last is None:
+            asked = {"tenant_id": self._tenant_id, "memory_id": follows.memory_id}
+            (last,) = self._buffer.add_now("memory_updated", asked)
         return written if last is None else min(LATEST, max(written, Instant(last + 1)))
 
     def _sealed(self, document: Document, projection: Projection, cause: bytes | None, now: Instant) -> dict[str, Any]:
@@ -251,14 +256,24 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         return (0, 0, 0) if erased else (1, size - (SEAL_BYTES if is_encrypted else 0), terms)
 
     def close(self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant) -> None:
-        self._leave(version)
-        self._run(
-            "state_close",
-            version_id=version.version_id,
-            successor_id=None if successor is None else successor.version_id,
-            valid_to_ms=valid_to,
-            now_ms=now,
-        )
+        closed = {
+            "tenant_id": self._tenant_id,
+            "version_id": version.version_id,
+            "successor_id": None if successor is None else successor.version_id,
+            "valid_to_ms": valid_to,
+            "now_ms": now,
+        }
+        self._buffer.change_later("state_close", closed)
+
+    def _count_closed(self, connection: Connection, closed: Sequence[Params]) -> None:
+        """Versions that are about to be closed are live no more."""
+        version_ids = as_json(list({each["version_id"] for each in closed}))
+        ((live,),) = connection.rows("count_live", {"tenant_id": self._tenant_id, "version_ids": version_ids})
+        self._live_count -= live
+
+    def usage(self) -> tuple[int, int]:
+        self._buffer.send()
+        return super().usage()
 
     def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
         self._live_count -= self.count_live([version_id for version_id, _ in pairs])
@@ -334,6 +349,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def finish(self) -> TenantRow:
         """Write the tenant's counters back, once per unit; the row as it now is."""
+        self._buffer.send()
         row = TenantRow(
             tenant_id=self._tenant_id,
             change_seq=self._change_seq,

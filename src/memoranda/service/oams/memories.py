@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -314,6 +315,12 @@ class Heads:
         known = unit.known_names([pair for _, pair in asked])
         self._known = {name for name, pair in asked if pair in known}
         self._there = set(self._known)
+
+    def in_unit(self, unit: Snapshot) -> Heads:
+        """The same in a unit of work before which nothing was written since."""
+        heads = copy(self)
+        heads._unit, heads._there = unit, set(self._known)
+        return heads
 
     def of(self, given: Given) -> Version | None:
         """The head of one of them; from then on it is there."""

@@ -23,7 +23,7 @@ from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump.canonical import random_id
 from memoranda.standards.ump.record import Draft, Record
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine import Snapshot, Unit
 
 Result = Literal["created", "merged"]
 Said = TypeVar("Said", bound=Mapping[str, Any])
@@ -132,7 +132,7 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
     remembered = context.engine.write(tenant, lambda unit: _write_if_new(context, access, unit, accepted, now))
     if isinstance(remembered, Version):
         # Joined and signed outside the writer's turn; few facts are told twice.
-        foreseen = _Merged(remembered, _joined(context, remembered, accepted, now))
+        foreseen = Merged(remembered, _joined(context, remembered, accepted, now))
         remembered = context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now, foreseen))
     if accepted.projection.withdraws:
         cascade.finish(context, tenant)
@@ -153,7 +153,7 @@ def write(
     unit: Unit,
     accepted: Accepted,
     now: Instant,
-    foreseen: _Merged | None = None,
+    foreseen: Merged | None = None,
     *,
     is_new: bool = False,
 ) -> Remembered:
@@ -174,18 +174,22 @@ def put(
     now: Instant,
     *,
     prior: Version | None = None,
-    foreseen: _Merged | None = None,
+    foreseen: Merged | None = None,
     is_new: bool = False,
+    is_free: bool = False,
 ) -> Remembered:
-    """Write an accepted draft: as a new memory, or as the next version of one."""
+    """Write an accepted draft: as a new memory, or as the next version of one.
+
+    `is_new` says that the same fact is known not to be there, `is_free` that its name is known to stand for nothing.
+    """
     cascade.note(unit, accepted.projection)
     cascade.check_basis(context, unit, accepted.new.document, accepted.projection, now)
     if accepted.is_own:
-        remembered = _repeat(context, unit, accepted, now)
+        remembered = None if is_free else _repeat(context, unit, accepted, now)
     else:
         remembered = None if is_new else _merge(context, unit, accepted, now, foreseen)
     if remembered is None:
-        fresh = accepted if accepted.is_own else _with_free_name(context, unit, accepted, now)
+        fresh = accepted if accepted.is_own or is_free else _with_free_name(context, unit, accepted, now)
         version = _append(context, unit, fresh, now, prior)
         unit.announce("created", version, now=now)
         remembered = Remembered(id=version.document.name, result="created")
@@ -198,18 +202,41 @@ def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> R
     known = unit.named(mapping.STANDARD, record["id"])
     if known is None or known.state.is_forgotten:
         return None
-    shown = view(context, known, now)
-    # What this store itself gave away, closed since or redacted, is the same record too: an export comes back.
-    same = [shown, redacted(shown, context.operator)]
-    if known.document.standard == mapping.STANDARD:
-        same.append(load_record(known.document.native))
-    if all(each["integrity"]["content_hash"] != record["integrity"]["content_hash"] for each in same):
+    if not _is_same(context, known, record, now):
         if not _is_later_edition(known, accepted):
             raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
         version = append_next(context, unit, known, accepted.new, now=now)
         unit.retire(known, now=now)
         unit.announce("merged", version, now=now)
     return Remembered(id=record["id"], result="merged")
+
+
+def _is_same(context: Context, known: Version, record: Record, now: Instant) -> bool:
+    """Whether a record is the version that is here; also as this store gave it away, closed since or redacted."""
+    stated, document = record["integrity"]["content_hash"], known.document
+    if document.standard == mapping.STANDARD and load_record(document.native)["integrity"]["content_hash"] == stated:
+        return True
+    shown = view(context, known, now)
+    return stated in (
+        shown["integrity"]["content_hash"],
+        redacted(shown, context.operator)["integrity"]["content_hash"],
+    )
+
+
+def is_repeated(context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant) -> Version | None:
+    """The version that a record with a name of its own only repeats: nothing is to be written while it is unchanged."""
+    if not accepted.is_own or accepted.projection.basis or accepted.projection.withdraws:
+        return None
+    known = snapshot.named(mapping.STANDARD, accepted.record["id"])
+    if known is None or known.state.is_forgotten or not _is_same(context, known, accepted.record, now):
+        return None
+    return known
+
+
+def foresee(context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant) -> Merged | None:
+    """What a draft and the same fact come to, if that is there now: joined and signed outside the writer's turn."""
+    known = None if accepted.is_own else snapshot.same(accepted.projection.sameness, now)
+    return None if known is None else Merged(known, _joined(context, known, accepted, now))
 
 
 def _is_later_edition(known: Version, accepted: Accepted) -> bool:
@@ -265,7 +292,7 @@ def _names_successor(prior: Version, successor_id: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Merged:
+class Merged:
     """What a newcomer and the same fact, as it was found, come to."""
 
     known: Version
@@ -289,7 +316,7 @@ def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) 
 
 
 def _merge(
-    context: Context, unit: Unit, accepted: Accepted, now: Instant, foreseen: _Merged | None
+    context: Context, unit: Unit, accepted: Accepted, now: Instant, foreseen: Merged | None
 ) -> Remembered | None:
     """Join the same fact if nothing of the newcomer is lost by it; the draft itself is kept as the cause."""
     known = unit.same(accepted.projection.sameness, now)

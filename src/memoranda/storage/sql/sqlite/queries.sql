@@ -346,6 +346,12 @@ WHERE EXISTS (SELECT 1 FROM state k
     AND (k.erased = 1 OR k.tombstoned_ms IS NOT NULL AND a.standard = b.standard AND a.name = b.name
       AND a.media_type = b.media_type AND ifnull(a.seal = b.seal, a.native = b.native)))
 
+-- name: facts_known
+SELECT j.key FROM json_each(:keys) j
+WHERE EXISTS (SELECT 1 FROM state s INDEXED BY state_sameness
+  WHERE s.tenant_id = :tenant_id AND s.sameness_key = unhex(j.value)
+    AND s.retired_ms IS NULL AND s.superseded_by IS NULL AND s.status <> 'tombstoned')
+
 -- name: names_known
 SELECT j.key FROM json_each(:names) j
 WHERE EXISTS (SELECT 1 FROM alias a

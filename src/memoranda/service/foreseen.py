@@ -1,0 +1,63 @@
+"""What is there of a batch that is about to be written: looked up before the writer's turn, and trusted in it.
+
+Most of a batch is new, or was there already. Which is which is asked for all of it at once, on a snapshot; when the
+turn comes and nothing was written since, it is not asked again, and what only repeats what is there costs the writer
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memoranda.service.core.context import Context
+from memoranda.service.oams import memories
+from memoranda.service.originals import News, Ready
+from memoranda.storage.engine import Snapshot, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was there: the names and the facts that are known, and the heads of the keys."""
+
+    seq: int
+    names: set[tuple[str, str]]
+    facts: set[str]
+    heads: memories.Heads
+
+    @classmethod
+    def of(cls, context: Context, snapshot: Snapshot, batch: Sequence[Ready]) -> Before:
+        given = [ready.given for ready in batch if ready.given is not None]
+        names = [(ready.standard, ready.name) for ready in batch if ready.given is None]
+        facts = [fact for ready in batch if (fact := fact_of(ready))]
+        return cls(
+            snapshot.change_seq(),
+            snapshot.known_names(names) if names else set(),
+            snapshot.known_facts(facts) if facts else set(),
+            memories.Heads(context, snapshot, given),
+        )
+
+    def knows(self, ready: Ready) -> bool:
+        """Whether anything may be there that a memory follows, repeats or is merged to."""
+        if ready.accepted is None:
+            return ready.given is not None
+        return (ready.standard, ready.name) in self.names or fact_of(ready) in self.facts
+
+    def again(self, context: Context, unit: Unit, batch: Sequence[Ready]) -> Before:
+        """The same when the writer's turn has come: looked up anew only if anything was written since."""
+        if unit.change_seq() != self.seq:
+            return Before.of(context, unit, batch)
+        return replace(self, names=set(self.names), facts=set(self.facts), heads=self.heads.in_unit(unit))
+
+    def news(self, ready: Ready) -> News:
+        """What is new about a memory; from then on it is known."""
+        name, fact = (ready.standard, ready.name), fact_of(ready)
+        found = News(name not in self.names, bool(fact) and fact not in self.facts)
+        self.names.add(name)
+        self.facts.add(fact)
+        return found
+
+
+def fact_of(ready: Ready) -> str:
+    """What a record states that may be merged into another; nothing else is."""
+    return "" if ready.accepted is None or ready.accepted.is_own else ready.accepted.projection.sameness
