@@ -153,7 +153,6 @@ def test_backends_are_not_looked_for_under_memory() -> None:
     assert dimensions({"capabilities": discovery(EVERYTHING)}) == frozenset()
 
 
-@pytest.mark.requirement("WOP-4-profile")
 def test_whoever_offers_everything_has_what_the_memory_profile_needs() -> None:
     document = discovery(EVERYTHING)
     assert {"protocolVersion", "supportedEnvelopes", "schemaVersions", "limits"} <= document.keys()

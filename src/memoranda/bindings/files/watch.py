@@ -48,14 +48,7 @@ def watch(
         woken.set()
 
     # Watch and listen first, look second: nothing that changes in between is missed.
-    notified = RustNotify(
-        [str(folder)],
-        debug=False,
-        force_polling=False,
-        poll_delay_ms=0,
-        recursive=False,
-        ignore_permission_denied=False,
-    )
+    notified = _notified(folder)
     after = service.feed_end(access, scope)
     silence = service.notifier.listen(woken.set)
     follower = threading.Thread(target=follow, name="memoranda-folder")
@@ -76,6 +69,18 @@ def watch(
         silence()
         follower.join()
         notified.close()
+
+
+def _notified(folder: Path) -> RustNotify:
+    """What the system tells of the files of a folder, without those below it."""
+    return RustNotify(
+        [str(folder)],
+        debug=False,
+        force_polling=False,
+        poll_delay_ms=0,
+        recursive=False,
+        ignore_permission_denied=False,
+    )
 
 
 def _counts(path: Path) -> bool:

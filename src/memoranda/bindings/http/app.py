@@ -109,11 +109,6 @@ def create_app(
         max_body_bytes=max_body_bytes,
         stall_seconds=stall_seconds,
     )
-    operations = _with_document(operations_of(seams), service)
-    routes = routes_of(
-        operations, service=service, threads=parts.threads, room=Room(max_body_bytes), streams=parts.endpoints()
-    )
-    tables = Tables(operations)
     rules = Rules(
         allowed_hosts=(host, *allowed_hosts),
         allowed_origins=allowed_origins,
@@ -121,20 +116,37 @@ def create_app(
         max_body_bytes=max_body_bytes,
         clock=clock,
     )
-    app = Starlette(
-        routes=[*routes, *(_Authenticated(route, parts.threads, max_body_bytes) for route in extra_routes)],
-        middleware=[Middleware(Guard, gate=service.gate, tables=tables, rules=rules)],
-        exception_handlers=dict.fromkeys((404, 405), _no_route(tables, parts.threads)),
-        lifespan=parts.lifespan(lifespans),
-    )
-    # "/ump/recall/" is no route of UMP; a redirect would lose the body and the credential of a POST.
-    app.router.redirect_slashes = False
+    further = [_Authenticated(route, parts.threads, max_body_bytes) for route in extra_routes]
+    app = _routed(service, parts, rules, _with_document(operations_of(seams), service), further, lifespans)
 
     def stop_streams() -> None:
         for stop in (parts.stop_streams, *on_stop):
             stop()
 
     app.state.stop_streams = stop_streams
+    return app
+
+
+def _routed(
+    service: Service,
+    parts: _Parts,
+    rules: Rules,
+    operations: Sequence[Operation],
+    further: Sequence[BaseRoute],
+    lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]],
+) -> Starlette:
+    """Every operation under its path, behind the guard."""
+    tables = Tables(operations)
+    room = Room(rules.max_body_bytes)
+    routes = routes_of(operations, service=service, threads=parts.threads, room=room, streams=parts.endpoints())
+    app = Starlette(
+        routes=[*routes, *further],
+        middleware=[Middleware(Guard, gate=service.gate, tables=tables, rules=rules)],
+        exception_handlers=dict.fromkeys((404, 405), _no_route(tables, parts.threads)),
+        lifespan=parts.lifespan(lifespans),
+    )
+    # "/ump/recall/" is no route of UMP; a redirect would lose the body and the credential of a POST.
+    app.router.redirect_slashes = False
     return app
 
 
