@@ -26,6 +26,7 @@ from tests.waiting import HANG_SECONDS
 
 from memoranda import Memoranda
 from memoranda.errors import MemorandaError, QueryError
+from memoranda.service.core.authorship import CLAIMED_KEY
 from memoranda.standards.cal.problem import error_envelope
 from memoranda.standards.ump import requests
 from memoranda.standards.ump.markdown import parse
@@ -99,8 +100,11 @@ def plain(value: Any, names: dict[str, str] | None = None) -> Any:
     """The same for every run: ids by their order, instants, signatures and who said it taken out."""
     names = {} if names is None else names
     if isinstance(value, dict):
-        kept = {k: v for k, v in value.items() if k not in ("integrity", "provenance", "message", "recency", "score")}
+        left_out = ("integrity", "provenance", "message", "recency", "score", CLAIMED_KEY)
+        kept = {k: v for k, v in value.items() if k not in left_out}
         shown = {key: plain(item, names) for key, item in sorted(kept.items())}
+        if shown.get("structured") == {}:
+            del shown["structured"]
         return {**shown, "verified": verify(value)} if "integrity" in value else shown
     if isinstance(value, list | tuple):
         return [plain(item, names) for item in value]

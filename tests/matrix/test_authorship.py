@@ -126,3 +126,33 @@ def test_a_peer_saying_the_same_does_not_strengthen_the_owners_word(house: House
     house.service.remember(peer, house.draft(TEXT, scope=SHARED))
     assert house.get(name) == before
     assert sorted(each.record["provenance"]["actor"] for each in house.recall(TEXT)) == sorted([house.tenant, PEER.did])
+
+
+@pytest.mark.requirement("OURS-verified-author")
+@pytest.mark.parametrize("way", [way for way in PEERS if way != "oms put"])
+def test_an_owners_own_key_is_the_author_of_what_it_writes_whomever_it_names(house: House, way: str) -> None:
+    agent = house.key(house.tenant, "read", "write")
+    PEERS[way](house, agent)
+    version = house.head(TEXT)
+    record = house.get(house.names(version)["ump"])
+    assert record["provenance"]["actor"] == agent.actor
+    if way.startswith("ump"):
+        claimed = (record["body"].get("structured") or {})[CLAIMED_KEY]
+        assert claimed == {"actor": house.tenant, "actor_kind": "user"}
+    else:
+        memory = house.oams.get(key(TEXT))
+        assert memory["metadata"][ACTOR_KEY] == agent.actor
+        assert memory["metadata"][CLAIMED_KEY] == house.tenant
+
+
+@pytest.mark.requirement("OURS-verified-author")
+def test_a_signed_record_keeps_its_author_and_who_names_himself_claims_nothing(house: House) -> None:
+    agent = house.key(house.tenant, "read", "write")
+    signed = ump_signature.seal(complete(house.draft(TEXT, scope=SHARED), now=house.now, version="0.1"), OPERATOR)
+    house.service.import_items(agent, numbered("ump", [signed]))
+    assert house.get(signed["id"])["provenance"] == signed["provenance"]
+    mine = {"actor": agent.actor, "actor_kind": "agent", "method": "agent_inference"}
+    name = house.service.remember(agent, house.draft("another", provenance=mine)).id
+    record = house.get(name)
+    assert record["provenance"]["actor"] == agent.actor
+    assert CLAIMED_KEY not in (record["body"].get("structured") or {})

@@ -16,7 +16,10 @@ def test_a_memory_is_remembered_and_read_back_as_a_signed_record(client: httpx.C
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["result"] == "created"
     record = client.get(path_of(answer.json()["id"])).json()["record"]
-    assert record["body"] == {"text": "prefer tabs in makefiles"}
+    # The operator's token says whose word it is; whom the draft names is kept as a claim.
+    claimed = {"memoranda:claimed": {"actor": OWNER, "actor_kind": "user"}}
+    assert record["body"] == {"text": "prefer tabs in makefiles", "structured": claimed}
+    assert record["provenance"]["actor"] != OWNER
     assert verify(record)
 
 

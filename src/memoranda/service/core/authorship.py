@@ -1,9 +1,8 @@
 """Who wrote it: the verified caller (UMP §2.6). What a caller says beyond that is kept as a claim, and marked as one.
 
-Whoever is at the machine is taken at his word. An owner's own credential may say who said something to it. Someone
-else, to whom the owner granted something (a peer), is the author of what he writes, whatever he says: the operator
-signs it, and would sign it as the owner's otherwise. What cannot be changed, because it came finished or signed, is
-refused.
+Whoever is at the machine is taken at his word. Everybody else is the author of what he writes, whatever he says, the
+owner's own keys included: the operator signs it, and would sign it as somebody's word otherwise. What cannot be
+changed, because it came finished or signed, is refused to someone else to whom the owner granted something (a peer).
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from memoranda.service.core.access import Access
 from memoranda.standards.ump.record import Actor, Draft, Record
 from memoranda.standards.ump.shapes import ActorKind, Body, Provenance
 
-# In a body: whom the caller named as the author, though that was not verified.
+# In a body, or the metadata of a memory: whom the caller named as the author, though that was not verified.
 CLAIMED_KEY: Final = "memoranda:claimed"
 Said = TypeVar("Said", Draft, Record)
 
 
 def attributed(access: Access, draft: Draft) -> Draft:
-    """A draft with its author: of a peer, himself."""
+    """A draft with its author: whoever the credential says."""
     claimed: Provenance | None = draft.get("provenance")
-    if not access.is_peer or claimed is None or claimed["actor"] == access.actor:
+    if access.credential == "local" or claimed is None or claimed["actor"] == access.actor:
         return draft
     mine = draft.copy()
     mine["provenance"] = {**claimed, "actor": access.actor, "actor_kind": cast("ActorKind", access.actor_kind)}
@@ -43,6 +42,15 @@ def with_claim(said: Said, claimed: Actor | None) -> Said:
     if structured:
         fresh["structured"] = structured
     return cast("Said", {**said, "body": fresh})
+
+
+def attributed_metadata(access: Access, metadata: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The metadata of a memory with its author under a key: a peer himself, and whoever else names somebody."""
+    claimed = metadata.get(key)
+    is_stated = claimed is not None and claimed != access.actor
+    if access.credential == "local" or not (access.is_peer or is_stated):
+        return metadata
+    return {**metadata, key: access.actor, **({CLAIMED_KEY: claimed} if is_stated else {})}
 
 
 def corrector(access: Access, claimed: Actor | None) -> tuple[Actor | None, Actor | None]:

@@ -27,7 +27,7 @@ from memoranda.errors import (
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
 from memoranda.model.native import NATIVE_KEY
-from memoranda.service.core import cascade, compliance
+from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
@@ -217,8 +217,11 @@ def accept(
     if is_of_another(namespace, place.tenant):
         # Section 4: a namespace is an access envelope; what is written into another's would be read by nobody.
         raise CrossNamespace("namespace: under the owner hash of another tenant")
-    if access.is_peer:
-        checked = {**checked, "metadata": {**memory.metadata_of(checked), mapping.ACTOR_KEY: access.actor}}
+    metadata = memory.metadata_of(checked)
+    # What an owner brings from a file is what it was: its bytes are compared with those that are here.
+    is_written = access.is_peer or not complete
+    if is_written and (said := authorship.attributed_metadata(access, metadata, mapping.ACTOR_KEY)) is not metadata:
+        checked = {**checked, "metadata": said}
     is_limited = not sees_all(access, place.tenant)
     if is_limited:
         _require_scope(access, place, checked)
