@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,8 +14,20 @@ from hypothesis import strategies as st
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.model.selection import Compares, IsAmong, IsNoneOf, IsOneOf, Order, Selection, Test, WasThere, Words
+from memoranda.model.selection import (
+    Compares,
+    IsAmong,
+    IsNoneOf,
+    IsOneOf,
+    Lacks,
+    Order,
+    Selection,
+    Test,
+    WasThere,
+    Words,
+)
 from memoranda.storage.engine import Engine, Unit
+from memoranda.storage.paging import Paging, Reading
 from tests.storage.contract import LATER, NOW, document, projection
 from tests.storage.contract_lists import fresh_tenant, suffer
 
@@ -39,6 +52,7 @@ ROWS = st.lists(
             "color": st.sets(st.sampled_from(TEXTS)),
             "size": st.none() | st.integers(0, 2),
             "confidence": st.none() | st.sampled_from([0.25, 0.5]),
+            "importance": st.none() | st.sampled_from([0.25, 0.5]),
             "words": st.sets(st.sampled_from(WORDS), min_size=1),
             "fate": st.sampled_from(["live", "live", "closed", "tombstoned", "erased", "retracted", "unread"]),
         }
@@ -68,11 +82,29 @@ SELECTIONS = st.builds(
     TESTS,
     st.sampled_from(["live", "unforgotten"]),
 )
+# As it is, and as if a store of ten were one of millions.
+READINGS = st.just(Reading()) | st.builds(
+    lambda counted, of_form, walked, page: Reading((1, counted), of_form, walked, page),
+    st.integers(1, 3),
+    st.integers(0, 3),
+    st.integers(0, 4),
+    st.integers(0, 6),
+)
 ORDERS = st.builds(
     lambda by, descending: Order(by=by, descending=descending),
-    st.sampled_from(["address", "at", "confidence"]),
+    st.sampled_from(["address", "at", "confidence", "importance"]),
     st.booleans(),
 )
+
+
+@contextmanager
+def looking_at(reading: Reading) -> Iterator[None]:
+    """So much is looked at meanwhile before another way is tried."""
+    usual, Paging.reading = Paging.reading, reading
+    try:
+        yield
+    finally:
+        Paging.reading = usual
 
 
 def address(number: int) -> str:
@@ -91,6 +123,7 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
                 form=row["form"],
                 at=Instant(row["at"]),
                 confidence=row["confidence"],
+                importance=row["importance"],
                 subject=row["subject"],
                 texts=tuple(("color", color) for color in sorted(row["color"])),
                 numbers=() if row["size"] is None else (("size", float(row["size"])),),
@@ -106,7 +139,7 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
 
 def holds(row: dict[str, Any], test: Test) -> bool:
     """One test on one row, read naively."""
-    assert not isinstance(test, IsAmong | WasThere)
+    assert not isinstance(test, IsAmong | WasThere | Lacks)
     held = row[test.name]
     if isinstance(test, Compares):
         return held is not None and OPERATORS[test.operator](held, test.number)
@@ -141,15 +174,21 @@ def ordered(rows: list[dict[str, Any]], numbers: list[int], order: Order) -> lis
 class FactsContract:
     """Subclasses provide the `engine` fixture."""
 
-    @given(rows=ROWS, selection=SELECTIONS, order=ORDERS, limit=st.integers(1, 4))
+    @given(rows=ROWS, selection=SELECTIONS, order=ORDERS, limit=st.integers(1, 4), reading=READINGS)
     @EACH
     def test_a_selection_is_what_a_look_at_everything_gives(
-        self, engine: Engine, rows: list[dict[str, Any]], selection: Selection, order: Order, limit: int
+        self,
+        engine: Engine,
+        rows: list[dict[str, Any]],
+        selection: Selection,
+        order: Order,
+        limit: int,
+        reading: Reading,
     ) -> None:
         tenant = fresh_tenant(engine)
         fill(engine, tenant, rows)
         expected = [address(number) for number in ordered(rows, chosen(rows, selection), order)]
-        with engine.read(tenant) as snapshot:
+        with looking_at(reading), engine.read(tenant) as snapshot:
             found: list[str] = []
             while page := snapshot.page(selection, order, limit=limit, offset=len(found), now=NOW):
                 found += [each.address for each in page]

@@ -53,6 +53,13 @@ class Compares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lacks:
+    """The version has no confidence, or no importance."""
+
+    name: Literal["confidence", "importance"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IsAmong:
     """The version is one of these, or its verification is this."""
 
@@ -69,7 +76,7 @@ class WasThere:
     version_seq: int
 
 
-Test: TypeAlias = IsOneOf | IsNoneOf | Compares | IsAmong | WasThere
+Test: TypeAlias = IsOneOf | IsNoneOf | Compares | Lacks | IsAmong | WasThere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Selections as SQL.
 
 Every part of a selection becomes a clause. One of them also drives: the rows are read from its index, and the other
-clauses are looked up row by row. Which one has the fewest rows is counted first, up to a cap. What no index of `state`
+clauses are looked up row by row. Which one has the fewest rows is counted first, up to a cap. Where every one has more,
+a page is sooner found in the index of its order: what is common is never far (`walk`). What no index of `state`
 answers, the word index does: space, user, agent, session and visibility are words of a version, too. Nothing from
 outside ever becomes SQL text: values are bound, names are ours, and what differs between databases is in `dialect.py`.
 """
@@ -21,6 +22,7 @@ from memoranda.model.selection import (
     IsAmong,
     IsNoneOf,
     IsOneOf,
+    Lacks,
     Order,
     Place,
     Selection,
@@ -33,11 +35,6 @@ from memoranda.storage.dialect import Dialect
 # After every instant that can occur: stands for "never ends".
 FOREVER_MS: Final = 1 << 62
 _NOW_KNOWN_MS: Final = FOREVER_MS - 1
-
-# Rows are counted up to the first; only when every index has as many, up to the next.
-COUNT_CAPS: Final = (64, 256, 4_096)
-# Fewer of a form are sorted; of more a page is soon found among all that there is.
-RARE_FORM: Final = 1_000
 
 # Texts with a column of their own (fingerprints), and the index that begins with it.
 _TRIPLE: Final = {
@@ -55,9 +52,20 @@ _ORDERS: Final = {
     "updated": ("s.updated_ms", "s.version_id"),
     "address": ("s.address", ""),
     "at": ("s.at_ms", "s.address"),
-    "confidence": ("s.confidence IS NULL, s.confidence", "s.address"),
-    "importance": ("s.importance IS NULL, s.importance", "s.address"),
+    "confidence": ("s.confidence", "s.address"),
+    "importance": ("s.importance", "s.address"),
 }
+# The index that has them in this order: those that have the field.
+_ORDERED: Final = {
+    "address": "field_address",
+    "at": "field_recent",
+    "confidence": "field_confidence",
+    "importance": "field_importance",
+}
+# Without which a version is in none of these indexes but that of addresses.
+_OPTIONAL: Final = ("confidence", "importance")
+# After every address.
+_LAST_ADDRESS: Final = "'~'"
 _HEAD: Final = "s.superseded_by IS NULL AND s.erased = 0 AND s.retired_ms IS NULL AND s.status <> 'tombstoned'"
 _STANDINGS: Final[dict[Standing, str]] = {
     "live": "s.live = 1",
@@ -82,6 +90,7 @@ class _Driver:
     own: str = ""
     # What it reads in its own order.
     version: str = "s.version_id"
+    index: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +112,12 @@ class SelectionSql:
         self.selection = selection
         self._naming, self._dialect = naming, dialect
         self._drivers: list[_Driver] = []
-        # Set by whoever asked `count_form`.
-        self.is_rare_form = False
         tests = [self._test(each) for each in selection.questions()]
         self.clauses = [*self._standing(now), *self._scope(), *tests]
 
     def count_drivers(self) -> str | None:
-        """A query for how many rows each driver has, up to :cap; None when there is nothing to choose."""
-        if len(self._drivers) < 2:
+        """A query for how many rows each driver has, up to :cap; None when there is none."""
+        if not self._drivers:
             return None
         counted = (
             f"(SELECT count(*) FROM (SELECT 1 FROM {each.source} WHERE {each.clause} LIMIT :cap) counted)"
@@ -118,20 +125,48 @@ class SelectionSql:
         )
         return f"SELECT {', '.join(counted)}"
 
-    def page(self, order: Order, chosen: int, after: Place | None) -> str:
-        """The query for a page: version_id, address, and the place of each."""
-        driver = self._driver(chosen, order)
-        where = [self._where(driver), *self._after(order, driver, after)]
+    def is_soon_read(self, order: Order | None) -> bool:
+        """Whether there is one driver, and it need not be counted: nothing is chosen, or it has the order itself."""
+        if len(self._drivers) != 1:
+            return False
+        return order is None or self._drivers[0].index in ("triple_sro", _ORDERED.get(order.by))
+
+    def page(self, order: Order, chosen: int | None, after: Place | None) -> str:
+        """The query for a page by a driver, or from the index of the order: version_id, address, place."""
+        driver = self._of_order(order) if chosen is None else self._drivers[chosen]
+        return self._page(driver, order, self._after(order, driver, after))
+
+    def page_of_form(self, order: Order) -> str:
+        """The same from what there is of a form."""
+        return self._page(_Driver(self._by_index("field_address"), self._within()), order, [])
+
+    def walk(self, order: Order, after: Place | None, rows: int) -> str:
+        """The same from the first rows of the index of the order."""
+        driver = self._of_order(order)
+        clauses = self._after(order, driver, after)
+        _, ordered = _ordered(order, driver)
+        column = driver.version if order.by == "written" else _ORDERS[order.by][0]
+        within = " AND ".join([driver.clause, *clauses])
+        last = (
+            f"SELECT {column} FROM {driver.source} WHERE {within} ORDER BY {ordered} LIMIT 1 OFFSET {self._bind(rows)}"
+        )
+        if order.by == "updated" or order.descending:
+            bound = f"{column} >= coalesce(({last}), {-FOREVER_MS})"
+        else:
+            bound = f"{column} <= coalesce(({last}), {_LAST_ADDRESS if order.by == 'address' else FOREVER_MS})"
+        return self._page(driver, order, [*clauses, bound])
+
+    def count(self, chosen: int | None) -> str:
+        """The query for how many there are."""
+        driver = self._of_order(Order(by="address")) if chosen is None else self._drivers[chosen]
+        return f"SELECT count(*) FROM {driver.source} WHERE {self._where(driver)}"
+
+    def _page(self, driver: _Driver, order: Order, more: list[str]) -> str:
         place, ordered = _ordered(order, driver)
         return (
-            f"SELECT s.version_id, {self._address()}, 0.0, {place} FROM {driver.source} WHERE {' AND '.join(where)} "
-            f"ORDER BY {ordered} LIMIT :limit OFFSET :offset"
+            f"SELECT s.version_id, {self._address()}, 0.0, {place} FROM {driver.source} "
+            f"WHERE {' AND '.join([self._where(driver), *more])} ORDER BY {ordered} LIMIT :limit OFFSET :offset"
         )
-
-    def count(self, chosen: int) -> str:
-        """The query for how many there are."""
-        driver = self._driver(chosen, Order(by="address"))
-        return f"SELECT count(*) FROM {driver.source} WHERE {self._where(driver)}"
 
     def scored(self, terms: str) -> str:
         """The query for the best of what holds one of some weighted words (BM25 without repetitions)."""
@@ -188,12 +223,19 @@ class SelectionSql:
             return [f"{driver.version} > {version_id}"]
         return [f"s.updated_ms <= {at} AND (s.updated_ms < {at} OR s.version_id < {version_id})"]
 
-    def _driver(self, chosen: int, order: Order) -> _Driver:
-        if self._drivers:
-            return self._drivers[chosen]
+    def has_order(self, order: Order) -> bool:
+        """Whether an index has what is selected in this order; that of addresses has it form by form."""
+        if order.by in ("written", "updated"):
+            return True
+        is_whole = order.by != "address" or self.selection.form is not None or not self._drivers
+        return is_whole and self._is_indexed_by_field()
+
+    def _of_order(self, order: Order) -> _Driver:
         selection = self.selection
         if order.by == "updated":
-            return _Driver(self._by_index("state_recent" if selection.space is None else "state_listed"), _OF_TENANT)
+            index = "state_recent" if selection.space is None else "state_listed"
+            space = "" if selection.space is None else f" AND s.space = {self._bind(selection.space)}"
+            return _Driver(self._by_index(index), _OF_TENANT + space)
         if order.by == "written":
             if selection.space is None or selection.standing == "all":
                 return _Driver(_STATE, _OF_TENANT)
@@ -201,26 +243,35 @@ class SelectionSql:
             return self._words_driver(self._naming.scope("space", (selection.space,)))
         if not self._is_indexed_by_field():
             return _Driver(_STATE, _OF_TENANT)
-        is_typed = selection.form is not None and (order.by != "at" or self.is_rare_form)
-        return _Driver(self._by_index("field_address" if is_typed else "field_recent"), _OF_TENANT)
+        index = _ORDERED[order.by]
+        has_it = f" AND {_ORDERS[order.by][0]} IS NOT NULL" if order.by in _OPTIONAL else ""
+        return _Driver(self._by_index(index), self._within() + has_it, index=index)
+
+    def _within(self) -> str:
+        """What the indexes of fields begin with."""
+        space, form = self.selection.space, self.selection.form
+        of_form = "" if form is None else f" AND s.form = {self._bind(form)}"
+        return f"{_OF_TENANT} AND s.live = 1 AND s.address IS NOT NULL AND s.space = {self._bind(space)}{of_form}"
 
     def count_form(self, order: Order) -> str | None:
         """A query for how many of the form there are, up to :cap, where that decides which index is read."""
-        selection = self.selection
-        if self._drivers or order.by != "at" or selection.form is None or not self._is_indexed_by_field():
+        if order.by not in _ORDERED or order.by == "address" or self.selection.form is None:
             return None
-        within = f"{_OF_TENANT} AND s.live = 1 AND s.address IS NOT NULL AND s.space = {self._bind(selection.space)}"
-        rows = f"{self._by_index('field_address')} WHERE {within} AND s.form = {self._bind(selection.form)}"
+        rows = f"{self._by_index('field_address')} WHERE {self._within()}"
         return f"SELECT count(*) FROM (SELECT 1 FROM {rows} LIMIT :cap) counted"
+
+    def forms(self) -> str:
+        """A query for the forms that there are, each found by one look into the index."""
+        least = f"SELECT min(s.form) FROM {self._by_index('field_address')} WHERE {self._within()} AND s.form > "
+        return (
+            f"WITH RECURSIVE found (form) AS ({least}'' UNION ALL SELECT ({least}found.form) FROM found "
+            "WHERE found.form IS NOT NULL) SELECT form FROM found WHERE form IS NOT NULL"
+        )
 
     def _is_indexed_by_field(self) -> bool:
         selection = self.selection
-        return (
-            selection.has_fields
-            and selection.at is None
-            and selection.standing == "live"
-            and (selection.space is not None)
-        )
+        is_live = selection.at is None and selection.standing == "live"
+        return selection.has_fields and is_live and selection.space is not None
 
     def _words_driver(self, words: list[str]) -> _Driver:
         holds = self._dialect.holds.format(self._bind(self._dialect.either(words)))
@@ -321,6 +372,8 @@ class SelectionSql:
             return self._among(test)
         if isinstance(test, Compares):
             return self._compares(test)
+        if isinstance(test, Lacks):
+            return f"s.{_NUMBERS[test.name]} IS NULL"
         if isinstance(test, WasThere):
             own = f"w.tenant_id = s.tenant_id AND w.run_id = {self._bind(test.run_id)} AND w.version_id = s.version_id"
             there = f"s.version_id <= {self._bind(test.version_seq)}"
@@ -339,7 +392,7 @@ class SelectionSql:
         if not index:
             return self._scoped(test.name, column, test.texts)
         equals = f"s.{column} IN {self._keys(test.texts)}"
-        self._drivers.append(_Driver(self._by_index(index), f"{_OF_TENANT} AND {equals}", equals))
+        self._drivers.append(_Driver(self._by_index(index), f"{_OF_TENANT} AND {equals}", equals, index=index))
         return equals
 
     def _plain(self, test: IsOneOf | IsNoneOf) -> str:
@@ -373,11 +426,9 @@ class SelectionSql:
     def _compares(self, test: Compares) -> str:
         operator, number = _OPERATORS[test.operator], self._bind(test.number)
         if test.name in _NUMBERS:
-            clause = f"s.{_NUMBERS[test.name]} {operator} {number}"
-            if test.name == "at" and self._is_indexed_by_field() and test.operator != "!=":
-                within = f"{_OF_TENANT} AND s.live = 1 AND s.address IS NOT NULL AND s.space = "
-                whole = f"{within}{self._bind(self.selection.space)} AND {clause}"
-                self._drivers.append(_Driver(self._by_index("field_recent"), whole))
+            clause, index = f"s.{_NUMBERS[test.name]} {operator} {number}", _ORDERED.get(test.name)
+            if index is not None and self._is_indexed_by_field() and test.operator != "!=":
+                self._drivers.append(_Driver(self._by_index(index), f"{self._within()} AND {clause}", index=index))
             return clause
         name = self._bind(self._naming.field(test.name))
         if test.operator != "!=":
@@ -413,5 +464,8 @@ def _ordered(order: Order, driver: _Driver) -> tuple[str, str]:
         return driver.version, driver.version
     if order.by == "updated":
         return by, f"{by} DESC, {then} DESC"
-    direction = " DESC" if order.descending and then else ""
-    return "0", f"{by}{direction}, {then}" if then else by
+    if not then:
+        return "0", by
+    # Its own index has none without the field, which come last.
+    last = f"{by} IS NULL, " if order.by in _OPTIONAL and driver.index != _ORDERED[order.by] else ""
+    return "0", f"{last}{by}{' DESC' if order.descending else ''}, {then}"

@@ -20,9 +20,10 @@ from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.dialect import Dialect
 from memoranda.storage.fingerprints import Fingerprints
+from memoranda.storage.paging import Paging
 from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.search import Population, WordSearch
-from memoranda.storage.selection import COUNT_CAPS, FOREVER_MS, RARE_FORM, Naming, SelectionSql
+from memoranda.storage.selection import FOREVER_MS, Naming, SelectionSql
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 _SCOPE_USES = {name: name.encode() for name in ("space", "user", "agent", "session", "visibility")}
@@ -121,15 +122,13 @@ class SqlSnapshot(BackgroundReads):
         after: Place | None = None,
         offset: int = 0,
     ) -> list[Selected]:
-        sql = self._selection(selection, now)
-        query = sql.page(order, self._narrowest(sql, order), after)
-        found = self._connection.select(query, {**sql.params, "limit": limit, "offset": offset})
-        return [Selected(*row) for row in found]
+        return self._paging(selection, now).page(order, limit=limit, offset=offset, after=after)
 
     def count(self, selection: Selection, *, now: Instant) -> int:
-        sql = self._selection(selection, now)
-        ((found,),) = self._connection.select(sql.count(self._narrowest(sql, WRITTEN)), sql.params)
-        return int(found)
+        return self._paging(selection, now).count()
+
+    def _paging(self, selection: Selection, now: Instant) -> Paging:
+        return Paging(self._connection, lambda each: self._selection(each, now), selection)
 
     def match(
         self,
@@ -155,21 +154,6 @@ class SqlSnapshot(BackgroundReads):
     def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
         naming = Naming(self._value_key, self._field_name, self._scope_words)
         return SelectionSql(selection, naming, self._dialect, tenant_id=self._tenant_id, now=now)
-
-    def _narrowest(self, sql: SelectionSql, order: Order) -> int:
-        """Which driver has the fewest rows."""
-        form = sql.count_form(order)
-        if form is not None:
-            ((count,),) = self._connection.select(form, {**sql.params, "cap": RARE_FORM})
-            sql.is_rare_form = count < RARE_FORM
-        counting = sql.count_drivers()
-        if counting is None:
-            return 0
-        for cap in COUNT_CAPS:
-            (counts,) = self._connection.select(counting, {**sql.params, "cap": cap})
-            if min(counts) < cap:
-                break
-        return counts.index(min(counts))
 
     def _value_key(self, text: str) -> bytes | None:
         return self._prints.value(self._tenant_id, text)

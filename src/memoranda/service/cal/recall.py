@@ -70,7 +70,6 @@ _LEAST_SCORE: Final = 0.001
 # Never what a search by words matched: names of places and people, kinds, times.
 _UNTOLD: Final = frozenset(("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role"))
 _PREFIX_CANDIDATES: Final = 50
-_PEEK: Final = 128
 _TYPE_NAMES: Final = {byte: kind.name for byte, kind in BY_BYTE.items()}
 _NOTHING: Final[Mapping[str, float]] = {}
 
@@ -341,13 +340,11 @@ class Reader:
             return paged(window.rest, items, offset)
         if any(limit_of(stage) is not None for stage in window.rest):
             # Another LIMIT follows: a cursor is about that one.
-            page, total = self._page(question, window, 0)
+            page, total, _ = self._page(question, window, 0)
             return replace(paged(window.rest, page, offset), total=total)
-        page, total = self._page(question, window, offset)
+        page, total, is_more = self._page(question, window, offset)
         outcome = pipeline.run(window.rest, Grains(page))
-        following = offset + window.limit
-        is_more = len(page) == window.limit if total is None else total > window.offset + following
-        return Found(outcome, total, following if is_more and is_list(window.rest) else None)
+        return Found(outcome, total, offset + window.limit if is_more and is_list(window.rest) else None)
 
     def _count(self, question: _Question) -> int:
         now = self.session.now
@@ -360,25 +357,28 @@ class Reader:
     def _match(self, text: str, selection: Selection, limit: int, *, whole: bool = False) -> Matches:
         return self.snapshot.match(selection, (Words(text=text),), limit=limit, whole=whole, now=self.session.now)
 
-    def _page(self, question: _Question, window: Window, offset: int) -> tuple[list[Item], int | None]:
-        """A page as the store orders it, and how many there are in all."""
+    def _page(self, question: _Question, window: Window, offset: int) -> tuple[list[Item], int | None, bool]:
+        """A page as the store orders it, how many there are in all if that shows, and whether there are more."""
         assert window.limit is not None
         now, start, end = self.session.now, window.offset + offset, window.offset + offset + window.limit
-        if question.text is not None and window.order is None:
-            matches = self._match(question.text, question.selection, end)
-            return self._scored(matches.found, start), matches.total
         selection = question.selection
         if question.text is not None:
+            if window.order is None:
+                matches = self._match(question.text, selection, end)
+                is_more = len(matches.found) == end if matches.total is None else matches.total > end
+                return self._scored(matches.found, start), matches.total, is_more
             matches = self._match(question.text, selection, SCAN_LIMIT, whole=True)
             self._refuse_wide(matches.total)
             self._keep_scores(matches.found)
             selection = replace(selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),))
-        # A little more than a page: mostly that is all there is, and then it need not be counted again.
-        peeked = max(window.limit + 1, _PEEK)
-        found = self.snapshot.page(selection, order_of(window.order), limit=peeked, offset=start, now=now)
-        is_last = len(found) < peeked and (found or not start)
-        total = start + len(found) if is_last else self.snapshot.count(selection, now=now)
-        return self.items_of([each.version_id for each in found[: window.limit]]), total
+        # One more than the page: whether there are more is told, and how many only to who asks for COUNT.
+        found = self.snapshot.page(selection, order_of(window.order), limit=window.limit + 1, offset=start, now=now)
+        is_more = len(found) > window.limit
+        if start and not found:
+            # Beyond the last, wherever that is.
+            return [], self.snapshot.count(selection, now=now), False
+        total = None if is_more else start + len(found)
+        return self.items_of([each.version_id for each in found[: window.limit]]), total, is_more
 
     def _all(self, question: _Question, window: Window) -> list[Item]:
         """Everything that passes, in the order of the window."""

@@ -214,11 +214,10 @@ class Runner:
             if error.cal_code == self.reader.timeout_code:
                 raise
             return Gathered(label=label, items=(), total=0, error=error, duration_ms=_since(begun))
-        total = len(items) if found.total is None else found.total
         return Gathered(
             label=label,
             items=tuple(items),
-            total=total,
+            total=found.total,
             shape=found.shape,
             formatted=formatted,
             duration_ms=_since(begun),
@@ -231,7 +230,9 @@ class Runner:
 
     def _assembled(self, assembly: Assembly) -> Body:
         results = [{**result_of(shown.item), "source": shown.source} for shown in assembly.items]
-        total = sum(source.gathered.total for source in assembly.sources)
+        totals = [source.gathered.total for source in assembly.sources]
+        counted = [total for total in totals if total is not None]
+        total = sum(counted) if len(counted) == len(totals) else None
         return {"results": results, "total": total, "next_cursor": None, **assembly.document()}
 
     def stream(self, statement: Assemble, assembly_id: str) -> Iterator[stream.Event]:

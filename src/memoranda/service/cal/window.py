@@ -32,7 +32,7 @@ class Found:
     """What a RECALL found."""
 
     outcome: Outcome
-    # Matches before any LIMIT; None: a search that stopped early has not counted them.
+    # Matches before any LIMIT; None: more than these, and not counted.
     total: int | None
     # Where the next page starts, counted in what the last LIMIT lets through; None: nothing is left.
     next_offset: int | None = None

@@ -70,8 +70,8 @@ class Gathered:
 
     label: str
     items: tuple[Item, ...]
-    # Matches before LIMIT.
-    total: int
+    # Matches before LIMIT; None: more than these, and not counted.
+    total: int | None
     shape: Project | None = None
     error: QueryError | None = None
     # Its own AS.

@@ -105,7 +105,7 @@ CREATE INDEX state_sameness ON state (tenant_id, sameness_key)
 -- r and ro by the second, o and os by the third.
 -- The first also answers from itself alone what there is about a subject, the question asked most.
 CREATE INDEX triple_sro ON state
-  (tenant_id, subject_key, relation_key, object_key, version_id, live, space, form, address, expires_ms)
+  (tenant_id, subject_key, relation_key, object_key, version_id, live, space, form, address, at_ms, expires_ms)
   WHERE subject_key IS NOT NULL;
 CREATE INDEX triple_ros ON state (tenant_id, relation_key, object_key, subject_key, version_id)
   WHERE relation_key IS NOT NULL;
@@ -113,7 +113,13 @@ CREATE INDEX triple_osr ON state (tenant_id, object_key, subject_key, relation_k
   WHERE object_key IS NOT NULL;
 -- The field index in the orders that are asked for; whole pages and counts are answered from these alone.
 CREATE INDEX field_address ON state (tenant_id, live, space, form, address, expires_ms) WHERE address IS NOT NULL;
-CREATE INDEX field_recent ON state (tenant_id, live, space, at_ms, address, form, expires_ms) WHERE address IS NOT NULL;
+-- The last is asked for first, and equal ones are in the order of their addresses either way.
+CREATE INDEX field_recent ON state (tenant_id, live, space, at_ms DESC, address, form, expires_ms)
+  WHERE address IS NOT NULL;
+CREATE INDEX field_confidence ON state (tenant_id, live, space, confidence DESC, address, form, expires_ms)
+  WHERE address IS NOT NULL AND confidence IS NOT NULL;
+CREATE INDEX field_importance ON state (tenant_id, live, space, importance DESC, address, form, expires_ms)
+  WHERE address IS NOT NULL AND importance IS NOT NULL;
 -- What ends, and what was written before it is true: few rows.
 CREATE INDEX state_ends ON state (tenant_id, valid_to_ms, version_id) WHERE live = 1 AND valid_to_ms IS NOT NULL;
 CREATE INDEX state_begins ON state (tenant_id, valid_from_ms, version_id)
