@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import (
     Compares,
+    InGroup,
     IsAmong,
     IsNoneOf,
     IsOneOf,
@@ -84,8 +86,9 @@ SELECTIONS = st.builds(
 )
 # As it is, and as if a store of ten were one of millions.
 READINGS = st.just(Reading()) | st.builds(
-    lambda counted, of_form, walked, page: Reading((1, counted), of_form, walked, page),
+    lambda counted, of_form, walked, page, told: Reading((1, counted), of_form, walked, page, told),
     st.integers(1, 3),
+    st.integers(0, 3),
     st.integers(0, 3),
     st.integers(0, 4),
     st.integers(0, 6),
@@ -139,7 +142,7 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
 
 def holds(row: dict[str, Any], test: Test) -> bool:
     """One test on one row, read naively."""
-    assert not isinstance(test, IsAmong | WasThere | Lacks)
+    assert not isinstance(test, IsAmong | WasThere | Lacks | InGroup)
     held = row[test.name]
     if isinstance(test, Compares):
         return held is not None and OPERATORS[test.operator](held, test.number)
@@ -194,6 +197,56 @@ class FactsContract:
                 found += [each.address for each in page]
             assert found == expected
             assert snapshot.count(selection, now=NOW) == len(expected)
+
+    @given(rows=ROWS, selection=SELECTIONS, by=st.sampled_from(["subject", "form", "verification"]), reading=READINGS)
+    @EACH
+    def test_groups_are_what_a_look_at_everything_counts(
+        self, engine: Engine, rows: list[dict[str, Any]], selection: Selection, by: str, reading: Reading
+    ) -> None:
+        tenant = fresh_tenant(engine)
+        fill(engine, tenant, rows)
+
+        def said(number: int) -> str:
+            is_retracted = rows[number]["fate"] == "retracted"
+            return ("retracted" if is_retracted else "unverified") if by == "verification" else str(rows[number][by])
+
+        expected: dict[str, list[str]] = {}
+        for number in ordered(rows, chosen(rows, selection), Order(by="address")):
+            expected.setdefault(said(number), []).append(address(number))
+        with looking_at(reading), engine.read(tenant) as snapshot:
+            found = snapshot.groups(selection, by, now=NOW)
+            held = []
+            for group in found:
+                within = replace(selection, tests=(*selection.tests, InGroup(name=by, key=group.key)))
+                page = snapshot.page(within, Order(by="address"), limit=50, now=NOW)
+                assert group.count == len(page)
+                assert group.version_id in [each.version_id for each in page]
+                held.append([each.address for each in page])
+        assert sorted(held) == sorted(expected.values())
+
+    @given(rows=ROWS, selection=SELECTIONS, order=ORDERS, limit=st.integers(1, 4), reading=READINGS)
+    @EACH
+    def test_a_page_tells_truly_how_many_there_are_and_whether_it_is_the_last(
+        self,
+        engine: Engine,
+        rows: list[dict[str, Any]],
+        selection: Selection,
+        order: Order,
+        limit: int,
+        reading: Reading,
+    ) -> None:
+        tenant = fresh_tenant(engine)
+        fill(engine, tenant, rows)
+        expected = [address(number) for number in ordered(rows, chosen(rows, selection), order)]
+        with looking_at(reading), engine.read(tenant) as snapshot:
+            for offset in range(len(expected) + 2):
+                page = snapshot.counted_page(selection, order, limit=limit, offset=offset, now=NOW)
+                assert [each.address for each in page.found] == expected[offset : offset + limit]
+                assert page.is_last is (offset + limit >= len(expected))
+                assert page.total in (None, len(expected))
+                assert page.total is not None or not page.is_last
+                if reading == Reading():
+                    assert page.total is not None
 
     @given(rows=ROWS, selection=SELECTIONS, words=st.sets(st.sampled_from([*WORDS, "absent"]), min_size=1))
     @EACH

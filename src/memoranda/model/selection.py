@@ -59,6 +59,27 @@ class Lacks:
     name: Literal["confidence", "importance"]
 
 
+# Under which key the store has a group: a fingerprint, or a word of ours.
+GroupKey: TypeAlias = bytes | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InGroup:
+    """The version is in a group that the store has counted."""
+
+    name: str
+    key: GroupKey
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """How many versions say the same, and one of them."""
+
+    key: GroupKey
+    count: int
+    version_id: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsAmong:
     """The version is one of these, or its verification is this."""
@@ -76,7 +97,7 @@ class WasThere:
     version_seq: int
 
 
-Test: TypeAlias = IsOneOf | IsNoneOf | Compares | Lacks | IsAmong | WasThere
+Test: TypeAlias = IsOneOf | IsNoneOf | Compares | Lacks | InGroup | IsAmong | WasThere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +183,14 @@ class Selected(NamedTuple):
     @property
     def place(self) -> Place:
         return self.at, self.version_id
+
+
+class Page(NamedTuple):
+    """Some of what is selected, how many there are in all if that was seen, and whether these are the last."""
+
+    found: list[Selected]
+    total: int | None
+    is_last: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.facts import FieldIndex, Kept
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Version
-from memoranda.model.selection import WRITTEN, Leg, Matches, Order, Place, Selected, Selection
+from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
 
 T = TypeVar("T")
 
@@ -100,6 +100,14 @@ class Snapshot(Protocol):
 
     def count(self, selection: Selection, *, now: Instant) -> int:
         """How many versions are selected."""
+        ...
+
+    def counted_page(self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0) -> Page:
+        """A page with what it shows of all that there is."""
+        ...
+
+    def groups(self, selection: Selection, by: str, *, now: Instant) -> list[Group]:
+        """How many are selected of each subject, relation, session, form or verification, in any order."""
         ...
 
     def match(

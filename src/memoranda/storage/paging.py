@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple
 
-from memoranda.model.selection import Compares, Lacks, Order, Place, Selected, Selection, Test
+from memoranda.model.selection import Compares, Group, Lacks, Order, Page, Place, Selected, Selection, Test
 from memoranda.storage.database import Connection
 from memoranda.storage.selection import SelectionSql
 
@@ -31,6 +31,8 @@ class Reading(NamedTuple):
     # what 4,000 in a million are, so many hold the usual page.
     walked: int = 8_192
     page: int = 128
+    # Of so many it is told how many there are.
+    told: int = 128
 
 
 class Paging:
@@ -49,25 +51,45 @@ class Paging:
 
     def page(self, order: Order, *, limit: int, offset: int = 0, after: Place | None = None) -> list[Selected]:
         """A page in an order."""
+        return self._page(order, limit, limit, offset, after)[0]
+
+    def counted_page(self, order: Order, *, limit: int, offset: int) -> Page:
+        """The same with how many there are, if they are few or the page is the last."""
+        asked = max(limit + 1, self.reading.told)
+        found, is_whole = self._page(order, limit + 1, asked, offset, None)
+        if offset and not found:
+            return Page([], self.count(), is_last=True)
+        total = offset + len(found) if is_whole and len(found) < asked else None
+        return Page(found[:limit], total, is_last=len(found) <= limit)
+
+    def _page(
+        self, order: Order, least: int, limit: int, offset: int, after: Place | None
+    ) -> tuple[list[Selected], bool]:
+        """Up to `limit`, or only `least` of more: which is False."""
         sql = self._sql
         narrowest, is_common = self._narrowest(order)
         if not is_common or not sql.has_order(order):
-            return self._read(sql.page(order, narrowest, after), limit, offset)
+            return self._read(sql.page(order, narrowest, after), limit, offset), True
         if self._is_rare_form(order):
-            return self._read(sql.page_of_form(order), limit, offset)
+            return self._read(sql.page_of_form(order), limit, offset), True
         if narrowest is None:
-            return self._ordered(order, limit, offset, after)
-        if limit + offset <= self.reading.page:
-            found = self._read(sql.walk(order, after, self.reading.walked), limit, offset)
-            if len(found) == limit:
-                return found
-        return self._read(sql.page(order, narrowest, after), limit, offset)
+            return self._ordered(order, limit, offset, after), True
+        if least + offset <= self.reading.page:
+            found = self._read(sql.walk(order, after, self.reading.walked), least, offset)
+            if len(found) == least:
+                return found, False
+        return self._read(sql.page(order, narrowest, after), limit, offset), True
 
     def count(self) -> int:
         """How many there are."""
         narrowest, _ = self._narrowest(None)
         ((found,),) = self._connection.select(self._sql.count(narrowest), self._sql.params)
         return int(found)
+
+    def groups(self, by: str) -> list[Group]:
+        """How many there are of each, and one of them."""
+        narrowest, _ = self._narrowest(None)
+        return [Group(*row) for row in self._connection.select(self._sql.groups(by, narrowest), self._sql.params)]
 
     def _ordered(self, order: Order, limit: int, offset: int, after: Place | None) -> list[Selected]:
         """From the beginning of the index of the order."""

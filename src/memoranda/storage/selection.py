@@ -19,6 +19,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES
 from memoranda.model.selection import (
     Compares,
+    InGroup,
     IsAmong,
     IsNoneOf,
     IsOneOf,
@@ -42,9 +43,12 @@ _TRIPLE: Final = {
     "relation": ("relation_key", "triple_ros"),
     "object": ("object_key", "triple_osr"),
 }
+# Each holds what the next begins with, after its own.
+_FOLLOWS: Final = {"triple_sro": "triple_ros", "triple_ros": "triple_osr", "triple_osr": "triple_sro"}
 # The same, found by a word of the version.
 _SCOPE: Final = {"user": "user_key", "agent": "agent_key", "session": "session_key"}
 _PLAIN: Final = {"verification": "verification", "form": "form"}
+_GROUPED: Final = {"subject": "subject_key", "relation": "relation_key", "session": "session_key", **_PLAIN}
 _NUMBERS: Final = {"at": "at_ms", "updated": "updated_ms", "confidence": "confidence", "importance": "importance"}
 _OPERATORS: Final = {"=": "=", "!=": "<>", ">=": ">=", "<=": "<=", ">": ">", "<": "<"}
 _ORDERS: Final = {
@@ -120,10 +124,18 @@ class SelectionSql:
         if not self._drivers:
             return None
         counted = (
-            f"(SELECT count(*) FROM (SELECT 1 FROM {each.source} WHERE {each.clause} LIMIT :cap) counted)"
+            f"(SELECT count(*) FROM (SELECT 1 FROM {each.source} WHERE {self._counted_by(each)} LIMIT :cap) counted)"
             for each in self._drivers
         )
         return f"SELECT {', '.join(counted)}"
+
+    def _counted_by(self, driver: _Driver) -> str:
+        """What its index answers: where that is one of triples, their further parts, too."""
+        asked = {each.index: each.own for each in self._drivers if each.index in _FOLLOWS}
+        found, following = driver.clause, _FOLLOWS.get(driver.index)
+        while following in asked and following != driver.index:
+            found, following = f"{found} AND {asked[following]}", _FOLLOWS[following]
+        return found
 
     def is_soon_read(self, order: Order | None) -> bool:
         """Whether there is one driver, and it need not be counted: nothing is chosen, or it has the order itself."""
@@ -160,6 +172,16 @@ class SelectionSql:
         """The query for how many there are."""
         driver = self._of_order(Order(by="address")) if chosen is None else self._drivers[chosen]
         return f"SELECT count(*) FROM {driver.source} WHERE {self._where(driver)}"
+
+    def groups(self, by: str, chosen: int | None) -> str:
+        """The query for how many there are of each, with one of them."""
+        index = {"form": "field_address", "subject": "triple_sro", "relation": "triple_sro"}.get(by)
+        whole = _Driver(
+            _STATE if index is None or not self._is_indexed_by_field() else self._by_index(index), _OF_TENANT
+        )
+        driver, column = whole if chosen is None else self._drivers[chosen], f"s.{_GROUPED[by]}"
+        counted = f"SELECT {column}, count(*), min(s.version_id) FROM {driver.source}"
+        return f"{counted} WHERE {self._where(driver)} GROUP BY {column}"
 
     def _page(self, driver: _Driver, order: Order, more: list[str]) -> str:
         place, ordered = _ordered(order, driver)
@@ -372,6 +394,8 @@ class SelectionSql:
             return self._among(test)
         if isinstance(test, Compares):
             return self._compares(test)
+        if isinstance(test, InGroup):
+            return self._in_group(test)
         if isinstance(test, Lacks):
             return f"s.{_NUMBERS[test.name]} IS NULL"
         if isinstance(test, WasThere):
@@ -391,9 +415,20 @@ class SelectionSql:
             return f"(s.{column} IS NULL OR s.{column} IN {self._keys(test.texts)})"
         if not index:
             return self._scoped(test.name, column, test.texts)
-        equals = f"s.{column} IN {self._keys(test.texts)}"
+        return self._by_triple(test.name, f"s.{column} IN {self._keys(test.texts)}")
+
+    def _by_triple(self, name: str, equals: str) -> str:
+        index = _TRIPLE[name][1]
         self._drivers.append(_Driver(self._by_index(index), f"{_OF_TENANT} AND {equals}", equals, index=index))
         return equals
+
+    def _in_group(self, test: InGroup) -> str:
+        column, key = f"s.{_GROUPED[test.name]}", self._bind(test.key)
+        if test.key is None:
+            return f"{column} IS NULL"
+        if test.name in _TRIPLE:
+            return self._by_triple(test.name, f"{column} = {key}")
+        return f"{column} = {key}"
 
     def _plain(self, test: IsOneOf | IsNoneOf) -> str:
         negation = "NOT " if isinstance(test, IsNoneOf) else ""

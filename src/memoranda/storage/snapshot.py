@@ -14,7 +14,7 @@ from memoranda.model.change import Change
 from memoranda.model.facts import Kept
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Link, State, Version
-from memoranda.model.selection import WRITTEN, Leg, Matches, Order, Place, Selected, Selection
+from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
 from memoranda.storage.background import BackgroundReads
 from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
@@ -126,6 +126,12 @@ class SqlSnapshot(BackgroundReads):
 
     def count(self, selection: Selection, *, now: Instant) -> int:
         return self._paging(selection, now).count()
+
+    def counted_page(self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0) -> Page:
+        return self._paging(selection, now).counted_page(order, limit=limit, offset=offset)
+
+    def groups(self, selection: Selection, by: str, *, now: Instant) -> list[Group]:
+        return self._paging(selection, now).groups(by)
 
     def _paging(self, selection: Selection, now: Instant) -> Paging:
         return Paging(self._connection, lambda each: self._selection(each, now), selection)

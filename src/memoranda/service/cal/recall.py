@@ -17,6 +17,7 @@ from memoranda.model.facts import Kept
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
+from memoranda.service.cal.grouping import COUNTED, Grouping
 from memoranda.service.cal.session import Session
 from memoranda.service.cal.window import (
     Found,
@@ -335,7 +336,11 @@ class Reader:
         if window.counts:
             counted = self._count(question)
             return Found(Counted(counted), counted)
-        if window.limit is None:
+        if window.groups is not None:
+            counted_groups = self._groups(question, window, offset)
+            if counted_groups is not None:
+                return counted_groups
+        if window.limit is None or window.groups is not None:
             items = reordered(self._all(question, window), reorders)
             return paged(window.rest, items, offset)
         if any(limit_of(stage) is not None for stage in window.rest):
@@ -345,6 +350,21 @@ class Reader:
         page, total, is_more = self._page(question, window, offset)
         outcome = pipeline.run(window.rest, Grains(page))
         return Found(outcome, total, offset + window.limit if is_more and is_list(window.rest) else None)
+
+    def _groups(self, question: _Question, window: Window, offset: int) -> Found | None:
+        """Groups as the store counts them; None: it cannot."""
+        assert window.limit is not None
+        if window.groups not in COUNTED or question.text is not None:
+            return None
+        grouping = Grouping(
+            snapshot=self.snapshot,
+            selection=question.selection,
+            field=window.groups,
+            now=self.session.now,
+            items_of=self.items_of,
+            refuse_wide=self._refuse_wide,
+        )
+        return grouping.page(window.offset + offset, window.limit, offset + window.limit)
 
     def _count(self, question: _Question) -> int:
         now = self.session.now
@@ -371,14 +391,9 @@ class Reader:
             self._refuse_wide(matches.total)
             self._keep_scores(matches.found)
             selection = replace(selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),))
-        # One more than the page: whether there are more is told, and how many only to who asks for COUNT.
-        found = self.snapshot.page(selection, order_of(window.order), limit=window.limit + 1, offset=start, now=now)
-        is_more = len(found) > window.limit
-        if start and not found:
-            # Beyond the last, wherever that is.
-            return [], self.snapshot.count(selection, now=now), False
-        total = None if is_more else start + len(found)
-        return self.items_of([each.version_id for each in found[: window.limit]]), total, is_more
+        order = order_of(window.order)
+        page = self.snapshot.counted_page(selection, order, limit=window.limit, offset=start, now=now)
+        return self.items_of([each.version_id for each in page.found]), page.total, not page.is_last
 
     def _all(self, question: _Question, window: Window) -> list[Item]:
         """Everything that passes, in the order of the window."""

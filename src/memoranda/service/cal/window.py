@@ -11,6 +11,7 @@ from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Outcome, Slice
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.syntax import (
+    GroupBy,
     Limit,
     Option,
     OrderBy,
@@ -54,6 +55,8 @@ class Window:
     limit: int | None = None
     rest: tuple[Stage | Slice, ...] = ()
     counts: bool = False
+    # Groups of which the page is, if the store counts them.
+    groups: str | None = None
 
 
 def with_limit(written: Recall, stages: tuple[Stage, ...], default: int) -> tuple[Stage, ...]:
@@ -75,6 +78,10 @@ def window_of(stages: tuple[Stage, ...], *, pushes: bool) -> Window:
         return Window(order=order, rest=tuple(rest))
     if rest and isinstance(rest[0], Reduce) and rest[0].to == "count":
         return Window(counts=True)
+    if len(rest) == 2 and isinstance(rest[0], GroupBy) and order is None:
+        cut = rest[1]
+        if isinstance(cut, Slice) and cut.limit is not None:
+            return Window(groups=rest[0].field, offset=cut.offset, limit=cut.limit, rest=tuple(rest))
     kept: list[Stage | Slice] = []
     for place, stage in enumerate(rest):
         if isinstance(stage, Reduce) and stage.to == "first":

@@ -184,11 +184,16 @@ def _grouped(field: str, items: Sequence[Item]) -> Groups:
     keys: dict[tuple[int, Any], Any] = {}
     for item in items:
         value = value_of(item, field)
-        place = (3, "") if value is None else _rank(value)
+        place = place_of(value)
         members.setdefault(place, []).append(item)
         keys.setdefault(place, value)
     found = sorted(members.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     return Groups([Group(keys[place], len(held), held[:GROUP_SAMPLE]) for place, held in found])
+
+
+def place_of(value: Any) -> tuple[int, Any]:
+    """Where the group of a value stands among groups as large."""
+    return (3, "") if value is None else _rank(value)
 
 
 # --- what WITH does --------------------------------------------------------------------------------------

@@ -103,10 +103,10 @@ CREATE INDEX state_sameness ON state (tenant_id, sameness_key)
   WHERE sameness_key IS NOT NULL AND retired_ms IS NULL AND superseded_by IS NULL AND status <> 'tombstoned';
 -- Subject, relation and object. Three orders answer all six paths, and the single terms: s, sr and sro by the first,
 -- r and ro by the second, o and os by the third.
--- The first also answers from itself alone what there is about a subject, the question asked most.
+-- The first also answers from itself alone what there is about a subject, the question asked most, and counts what there
+-- is about each; so it has those without a subject, too.
 CREATE INDEX triple_sro ON state
-  (tenant_id, subject_key, relation_key, object_key, version_id, live, space, form, address, at_ms, expires_ms)
-  WHERE subject_key IS NOT NULL;
+  (tenant_id, subject_key, relation_key, object_key, version_id, live, space, form, address, at_ms, expires_ms);
 CREATE INDEX triple_ros ON state (tenant_id, relation_key, object_key, subject_key, version_id)
   WHERE relation_key IS NOT NULL;
 CREATE INDEX triple_osr ON state (tenant_id, object_key, subject_key, relation_key, version_id)
