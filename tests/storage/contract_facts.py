@@ -86,8 +86,9 @@ SELECTIONS = st.builds(
 )
 # As it is, and as if a store of ten were one of millions.
 READINGS = st.just(Reading()) | st.builds(
-    lambda counted, of_form, walked, page, told: Reading((1, counted), of_form, walked, page, told),
+    lambda counted, *more: Reading((1, counted), *more),
     st.integers(1, 3),
+    st.integers(1, 4),
     st.integers(0, 3),
     st.integers(0, 3),
     st.integers(0, 4),

@@ -25,6 +25,8 @@ class Reading(NamedTuple):
 
     # Rows are counted up to the first; only when every index has as many, up to the next. More than the last is common.
     counted: tuple[int, ...] = (64, 256, 4_096)
+    # So many are read and sorted as soon, where one index has all that is asked for.
+    covered: int = 32_768
     # Fewer of a form are sorted; of more a page is soon found among all that there is.
     of_form: int = 1_000
     # How far the index of an order is read for what is common, and how long a page may be for that to be worth it: of
@@ -129,7 +131,14 @@ class Paging:
             (counts,) = self._connection.select(counting, {**sql.params, "cap": cap})
             if min(counts) < cap:
                 break
-        return counts.index(min(counts)), min(counts) >= self.reading.counted[-1]
+        if min(counts) < self.reading.counted[-1]:
+            return counts.index(min(counts)), False
+        covering = sql.covering(order)
+        if covering is not None:
+            place, counting = covering
+            ((count,),) = self._connection.select(counting, {**sql.params, "cap": self.reading.covered})
+            return place, bool(count >= self.reading.covered)
+        return counts.index(min(counts)), True
 
     def _is_rare_form(self, order: Order) -> bool:
         counting = self._sql.count_form(order)

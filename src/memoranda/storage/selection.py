@@ -95,6 +95,8 @@ class _Driver:
     # What it reads in its own order.
     version: str = "s.version_id"
     index: str = ""
+    # Where its rows can be counted without those of `state`.
+    counted: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,25 +125,31 @@ class SelectionSql:
         """A query for how many rows each driver has, up to :cap; None when there is none."""
         if not self._drivers:
             return None
-        counted = (
-            f"(SELECT count(*) FROM (SELECT 1 FROM {each.source} WHERE {self._counted_by(each)} LIMIT :cap) counted)"
-            for each in self._drivers
-        )
-        return f"SELECT {', '.join(counted)}"
+        return f"SELECT {', '.join(self._counting(each) for each in self._drivers)}"
 
-    def _counted_by(self, driver: _Driver) -> str:
-        """What its index answers: where that is one of triples, their further parts, too."""
+    def covering(self, order: Order | None) -> tuple[int, str] | None:
+        """The driver that has all that is mostly asked for in its own index, and a query for how many rows it has."""
+        if order is None or order.by not in ("address", "at") or not self._is_indexed_by_field():
+            return None
+        for place, each in enumerate(self._drivers):
+            if each.index == "triple_sro":
+                return place, f"SELECT {self._counting(each)}"
+        return None
+
+    def _counting(self, driver: _Driver) -> str:
+        """Its rows by what its index answers: where that is one of triples, their further parts, too."""
+        source, clause = driver.counted or (driver.source, driver.clause)
         asked = {each.index: each.own for each in self._drivers if each.index in _FOLLOWS}
-        found, following = driver.clause, _FOLLOWS.get(driver.index)
+        following = _FOLLOWS.get(driver.index)
         while following in asked and following != driver.index:
-            found, following = f"{found} AND {asked[following]}", _FOLLOWS[following]
-        return found
+            clause, following = f"{clause} AND {asked[following]}", _FOLLOWS[following]
+        return f"(SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {clause} LIMIT :cap) counted)"
 
     def is_soon_read(self, order: Order | None) -> bool:
         """Whether there is one driver, and it need not be counted: nothing is chosen, or it has the order itself."""
         if len(self._drivers) != 1:
             return False
-        return order is None or self._drivers[0].index in ("triple_sro", _ORDERED.get(order.by))
+        return order is None or self.covering(order) is not None or self._drivers[0].index == _ORDERED.get(order.by)
 
     def page(self, order: Order, chosen: int | None, after: Place | None) -> str:
         """The query for a page by a driver, or from the index of the order: version_id, address, place."""
@@ -158,14 +166,15 @@ class SelectionSql:
         clauses = self._after(order, driver, after)
         _, ordered = _ordered(order, driver)
         column = driver.version if order.by == "written" else _ORDERS[order.by][0]
-        within = " AND ".join([driver.clause, *clauses])
-        last = (
-            f"SELECT {column} FROM {driver.source} WHERE {within} ORDER BY {ordered} LIMIT 1 OFFSET {self._bind(rows)}"
-        )
-        if order.by == "updated" or order.descending:
+        of_index = driver.clause if order.by in ("written", "updated", "address") else self._within(of_form=False)
+        within, first = " AND ".join([of_index, *clauses]), f"ORDER BY {ordered} LIMIT 1 OFFSET {self._bind(rows)}"
+        last = f"SELECT {column} FROM {driver.source} WHERE {within} {first}"
+        if order.by == "address":
+            bound = f"{column} <= coalesce(({last}), {_LAST_ADDRESS})"
+        elif order.by == "updated" or order.descending:
             bound = f"{column} >= coalesce(({last}), {-FOREVER_MS})"
         else:
-            bound = f"{column} <= coalesce(({last}), {_LAST_ADDRESS if order.by == 'address' else FOREVER_MS})"
+            bound = f"{column} <= coalesce(({last}), {FOREVER_MS})"
         return self._page(driver, order, [*clauses, bound])
 
     def count(self, chosen: int | None) -> str:
@@ -269,11 +278,11 @@ class SelectionSql:
         has_it = f" AND {_ORDERS[order.by][0]} IS NOT NULL" if order.by in _OPTIONAL else ""
         return _Driver(self._by_index(index), self._within() + has_it, index=index)
 
-    def _within(self) -> str:
-        """What the indexes of fields begin with."""
+    def _within(self, *, of_form: bool = True) -> str:
+        """What the indexes of fields begin with, and the form, if one is asked for."""
         space, form = self.selection.space, self.selection.form
-        of_form = "" if form is None else f" AND s.form = {self._bind(form)}"
-        return f"{_OF_TENANT} AND s.live = 1 AND s.address IS NOT NULL AND s.space = {self._bind(space)}{of_form}"
+        only = f" AND s.form = {self._bind(form)}" if of_form and form is not None else ""
+        return f"{_OF_TENANT} AND s.live = 1 AND s.address IS NOT NULL AND s.space = {self._bind(space)}{only}"
 
     def count_form(self, order: Order) -> str | None:
         """A query for how many of the form there are, up to :cap, where that decides which index is read."""
@@ -297,7 +306,8 @@ class SelectionSql:
 
     def _words_driver(self, words: list[str]) -> _Driver:
         holds = self._dialect.holds.format(self._bind(self._dialect.either(words)))
-        return _Driver(self._by_words(), f"{holds} AND {_OF_TENANT}", version=self._dialect.version)
+        counted = (self._dialect.words, holds)
+        return _Driver(self._by_words(), f"{holds} AND {_OF_TENANT}", version=self._dialect.version, counted=counted)
 
     def _by_index(self, name: str) -> str:
         return self._dialect.hint.format(_STATE, name)
@@ -450,7 +460,7 @@ class SelectionSql:
             return f"({equals} OR NOT {present})"
         if len(test.texts) == 1:
             clause = f"d.tenant_id = :tenant_id AND d.name = {name} AND d.value_key IN {listed}"
-            self._drivers.append(_Driver(self._beside("facet"), clause, equals))
+            self._drivers.append(_Driver(self._beside("facet"), clause, equals, counted=("facet d", clause)))
         return equals
 
     def _beside(self, table: str) -> str:
@@ -468,7 +478,7 @@ class SelectionSql:
         name = self._bind(self._naming.field(test.name))
         if test.operator != "!=":
             clause = f"d.tenant_id = :tenant_id AND d.name = {name} AND d.number {operator} {number}"
-            self._drivers.append(_Driver(self._beside("measure"), clause))
+            self._drivers.append(_Driver(self._beside("measure"), clause, counted=("measure d", clause)))
         return (
             "EXISTS (SELECT 1 FROM measure m WHERE m.tenant_id = s.tenant_id AND m.version_id = s.version_id "
             f"AND m.name = {name} AND m.number {operator} {number})"
