@@ -15,38 +15,41 @@ from typing import Any, Final
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.facts import Kept
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import Document, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
 from memoranda.service.cal.grouping import COUNTED, Grouping
 from memoranda.service.cal.session import Session
 from memoranda.service.cal.window import (
+    DIVERSE_LIMIT,
     Found,
     Window,
+    diversified,
     is_list,
     limit_of,
+    minimal,
     order_of,
     paged,
     reordered,
-    said,
     window_of,
     with_limit,
 )
-from memoranda.service.core.compliance import minimum_necessary
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import whole
-from memoranda.service.oms.views import is_listed
+from memoranda.service.core.ranking import below_sources
+from memoranda.service.oms.views import is_listed, said, telling
 from memoranda.service.retrieve import reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Outcome, Values
+from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Values
 from memoranda.standards.cal.conditions import SEARCH, passes, questions
 from memoranda.standards.cal.field_index import SEMANTIC
-from memoranda.standards.cal.item import Item, bare_address, field_of, value_of
+from memoranda.standards.cal.item import Item, contradicted_by, field_of, value_of
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.desugar import desugar_recall
 from memoranda.standards.cal.language.syntax import (
     Condition,
     Hash,
+    Option,
     OrderBy,
     Param,
     Project,
@@ -120,21 +123,26 @@ class Reader:
         if found.total == 0 and (lost := self._lost(written, recall)):
             found = self._run(self.question(recall, lost), recall, stages, offset)
         if self.is_minimal and not any(isinstance(stage, Select | Project) for stage in stages):
-            found.outcome = _minimal(found.outcome)
+            found.outcome = minimal(found.outcome)
         found.shape = next((stage for stage in reversed(stages) if isinstance(stage, Project)), None)
         if any(option.name == "contradiction_detection" for option in recall.options):
             found.contradictions = pipeline.contradictions(found.items)
         return found
 
-    def items_of(self, version_ids: Sequence[int]) -> list[Item]:
-        """Versions as grains, those left out that the caller may not see or that are damaged."""
+    def items_of(self, version_ids: Sequence[int], *, ranked: bool = False) -> list[Item]:
+        """Versions as grains, those left out that the caller may not see or that are damaged.
+
+        What a search ranks stands behind what it was made from, page by page.
+        """
         items: list[Item] = []
         for start in range(0, len(version_ids), _CHUNK):
             self.check_time()
             chunk = version_ids[start : start + _CHUNK]
             if not self._sees_all():
                 chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
-            items += [item for kept in self.snapshot.documents(chunk) if (item := self._item(kept)) is not None]
+            kept = self.snapshot.documents(chunk)
+            kept = below_sources(kept, _document_of) if ranked else kept
+            items += [item for each in kept if (item := self._item(each)) is not None]
         self.scanned += len(version_ids)
         return items
 
@@ -275,7 +283,7 @@ class Reader:
     def _ends_of_contradictions(self) -> frozenset[int]:
         links = self.selection(None, (IsOneOf(name="link", texts=("contradicts",)),))
         ids = {each.version_id for each in self._seen(links)}
-        targets = [target for item in self.items_of(sorted(ids)) for target in _contradicted_by(item)]
+        targets = [target for item in self.items_of(sorted(ids)) for target in contradicted_by(item)]
         for address in dict.fromkeys(targets):
             ids.update(self._named(address))
         return frozenset(ids)
@@ -333,6 +341,8 @@ class Reader:
         is_looked_at = bool(question.left_over or question.within or reorders or not self._sees_all())
         # WITH comes before every stage, also before an ORDER BY.
         window = Window(rest=tuple(pipeline.paired(stages))) if reorders else window_of(stages, pushes=not is_looked_at)
+        if (varied := self._varied(question, reorders, stages, offset)) is not None:
+            return varied
         if window.counts:
             counted = self._count(question)
             return Found(Counted(counted), counted)
@@ -350,6 +360,22 @@ class Reader:
         page, total, is_more = self._page(question, window, offset)
         outcome = pipeline.run(window.rest, Grains(page))
         return Found(outcome, total, offset + window.limit if is_more and is_list(window.rest) else None)
+
+    def _varied(
+        self, question: _Question, reorders: list[Option], stages: tuple[Stage, ...], offset: int
+    ) -> Found | None:
+        """A page of what WITH diversity reorders, which is the first so many; None: all has to be looked at."""
+        if len(reorders) != 1 or reorders[0].name != "diversity" or question.left_over or question.within:
+            return None
+        window = window_of(stages, pushes=self._sees_all())
+        if window.limit is None or window.order is not None or window.groups or not is_list(window.rest):
+            return None
+        start, end = window.offset + offset, window.offset + offset + window.limit
+        page, _, is_more = self._page(question, Window(limit=max(end, DIVERSE_LIMIT)), 0)
+        items = diversified(page, reorders[0], enough=end + 1) if is_more else []
+        if len(items) <= end:
+            return None
+        return Found(pipeline.run(window.rest, Grains(items[start:end])), None, offset + window.limit)
 
     def _groups(self, question: _Question, window: Window, offset: int) -> Found | None:
         """Groups as the store counts them; None: it cannot."""
@@ -424,7 +450,7 @@ class Reader:
 
     def _scored(self, found: Sequence[Selected], start: int) -> list[Item]:
         self._keep_scores(found)
-        return self.items_of([each.version_id for each in found[start:]])
+        return self.items_of([each.version_id for each in found[start:]], ranked=True)
 
     def _keep_scores(self, found: Sequence[Selected]) -> None:
         best = found[0].lexical if found else 0.0
@@ -453,7 +479,7 @@ class Reader:
             superseded_by="" if kept.is_superseded else None,
             system_valid_to=kept.closed if kept.is_superseded else None,
             score=1.0 if score is None else score,
-            matched=(*asked, *_telling(fields, self.sought, asked)) if self.sought else asked,
+            matched=(*asked, *telling(fields, self.sought, (*asked, *_UNTOLD))) if self.sought else asked,
             breakdown=_NOTHING if score is None else {"lexical": score},
         )
 
@@ -543,20 +569,13 @@ def _timed(selection: Selection, recall: Recall, now: Instant) -> Selection:
     return replace(selection, in_force=selection.standing == "live" and not asks_for_ends)
 
 
+def _document_of(kept: Kept) -> Document:
+    return Document(standard=kept.standard, media_type="", name=kept.name, native=kept.native)
+
+
 def _text(condition: Condition) -> str:
     assert isinstance(condition.value, str)
     return condition.value
-
-
-def _contradicted_by(item: Item) -> list[str]:
-    links = item.fields.get("related_to")
-    return [
-        bare_address(link["hash"])
-        for link in (links if isinstance(links, list) else ())
-        if isinstance(link, Mapping)
-        and link.get("relation_type") == "contradicts"
-        and isinstance(link.get("hash"), str)
-    ]
 
 
 def _tells(name: str, recall: Recall) -> bool:
@@ -566,27 +585,6 @@ def _tells(name: str, recall: Recall) -> bool:
         or (isinstance(stage, Project) and name in (*(stage.content or ()), *(stage.attributes or ())))
         for stage in recall.stages
     )
-
-
-def _minimal(outcome: Outcome) -> Outcome:
-    if isinstance(outcome, Grains):
-        return Grains(_redacted(outcome.items))
-    if isinstance(outcome, Groups):
-        return Groups([replace(group, sample=_redacted(group.sample)) for group in outcome.items])
-    return outcome
-
-
-def _redacted(items: Sequence[Item]) -> list[Item]:
-    return [replace(item, fields=minimum_necessary(item.fields)) for item in items]
-
-
-def _telling(fields: Mapping[str, Any], sought: frozenset[str], but: Sequence[str]) -> list[str]:
-    """The fields in which a word that was looked for stands."""
-    return [
-        name
-        for name, value in fields.items()
-        if name not in but and name not in _UNTOLD and not sought.isdisjoint(words(said(value)))
-    ]
 
 
 def _words_of(item: Item, name: str) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memoranda.model.selection import Order
+from memoranda.service.core.compliance import minimum_necessary
+from memoranda.service.oms.views import said
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Outcome, Slice
+from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Outcome, Slice
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.syntax import (
     GroupBy,
@@ -24,7 +26,7 @@ from memoranda.standards.cal.language.syntax import (
 from memoranda.storage.words import words
 
 # Diversity compares each with each.
-_DIVERSE_LIMIT: Final = 1_000
+DIVERSE_LIMIT: Final = 500
 _SQL_ORDERS: Final = {"time": "at", "confidence": "confidence", "importance": "importance"}
 
 
@@ -133,34 +135,45 @@ def is_list(stages: Sequence[Stage | Slice]) -> bool:
 
 def reordered(items: list[Item], options: Sequence[Option]) -> list[Item]:
     for option in options:
-        if option.name == "dedup":
-            items = pipeline.deduplicated(items, str(option.word))
-        else:
-            items = _diversified(items, option)
+        is_dedup = option.name == "dedup"
+        items = pipeline.deduplicated(items, str(option.word)) if is_dedup else diversified(items, option)
     return items
 
 
-def _diversified(items: list[Item], option: Option) -> list[Item]:
-    compared, rest = items[:_DIVERSE_LIMIT], items[_DIVERSE_LIMIT:]
-    bags = {item.address: frozenset(words(_all_text(item))) for item in compared}
+def diversified(items: list[Item], option: Option, *, enough: int | None = None) -> list[Item]:
+    """In the order that WITH diversity asks for: all, or the first that are enough."""
+    compared, rest = items[:DIVERSE_LIMIT], items[DIVERSE_LIMIT:]
+    bags: dict[str, frozenset[str]] = {}
+
+    def bag(item: Item) -> frozenset[str]:
+        if item.address not in bags:
+            bags[item.address] = frozenset(words(_all_text(item)))
+        return bags[item.address]
 
     def similarity(one: Item, other: Item) -> float:
-        ours, theirs = bags[one.address], bags[other.address]
+        ours, theirs = bag(one), bag(other)
         return len(ours & theirs) / len(ours | theirs) if ours or theirs else 1.0
 
     if option.word == "mmr":
         weight = pipeline.DEFAULT_LAMBDA if option.value is None else float(option.value)  # type: ignore[arg-type]
-        return [*pipeline.diverse(compared, similarity, weight=weight), *rest]
-    return [*pipeline.unlike(compared, similarity, float(option.value or 0.0)), *rest]  # type: ignore[arg-type]
+        found = pipeline.diverse(compared, similarity, weight=weight, enough=enough)
+    else:
+        found = pipeline.unlike(compared, similarity, float(option.value or 0.0), enough=enough)  # type: ignore[arg-type]
+    return found if len(found) == enough else [*found, *rest]
 
 
 def _all_text(item: Item) -> str:
     return " ".join(said(item.fields.get(name)) for name in ("subject", "relation", "object", "content", "description"))
 
 
-def said(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        return " ".join(said(each) for each in value.values())
-    return " ".join(said(each) for each in value) if isinstance(value, list) else ""
+def minimal(outcome: Outcome) -> Outcome:
+    """With the fields alone that are necessary, where health information is shown."""
+    if isinstance(outcome, Grains):
+        return Grains(_redacted(outcome.items))
+    if isinstance(outcome, Groups):
+        return Groups([replace(group, sample=_redacted(group.sample)) for group in outcome.items])
+    return outcome
+
+
+def _redacted(items: Sequence[Item]) -> list[Item]:
+    return [replace(item, fields=minimum_necessary(item.fields)) for item in items]

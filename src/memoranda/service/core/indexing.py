@@ -118,7 +118,7 @@ def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
     """A version as a grain, and the bytes it travels in."""
     document = version.document
     if document.standard == OMS:
-        return grain_of(document), document.native
+        return grain_of(document, is_sealed=version.is_sealed), document.native
     return _grain(context, _carried(context, document, version.tenant), lambda: project(context, version))
 
 

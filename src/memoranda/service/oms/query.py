@@ -6,7 +6,6 @@ encrypted under the store's secret and the owner's name, with its own checksum (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
 from memoranda.service.oms import views as grain_views
 from memoranda.service.oms.views import StoredGrain
-from memoranda.service.retrieve import Found, Hit, best, reach, read_page
+from memoranda.service.retrieve import Found, Hit, best, reach, read_page, sees_everything
 from memoranda.standards.oms.registry import BY_BYTE
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.storage.words import words
@@ -73,7 +72,7 @@ def find(context: Context, access: Access, request: FindRequest, *, owner: str |
             FoundGrain(
                 stored=hit.shown,
                 score=round(hit.lexical, _SCORE_DIGITS),
-                matched_fields=(*matched, *_telling(hit.shown, sought, matched)),
+                matched_fields=(*matched, *grain_views.telling(hit.shown.grain.fields, sought, matched)),
             )
             for hit in found.hits
         )
@@ -186,6 +185,8 @@ def _asked(
         # Grains of a domain have no form; which of them are of this type is seen when they are read.
         form = IsOneOf(name="form", texts=("" if kind is None else kind.name,))
         selection = replace(selection, tests=(*selection.tests, form))
+    if sees_everything(access, tenant):
+        return tenant, selection, now
     with context.engine.read(tenant) as snapshot:
         return tenant, reach(context, access, snapshot, selection), now
 
@@ -195,23 +196,6 @@ def _audit(
 ) -> None:
     entry = grains.audited(access, op, now, (), tenant, selection.space or "", f"{count} grains")
     context.audit_read(tenant, entry)
-
-
-def _telling(stored: StoredGrain, sought: frozenset[str], but: Sequence[str]) -> list[str]:
-    """The fields in which a word that was looked for stands."""
-    return [
-        name
-        for name, value in stored.grain.fields.items()
-        if name not in but and not sought.isdisjoint(words(_said(value)))
-    ]
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return " ".join(_said(item) for item in value.values())
-    return " ".join(_said(item) for item in value) if isinstance(value, list) else ""
 
 
 def _sealed(context: Context, tenant: str, number: int) -> str:

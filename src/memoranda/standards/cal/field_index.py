@@ -32,9 +32,10 @@ PRESENT, TRUTH, LIST = "domain", ":?", ":[]"
 def field_index_of(grain: Grain) -> FieldIndex:
     """What a grain of the ten types can be asked for; other grains cannot be asked for."""
     kind, fields = BY_BYTE.get(grain.type_byte), grain.fields
-    if kind is None:
-        return FieldIndex(address=grain.address, at=Instant(0))
     subject, relation, object_ = triple_of(grain)
+    if kind is None:
+        # Of an application's own type the store knows what it is about, and nothing else.
+        return FieldIndex(address=grain.address, at=Instant(0), subject=subject, relation=relation, object=object_)
     texts = [("tag", tag) for tag in listed(fields.get("structural_tags"))]
     texts += [("link", link["relation_type"]) for link in _links(fields)]
     texts += [(name, text) for name in _COMMON_TEXTS for text in listed(fields.get(name))]

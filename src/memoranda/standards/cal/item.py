@@ -69,6 +69,18 @@ def bare_address(text: str) -> str:
     return text[len(_ADDRESS_PREFIX) :].lower() if text[: len(_ADDRESS_PREFIX)].lower() == _ADDRESS_PREFIX else text
 
 
+def contradicted_by(item: Item) -> list[str]:
+    """The addresses that its links contradict."""
+    links = item.fields.get("related_to")
+    return [
+        bare_address(link["hash"])
+        for link in (links if isinstance(links, list) else ())
+        if isinstance(link, Mapping)
+        and link.get("relation_type") == "contradicts"
+        and isinstance(link.get("hash"), str)
+    ]
+
+
 def state_word(state: Any) -> Any:
     """A state of a goal in OMS's word."""
     return GOAL_STATES.get(state, state) if isinstance(state, str) else state

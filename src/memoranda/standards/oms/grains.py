@@ -152,6 +152,12 @@ def accepted_fields(blob: bytes) -> tuple[int, dict[str, Any]]:
     return type_byte, accepted(payload, type_byte)
 
 
+def accepted_grain(blob: bytes, address: str) -> Grain:
+    """The same as a grain, under the address that was verified then."""
+    type_byte, fields = accepted_fields(blob)
+    return Grain(fields, _type_name(fields), type_byte, address, blob, Header.parse(blob))
+
+
 def address_of(blob: bytes) -> str:
     """The content address: lower-case hexadecimal SHA-256 of header and payload (section 5)."""
     return hashlib.sha256(blob).hexdigest()

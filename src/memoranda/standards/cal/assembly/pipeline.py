@@ -215,12 +215,17 @@ def deduplicated(items: Sequence[Item], field: str) -> list[Item]:
 Similarity: TypeAlias = Callable[[Item, Item], float]
 
 
-def diverse(items: Sequence[Item], similarity: Similarity, *, weight: float = DEFAULT_LAMBDA) -> list[Item]:
-    """Maximal marginal relevance: each next grain is good, and unlike those before it. `weight` is relevance's."""
+def diverse(
+    items: Sequence[Item], similarity: Similarity, *, weight: float = DEFAULT_LAMBDA, enough: int | None = None
+) -> list[Item]:
+    """Maximal marginal relevance: each next grain is good, and unlike those before it. `weight` is relevance's.
+
+    All of them, or the first that are enough.
+    """
     rest = list(items)
     nearest = [0.0] * len(rest)
     chosen: list[Item] = []
-    while rest:
+    while rest and len(chosen) != enough:
         gains = [weight * item.score - (1.0 - weight) * near for item, near in zip(rest, nearest, strict=True)]
         best = max(range(len(rest)), key=lambda place: (gains[place], -place))
         taken = rest.pop(best)
@@ -230,10 +235,12 @@ def diverse(items: Sequence[Item], similarity: Similarity, *, weight: float = DE
     return chosen
 
 
-def unlike(items: Sequence[Item], similarity: Similarity, threshold: float) -> list[Item]:
-    """Without those that are as similar as the threshold to one before them."""
+def unlike(items: Sequence[Item], similarity: Similarity, threshold: float, *, enough: int | None = None) -> list[Item]:
+    """Without those that are as similar as the threshold to one before them: all the others, or enough of them."""
     kept: list[Item] = []
     for item in items:
+        if len(kept) == enough:
+            break
         if all(similarity(item, other) < threshold for other in kept):
             kept.append(item)
     return kept
