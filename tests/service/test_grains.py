@@ -14,6 +14,7 @@ from memoranda.model.selection import Selection
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.fields import INDEX_FIELDS
+from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.ump.requests import RecallRequest
 from tests.service.world import OPERATOR, PEER, World, grain
 from tests.standards.oms.published import TYPE_NAMES, of_type, refused
@@ -44,7 +45,14 @@ def test_every_type_comes_back_as_the_same_bytes_under_the_same_address(world: W
 
 @pytest.mark.requirement("OMS-17.2-store")
 def test_types_of_applications_are_kept_too(world: World) -> None:
-    fields = {"type": "acme:reading", "created_at": world.now, "namespace": "shared", "acme:value": 7}
+    fields = {
+        "type": "acme:reading",
+        "created_at": world.now,
+        "namespace": "shared",
+        "acme:value": 7,
+        "subject": "pump 3",
+        "relation": "acme:reads",
+    }
     delivery = codec.encode(fields, type_byte=0xF3).blob
     address = world.service.grains.put(world.owner, delivery).address
     assert world.grain(address).delivery == delivery
@@ -52,6 +60,10 @@ def test_types_of_applications_are_kept_too(world: World) -> None:
         each.address
         for each in world.service.grains.listing(world.owner, Selection(standing="current"), type_byte=0xF3)[0]
     ] == [address]
+    for asked in ({"subject": "pump 3"}, {"relation": "acme:reads"}, {"subject": "pump 3", "relation": "acme:reads"}):
+        page = world.service.grains.find(world.owner, FindRequest.parse(asked))
+        assert [each.stored.address for each in page.results] == [address]
+    assert world.service.cal.run(world.owner, 'RECALL WHERE subject = "pump 3"')["results"] == []
 
 
 @pytest.mark.requirement("OMS-28.4-put-idempotent")
