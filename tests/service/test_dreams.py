@@ -102,7 +102,8 @@ def test_a_result_is_as_old_as_its_newest_input_and_stands_behind_what_it_was_ma
         "The staging database runs on port 5433.",
     )
     assert texts.index(made["value"]) > max(texts.index(then), texts.index(now))
-    found = dreams.world.service.cal.run(dreams.world.owner, f'RECALL LIKE "{question}"')
+    asked = 'RECALL LIKE "contradiction: different values, the second is later: staging port"'
+    found = dreams.world.service.cal.run(dreams.world.owner, asked)
     objects = [each["grain"]["object"] for each in found["results"]]
     assert objects.index(made["value"]) > max(objects.index(then), objects.index(now))
 
