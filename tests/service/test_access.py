@@ -10,6 +10,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
 from memoranda.service.core.access import Access, Gate
 from memoranda.standards.ump import signature, token
+from memoranda.standards.ump.requests import RehydrateRequest
 from tests.service.world import OPERATOR, PEER, World
 
 ADA = SigningKey(b"a" * 32)
@@ -169,9 +170,10 @@ def test_a_narrowed_token_reaches_exactly_its_scope(world: World, dimension: str
     narrow = access(world, OPERATOR, scope={"owner": OPERATOR.did, dimension: value})
     assert world.texts("apple", access=narrow, scope={dimension: value}) == ["apple in"]
     assert world.get(inside, access=narrow)["id"] == inside
-    for bad in ({}, {dimension: other}):
-        with pytest.raises(ForbiddenScope, match=dimension):
-            world.recall("apple", access=narrow, scope=bad)
+    # What it is limited to need not be said again.
+    assert world.texts("apple", access=narrow, scope={}) == ["apple in"]
+    with pytest.raises(ForbiddenScope, match=dimension):
+        world.recall("apple", access=narrow, scope={dimension: other})
     with pytest.raises(ForbiddenScope):
         world.get(outside, access=narrow)
     with pytest.raises(ForbiddenScope):
@@ -279,3 +281,26 @@ def test_a_closed_store_lets_in_no_owner_that_nobody_knows(world: World) -> None
     closed.revoke_key(key.split("_")[1])
     with pytest.raises(Unauthorized):
         closed.authenticate(text)
+
+
+def test_a_narrowed_token_need_not_repeat_what_it_is_limited_to(world: World) -> None:
+    token = world.token("read", "write", project="shop")
+    world.remember("apple of another project")
+    name = world.remember("apple of the shop", access=token)
+    assert world.get(name)["scope"]["project"] == "shop"
+    assert world.texts("apple", access=token) == ["apple of the shop"]
+    with pytest.raises(ForbiddenScope):
+        world.remember("apple elsewhere", access=token, scope={"project": "other"})
+    with pytest.raises(ForbiddenScope):
+        world.texts("apple", access=token, scope={"project": "other"})
+
+
+def test_a_prompt_has_what_the_owner_shared_too(world: World) -> None:
+    world.remember("apples are shared", scope={"visibility": "shared"})
+    world.remember("apples are mine")
+    key = world.key(world.owner.default_tenant, "read")
+    found = world.service.for_prompt(key, RehydrateRequest.parse({"query": "apples"}))
+    assert "apples are shared" in found.text
+    assert "apples are mine" in found.text
+    narrow = RehydrateRequest.parse({"query": "apples", "max_visibility": "private"})
+    assert "apples are shared" not in world.service.for_prompt(key, narrow).text

@@ -75,13 +75,15 @@ def test_feedback_is_accepted(client: httpx.Client) -> None:
 def test_rehydration_frames_what_it_recalls_and_says_what_it_dropped(client: httpx.Client) -> None:
     name = remember(client, "the frobnicator wants oil")
     other = remember(client, "the frobnicator is public", visibility="public")
-    answer = client.post("/ump/rehydrate", json={"query": "frobnicator"}).json()
+    answer = client.post("/ump/rehydrate", json={"query": "frobnicator", "max_visibility": "private"}).json()
     assert answer["text"].startswith('<ump:memory trust="untrusted-data">')
     assert name in answer["injected"]
     assert {"id": other, "reason": "visibility"} in answer["dropped"]
-    assert (
-        "dropped" not in client.post("/ump/rehydrate", json={"query": "frobnicator", "max_visibility": "public"}).json()
-    )
+    # All that is the owner's own, unless it is said how far: what was shared, too.
+    for more in ({"max_visibility": "public"}, {}):
+        whole = client.post("/ump/rehydrate", json={"query": "frobnicator", **more}).json()
+        assert "dropped" not in whole
+        assert {name, other} <= set(whole["injected"])
 
 
 def test_audit_lists_what_was_done_and_the_chain_holds(client: httpx.Client) -> None:

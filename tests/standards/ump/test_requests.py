@@ -109,7 +109,7 @@ def test_a_bad_recall_is_refused_by_name(request_: object, message: str | None) 
 def test_a_rehydration_is_a_recall_with_a_frame() -> None:
     read = RehydrateRequest.parse({"query": "q", "budget_chars": 900})
     assert read == RehydrateRequest(query="q", budget_chars=900)
-    assert (read.limit, read.max_chars, read.max_visibility) == (12, 500, "private")
+    assert (read.limit, read.max_chars, read.max_visibility) == (12, 500, None)
     assert RehydrateRequest.parse({"query": "q", "limit": 99, "max_visibility": "public"}).limit == 50
     for bad in ({"max_visibility": "all"}, {"max_chars": 0}, {"max_chars": "x"}, {"budget_chars": -1}, {"limit": -1}):
         with pytest.raises(InvalidInput):

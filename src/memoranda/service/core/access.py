@@ -105,6 +105,10 @@ class Access:
             if scope.get(name) != value:
                 raise ForbiddenScope(f"this token is limited to another {name}")
 
+    def with_limits(self, scope: Mapping[str, str]) -> dict[str, str]:
+        """A scope with what a narrowed token is limited to, where it says nothing of it."""
+        return {**{name: value for name, value in self.limits.items() if name != "owner"}, **scope}
+
     def within(self, scope: Mapping[str, str | None]) -> bool:
         return all(scope.get(name) == value for name, value in self.limits.items())
 

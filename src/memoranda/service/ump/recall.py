@@ -32,7 +32,7 @@ _NEVER_RECALLED = "tombstoned"
 def recall(context: Context, access: Access, request: RecallRequest) -> list[Ranked]:
     """The best memories for a query, each with its signals."""
     now = context.clock()
-    asked_scope = request.scope
+    asked_scope = access.with_limits(request.scope)
     tenant = access.tenant_for(asked_scope.get("owner"))
     scope = {**asked_scope, "owner": tenant}
     access.require_scope(scope)
@@ -62,13 +62,15 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
     """Recalled memories as one framed, neutralised block for a model's context (UMP §5.3)."""
     from memoranda.standards.ump.rehydrate import rehydrate
 
+    # What the owner has shared is the owner's own all the same; what others share is asked for by name.
+    is_own = access.sees_unredacted(access.tenant_for(request.scope.get("owner")))
     results = [found.document() for found in recall(context, access, request)]
     return rehydrate(
         results,
         limit=request.limit,
         max_chars=request.max_chars,
         budget_chars=request.budget_chars,
-        max_visibility=request.max_visibility,
+        max_visibility=request.max_visibility or ("public" if is_own else "private"),
         require_signature=True,
     )
 

@@ -78,6 +78,8 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
     """Everything that can be decided without the store. UMP §3.3: reject, never silently store."""
     version = context.ump_version
     checked = records.check(draft, version=version)
+    if access.is_narrowed and "integrity" not in checked:
+        checked = cast("Draft", {**checked, "scope": access.with_limits(scope_of(checked))})
     scope = scope_of(checked)
     access.require_reach(scope["owner"])
     access.require_scope(scope)

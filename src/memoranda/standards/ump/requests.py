@@ -162,7 +162,9 @@ class RecallRequest(Shape):
 class RehydrateRequest(RecallRequest):
     """A recall whose results come back as one framed block (section 5.3)."""
 
-    max_visibility: Visibility = "private"
+    max_visibility: (
+        Annotated[Visibility, Meta(description="The widest; by default all of one's own, of others private.")] | None
+    ) = None
     max_chars: Annotated[int, Meta(ge=1, le=MAX_CHARS_PER_RECORD)] = 500
     budget_chars: Annotated[int, Meta(ge=1, le=MAX_BUDGET_CHARS)] | None = None
 
