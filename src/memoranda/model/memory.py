@@ -4,7 +4,8 @@ A memory has one identity through all its versions. A version is an immutable na
 the store knows about a version and may change. A projection is the standard-free reading of a document.
 
 Most are structs of msgspec: every write and every answer makes dozens, and they are made, and changed, in native code.
-They hold nothing that could hold them, so the collector of garbage need not look at them.
+They are copied with a change by `msgspec.structs.replace`, and hold nothing that could hold them: the collector of
+garbage need not look at them.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from memoranda.encoding.garbage import seldom_collected
 from memoranda.errors import Conflict, GrainError, MemorandaError
 from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Version
@@ -251,6 +252,8 @@ class _Written:
 
     links: _Links
     outcomes: list[Outcome | MemorandaError] = field(default_factory=list)
+    # Of the delegations to whoever wrote grains of it.
+    ends: authority.Ends = field(default_factory=dict)
     # What was written, but could not take the place of what it says it supersedes.
     unlinked: list[tuple[Item, MemorandaError]] = field(default_factory=list)
 
@@ -278,6 +281,10 @@ class _Import:
 
     def run(self, items: Iterable[Item]) -> None:
         """Read and check a batch, then write it; both at once would only hold the writer longer."""
+        with seldom_collected():
+            self._run(items)
+
+    def _run(self, items: Iterable[Item]) -> None:
         batch: _Batch = []
         # What one of a batch is merged to is not made in it: that would be signed in the writer's turn.
         facts: set[str] = set()
@@ -441,11 +448,15 @@ class _Import:
                 written.unlinked.append((item, error))
                 prior = None
         if ready.standard == oms.STANDARD and (ready.standard, ready.name) not in known.names:
-            _check_authority(unit, ready, prior, now)
+            _check_authority(unit, ready, prior, now, written.ends)
         outcome = ready.write(unit, prior, now, known.news(ready))
         is_view = item.form == oms.STANDARD != ready.standard
+        if ready.fields.get("relation") == authority.DELEGATES_TO:
+            written.ends.clear()
         if prior is None and ready.successor is None and ready.index is DEFAULT and not is_view:
             return outcome
+        # What is closed below may have been a delegation.
+        written.ends.clear()
         version = version_of(unit, ready)
         if version is None or version.state.erased:
             return outcome
@@ -533,10 +544,12 @@ class _Import:
         return refused, missing
 
 
-def _check_authority(unit: Unit, ready: Ready, prior: Version | None, now: Instant) -> None:
+def _check_authority(unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.Ends) -> None:
     made = Instant(int(ready.fields["created_at"]))
     is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
-    authority.check(unit, ready.fields, ready.signer, now=now, made=made, prior=prior, is_superseded=is_superseded)
+    authority.check(
+        unit, ready.fields, ready.signer, now=now, made=made, prior=prior, is_superseded=is_superseded, ends=ends
+    )
 
 
 def _go_together(one: tuple[Item, Ready], other: tuple[Item, Ready]) -> bool:

@@ -16,6 +16,9 @@ from memoranda.storage.engine import Snapshot
 
 Fields = Mapping[str, Any]
 OWNED_BY: Final = "mg:owned_by"
+DELEGATES_TO: Final = "mg:delegates_to"
+# By agent: when what was delegated to it ends.
+Ends = dict[str, list[object]]
 # The type of a belief has two names (OMS 1.3 and 1.4).
 BELIEFS: Final = ("belief", "fact")
 # Records of one agent that are looked at.
@@ -31,11 +34,13 @@ def check(
     prior: Version | None = None,
     made: Instant | None = None,
     is_superseded: bool = False,
+    ends: Ends | None = None,
 ) -> None:
     """Raise GrainError for a grain that its author may not write.
 
     `made`: it comes from a file, and its author must have been allowed to write it then.
     `prior` is what it replaces, under the policy of that; `is_superseded`: it is a thing of the past already.
+    `ends` are those of the delegations that were looked up for others of a batch.
     """
     authors = {name for name in (fields.get("author_did"), signer) if isinstance(name, str)}
     if fields.get("relation") == OWNED_BY and fields.get("type") in BELIEFS:
@@ -43,7 +48,10 @@ def check(
         if not is_superseded:
             _check_rivals(snapshot, fields, prior, now)
     for author in authors - {snapshot.tenant}:
-        if _is_delegation_over(snapshot, author, now, now if made is None else min(made, now)):
+        found = {} if ends is None else ends
+        if author not in found:
+            found[author] = _delegation_ends(snapshot, author, now)
+        if _are_over(found[author], now if made is None else min(made, now)):
             raise GrainError(f"the delegation to {author} has ended (delegation_expiry)", oms_code=DENIED)
 
 
@@ -85,12 +93,16 @@ def _owner(fields: Fields) -> tuple[object, ...]:
     return fields.get("object"), *_mode_and_authorized(fields)[1]
 
 
-def _is_delegation_over(snapshot: Snapshot, agent: str, now: Instant, at: Instant) -> bool:
-    """Whether an agent was delegated to, and at this instant no delegation held any more (OMS §6.11)."""
-    asked = Selection(relation="mg:delegates_to", object=agent)
+def _delegation_ends(snapshot: Snapshot, agent: str, now: Instant) -> list[object]:
+    """When each delegation to an agent ends."""
+    asked = Selection(relation=DELEGATES_TO, object=agent)
     found = snapshot.page(asked, limit=_LIMIT, now=now)
     versions = snapshot.versions([each.version_id for each in found]) if found else []
-    ends = [policy_fields(version).get("delegation_expiry") for version in versions]
+    return [policy_fields(version).get("delegation_expiry") for version in versions]
+
+
+def _are_over(ends: list[object], at: Instant) -> bool:
+    """Whether something was delegated, and at this instant no delegation held any more (OMS §6.11)."""
     return bool(ends) and all(isinstance(end, int) and end <= at for end in ends)
 
 
