@@ -17,8 +17,8 @@ from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.openwop import commitments, memory, runs
-from memoranda.service.openwop import distill as wop_distill
-from memoranda.service.openwop import host as wop_host
+from memoranda.service.openwop import distill as distillation
+from memoranda.service.openwop import host as openwop_host
 from memoranda.service.openwop.runs import Run
 from memoranda.standards.openwop import redaction, refs
 from memoranda.standards.openwop.entry import Draft, ListOptions
@@ -63,11 +63,11 @@ class Host:
 
     def entry(self, name: str, **more: str) -> dict[str, Any]:
         """A variable that shows an entry."""
-        return {wop_host.NAMED: {"memoryRef": self.ref, "id": name, **more}}
+        return {openwop_host.NAMED: {"memoryRef": self.ref, "id": name, **more}}
 
     def entries(self, ref: str | None = None, **options: Any) -> dict[str, Any]:
         """A variable that shows what `list` gives."""
-        return {wop_host.NAMED: {"memoryRef": ref or self.ref, "options": options}}
+        return {openwop_host.NAMED: {"memoryRef": ref or self.ref, "options": options}}
 
 
 Variables = Mapping[str, Any]
@@ -176,12 +176,12 @@ def distill(
     given: list[str] | None,
     is_indexed: bool,
     has_canary: bool,
-) -> wop_distill.Distilled:
+) -> distillation.Distilled:
     """A distillation in a run that resolved whatever in the sources is a canary or looks like a secret."""
     with _Session(context, access, "conformance-distillation", ref) as host:
         for number, value in enumerate(_canaries(given or []) if has_canary else ()):
             context.secrets.register(host.run.key, f"canary-{number}", value)
-        made = wop_distill.distill(
+        made = distillation.distill(
             context, access, ref, token_budget=token_budget, is_indexed=is_indexed, given=given, run_id=host.run.run_id
         )
     _finish(context, access, host.run, {})
@@ -190,7 +190,7 @@ def distill(
 
 def consolidate(
     context: Context, access: Access, ref: str, *, has_canary: bool
-) -> tuple[wop_distill.Consolidated, bool | None]:
+) -> tuple[distillation.Consolidated, bool | None]:
     """A consolidation; with a canary, of entries that a run wrote while it knew a secret. And whether that leaked."""
     value = None
     if has_canary:
@@ -200,7 +200,7 @@ def consolidate(
             host.put(f"The billing service signs its calls with {value}.")
             host.put("Deployments go out on Tuesdays.")
         _finish(context, access, host.run, {})
-    done = wop_distill.consolidate(context, access, ref)
+    done = distillation.consolidate(context, access, ref)
     if value is None:
         return done, None
     shown = memory.list_entries(context, access, ref, ListOptions(limit=1000))

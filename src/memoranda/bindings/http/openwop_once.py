@@ -45,7 +45,7 @@ def once(service: Service, operation: Operation, call: Call, act: Act) -> tuple[
     status, body = 0, ""
     try:
         answer, given = act()
-        status, body = answer.status or operation.success[0], _kept(operation, given)
+        status, body = answer.status or operation.success[0], _recordable(operation, given)
         return answer, given
     except MemorandaError as error:
         found, problem = operation.standard.refuse(error, call.scope["path"])
@@ -64,7 +64,7 @@ def _digest(call: Call) -> str:
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
-def _kept(operation: Operation, body: bytes) -> str:
+def _recordable(operation: Operation, body: bytes) -> str:
     if operation.answer not in _READ_AGAIN:
         return body.decode()
     result: Any = parse(body, max_bytes=len(body))

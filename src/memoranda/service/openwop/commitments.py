@@ -215,7 +215,7 @@ class Judged:
 
 def _judged(context: Context, snapshot: Snapshot, each: Commitment, now: Instant, seq: int) -> Judged:
     version = memory.find(context, snapshot, each.space, each.memory_id)
-    stated = None if version is None else _said(context, snapshot, each, version, now)
+    stated = None if version is None else _statement(context, snapshot, each, version, now)
     if stated is not None and stated.unless is not None:
         since = Instant(max(each.seen_ms, stated.unless.since))
         if _any_meets(context, _recent(snapshot, each.space, since, now), stated.unless, since):
@@ -387,7 +387,7 @@ def _armed(ref: str, space: str, snapshot: Snapshot, version: Version, stated: S
     )
 
 
-def _said(context: Context, snapshot: Snapshot, each: Commitment, version: Version, now: Instant) -> Stated | None:
+def _statement(context: Context, snapshot: Snapshot, each: Commitment, version: Version, now: Instant) -> Stated | None:
     """What the memory says of it, if it still does."""
     if not _stands(snapshot, version, now):
         return None

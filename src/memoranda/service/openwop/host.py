@@ -22,7 +22,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.views import project
 from memoranda.service.openwop import distill, memory, workspace
-from memoranda.service.openwop import runs as wop_runs
+from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop.runs import Run
 from memoranda.service.retrieve import reach, walk
 from memoranda.standards.openwop import capabilities, inventory
@@ -92,8 +92,8 @@ def agents(context: Context, installed: Mapping[str, Any]) -> dict[str, Any]:
 
 def snapshot(context: Context, access: Access, run_id: str) -> dict[str, Any]:
     """A run as others see it, with the memories that its variables name."""
-    run = wop_runs.get(context, access, run_id)
-    variables = {name: _told(context, access, run, value) for name, value in run.variables.items()}
+    run = run_log.get(context, access, run_id)
+    variables = {name: _resolved(context, access, run, value) for name, value in run.variables.items()}
     return {**run.snapshot(), "variables": variables}
 
 
@@ -104,33 +104,33 @@ def runs(
     # Many runs may begin in one millisecond: an instant alone is no place to go on from.
     place = (before, "") if isinstance(before, int) else before
     with context.engine.read(access.default_tenant) as reading:
-        return [wop_runs.decoded(kept) for kept in reading.runs(before=place, limit=min(limit, MAX_RUNS))]
+        return [run_log.decoded(kept) for kept in reading.runs(before=place, limit=min(limit, MAX_RUNS))]
 
 
 def register_secret(context: Context, access: Access, run_id: str, secret_id: str, value: str) -> bool:
     """Let a value that the host resolved for a run never be stored by it; False if it is too short to be told."""
     tenant = access.default_tenant
     with context.engine.read(tenant) as reading:
-        wop_runs.load_open(reading, run_id)
+        run_log.load_open(reading, run_id)
     digest = context.engine.fingerprint(tenant, f"secret of a run\x00{value.strip()}")
     is_known = context.secrets.register((tenant, run_id), secret_id, value, digest)
     if is_known:
         # Told to the host only when the run keeps it: then no other process, and none started later, forgets it.
-        context.engine.write(tenant, lambda unit: wop_runs.add_secret(unit, run_id, digest))
+        context.engine.write(tenant, lambda unit: run_log.add_secret(unit, run_id, digest))
     return is_known
 
 
 def resolve_secret(context: Context, access: Access, run_id: str, secret_id: str) -> str:
     """A secret for a run that is not over, from the host's resolvers; only then is it forgotten when the run ends."""
     with context.engine.read(access.default_tenant) as reading:
-        wop_runs.load_open(reading, run_id)
+        run_log.load_open(reading, run_id)
     found = context.secrets.resolve(secret_id)
     if found.scope != "platform":
         register_secret(context, access, run_id, secret_id, found.value)
     return found.value
 
 
-def _told(context: Context, access: Access, run: Run, value: Any) -> Any:
+def _resolved(context: Context, access: Access, run: Run, value: Any) -> Any:
     asked = value.get(NAMED) if isinstance(value, Mapping) and len(value) == 1 else None
     if not isinstance(asked, Mapping):
         return value

@@ -20,7 +20,7 @@ from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
-from memoranda.service.openwop import runs as wop_runs
+from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop import proposals
 from memoranda.standards.openwop.proposals import Proposal, Revision
 from memoranda.storage.engine import Snapshot, Unit
@@ -89,7 +89,7 @@ def _propose(unit: Unit, draft: Draft, now: Instant) -> Proposal | None:
         _log.warning("openwop proposals: %s", error.message)
         return None
     _keep(unit, made)
-    wop_runs.host_run(unit, "proposal", now, (proposals.CREATED, proposals.created_payload(made)))
+    run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.created_payload(made)))
     return made
 
 
@@ -138,7 +138,7 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
     def work(unit: Unit) -> Proposal:
         _require_unmoved(unit, kept)
         _keep(unit, made)
-        wop_runs.host_run(unit, "proposal", now, (proposals.CREATED, proposals.created_payload(made)))
+        run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.created_payload(made)))
         _record(unit, access, "propose", now, made["id"])
         return made
 
@@ -222,7 +222,7 @@ def apply(context: Context, access: Access, proposal_id: str, *, approval_id: st
         unit.put_item(INSTALLED, installed, proposals.artifact_bytes(current))
         if approval_id is not None:
             unit.delete_item(APPROVALS, approval_id)
-        wop_runs.host_run(unit, "activation", now, (proposals.ACTIVATED, proposals.activated_payload(done)))
+        run_log.host_run(unit, "activation", now, (proposals.ACTIVATED, proposals.activated_payload(done)))
         return _moved(unit, access, "apply", done, now)
 
     return context.engine.write(access.default_tenant, work)
@@ -261,9 +261,9 @@ def _traces(snapshot: Snapshot) -> list[RunTrace]:
     """The recorded runs of hosts, without our own."""
     found = []
     for kept in snapshot.runs(before=None, limit=RUNS_LIMIT):
-        run = wop_runs.decoded(kept)
+        run = run_log.decoded(kept)
         # A replay is the same run told again.
-        if run.is_replay or run.workflow_id.startswith(wop_runs.HOST_WORKFLOW):
+        if run.is_replay or run.workflow_id.startswith(run_log.HOST_WORKFLOW):
             continue
         logged = [json_text.parse(event) for event in snapshot.run_events(run.run_id, after=-1, limit=1_000)]
         steps = tuple(_steps(logged))

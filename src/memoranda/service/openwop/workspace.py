@@ -45,7 +45,7 @@ def read(snapshot: Snapshot, path: str, version: int | None = None, *, run: Run 
     wanted = range(head, max(0, head - MAX_VERSIONS), -1) if version is None else (version,)
     for number in wanted:
         kept = snapshot.item(_VERSIONS + path, _number(number))
-        place, file = (0, None) if kept is None else _kept(kept)
+        place, file = (0, None) if kept is None else _decoded(kept)
         if run is None or place <= run.workspace_seq:
             return file
     return None
@@ -56,13 +56,13 @@ def listing(snapshot: Snapshot, prefix: str = "", *, run: Run | None = None) -> 
     found = []
     for path, kept in snapshot.items(HEADS).items():
         if path.startswith(prefix):
-            place, file = _kept(kept)
+            place, file = _decoded(kept)
             seen = file if run is None or place <= run.workspace_seq else read(snapshot, path, run=run)
             found += [_brief(seen)] if seen is not None else []
     return found
 
 
-def _kept(value: bytes) -> tuple[int, File]:
+def _decoded(value: bytes) -> tuple[int, File]:
     file = json_text.parse(value)
     return file.pop("place"), file
 

@@ -84,7 +84,7 @@ def entry(
     expires: Instant | None = None,
 ) -> Entry:
     """A checked entry. Tags that say nothing are dropped, as they should be on a write."""
-    made: Entry = {"id": id, "content": content, "tags": kept_tags(tags), "createdAt": format_instant(created)}
+    made: Entry = {"id": id, "content": content, "tags": without_empty(tags), "createdAt": format_instant(created)}
     if expires is not None:
         made["expiresAt"] = format_instant(expires)
     return check_entry(made)
@@ -105,7 +105,7 @@ def is_archive(tags: Iterable[str]) -> bool:
     return any(tag.startswith(ARCHIVE_TAG) for tag in tags)
 
 
-def kept_tags(tags: Iterable[str]) -> list[str]:
+def without_empty(tags: Iterable[str]) -> list[str]:
     """Tags as they are written: "empty strings SHOULD be dropped on write"."""
     return [tag for tag in tags if tag]
 
@@ -125,7 +125,7 @@ else:
 
         @classmethod
         def from_json(cls, value: object) -> tuple[str, ...]:
-            return tuple(kept_tags(check_tags(value, "tags")))
+            return tuple(without_empty(check_tags(value, "tags")))
 
     Tags.register(tuple)
 
