@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from memoranda.encoding.bases import base64_decode
+from memoranda.encoding.shapes import read
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Version
@@ -23,8 +24,9 @@ from memoranda.standards.oams.mapping import EXPIRES_KEY
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.mapping import VIEWS
+from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.openwop.entry import Draft, ListOptions
-from memoranda.standards.ump.requests import RecallRequest
+from memoranda.standards.ump.requests import AuditRequest, RecallRequest, RehydrateRequest
 from tests.service.oams_verbs import Oams, namespace
 from tests.service.world import PEER, World, grain
 
@@ -163,10 +165,30 @@ READS: Final[Mapping[str, Read]] = {
     "cal assemble": lambda house, who, names, word: house.cal(
         'ASSEMBLE FOR "matrix" FROM (RECALL RECENT 50) BUDGET 4000 tokens FORMAT markdown', access=who
     ),
+    "cal stream": lambda house, who, names, word: list(
+        house.service.cal.stream(
+            who, 'ASSEMBLE FOR "matrix" FROM (RECALL RECENT 50) BUDGET 4000 tokens STREAM { all }', namespace=SPACE
+        )
+    ),
+    "oms find": lambda house, who, names, word: [
+        each.stored.document()
+        for each in house.service.grains.find(who, read({"text": word, "namespace": SPACE}, FindRequest)).results
+    ],
+    "ump prompt": lambda house, who, names, word: (
+        house.service.for_prompt(
+            who, RehydrateRequest.parse({"query": word, "limit": 50, "max_visibility": "public"})
+        ).text
+    ),
     "openwop get": lambda house, who, names, word: house.service.openwop.get_entry(who, SPACE, names["openwop"]),
     "openwop list": lambda house, who, names, word: house.service.openwop.list_entries(
         who, SPACE, ListOptions.parse({"limit": 100})
     ),
+}
+
+# What tells that something happened, and never what was said.
+LOGS: Final[Mapping[str, Read]] = {
+    "openwop events": lambda house, who, names, word: house.service.openwop.all_events(who, after=0),
+    "ump audit": lambda house, who, names, word: house.service.audit(who, AuditRequest.parse({})),
 }
 
 EXPORTS: Final[Mapping[str, Callable[[House, Access], Iterator[object]]]] = {
@@ -182,7 +204,7 @@ EXPORTS: Final[Mapping[str, Callable[[House, Access], Iterator[object]]]] = {
 def told(house: House, read: str, names: Mapping[str, str], word: str, access: Access | None = None) -> str:
     """Everything that a way to read tells, the originals inside included; nothing if it refuses."""
     try:
-        return " ".join(texts(READS[read](house, access or house.owner, names, word)))
+        return " ".join(texts({**READS, **LOGS}[read](house, access or house.owner, names, word)))
     except MemorandaError:
         return ""
 

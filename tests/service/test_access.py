@@ -172,6 +172,7 @@ def test_a_narrowed_token_reaches_exactly_its_scope(world: World, dimension: str
     assert world.get(inside, access=narrow)["id"] == inside
     # What it is limited to need not be said again.
     assert world.texts("apple", access=narrow, scope={}) == ["apple in"]
+    assert [event.id for event in world.service.changes(narrow, {}, 0).events] == [inside]
     with pytest.raises(ForbiddenScope, match=dimension):
         world.recall("apple", access=narrow, scope={dimension: other})
     with pytest.raises(ForbiddenScope):

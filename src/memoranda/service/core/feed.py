@@ -51,7 +51,7 @@ def _subscribed(access: Access, scope: Mapping[str, str]) -> str:
     tenant = access.tenant_for(scope.get("owner"))
     # Places in someone else's feed would tell how much happens there.
     access.require_reach(tenant)
-    access.require_scope({**scope, "owner": tenant})
+    access.require_scope({**access.with_limits(scope), "owner": tenant})
     return tenant
 
 

@@ -137,7 +137,10 @@ def _carried(context: Context, document: Document, tenant: str, memory: dict[str
         from memoranda.standards.oams import mapping as oams
 
         memory = load(document.native) if memory is None else memory
-        return _Carried(oams.outside(document, memory), *(original_of(context, memory, tenant) or (None, None)))
+        original, outside = original_of(context, memory, tenant), oams.outside(document, memory)
+        return (
+            _Carried(outside, None, None) if original is None else _Carried(outside, original.document, original.read)
+        )
     is_view = document.standard == UMP and _NATIVE in document.native
     return _Carried(document, ump.unwrap(load_record(document.native)) if is_view else None, None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import orjson
 from msgspec.structs import replace
@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
-from memoranda.model.bounds import bound
+from memoranda.model.bounds import FREE, bound, told
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Document, Projection, State, Version, is_over
+from memoranda.model.memory import Bounds, Document, Projection, State, Version, is_over
 from memoranda.model.native import NATIVE_KEY, wrap
 from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
 from memoranda.service.core.access import Access
@@ -77,7 +77,7 @@ def project_memory(context: Context, memory: dict[str, Any], tenant: str) -> Pro
     original = original_of(context, memory, tenant)
     if original is None:
         return own
-    return replace(original[1], created=own.created, observed=own.observed, sameness="")
+    return replace(original.read, created=own.created, observed=own.observed, sameness="")
 
 
 # Many memories of few namespaces are read together.
@@ -89,8 +89,16 @@ def _place(text: str, tenant: str) -> tuple[str, str]:
     return space_of(namespace, tenant), "" if namespace.owner == owner_hash(tenant) else namespace.owner
 
 
-def original_of(context: Context, memory: dict[str, Any], tenant: str) -> tuple[Document, Projection] | None:
-    """The document that an OAMS memory is the whole view of, and its reading. What says anything else has none."""
+class Original(NamedTuple):
+    """The document that an OAMS memory is the whole view of, its reading, and what the view binds it to beyond that."""
+
+    document: Document
+    read: Projection
+    kept: Bounds | None
+
+
+def original_of(context: Context, memory: dict[str, Any], tenant: str) -> Original | None:
+    """What an OAMS memory is the whole view of. What says anything else has none."""
     from memoranda.standards.oams import mapping as oams_mapping
 
     inner = oams_mapping.unwrap(memory)
@@ -98,9 +106,16 @@ def original_of(context: Context, memory: dict[str, Any], tenant: str) -> tuple[
         return None
     space, user = _place(memory["namespace"], tenant)
     read = _read_original(context, inner, tenant, space)
-    if read is None or not oams_mapping.is_view(memory, read, inner):
+    if read is None:
         return None
-    return inner, replace(read, scope=replace(read.scope, space=space, user=read.scope.user or user))
+    kept = None
+    if not oams_mapping.is_view(memory, read, inner):
+        # A head that leaves without its history says itself what earlier versions bind it to.
+        kept = told(oams_mapping.project(memory, tenant, space, user=user), read)
+        if kept == FREE or not oams_mapping.is_view(memory, bound(read, kept), inner):
+            return None
+        read = bound(read, kept)
+    return Original(inner, replace(read, scope=replace(read.scope, space=space, user=read.scope.user or user)), kept)
 
 
 def _read_original(context: Context, inner: Document, tenant: str, space: str) -> Projection | None:
@@ -249,10 +264,10 @@ def _record_of_memory(context: Context, document: Document, tenant: str) -> Reco
 
         projection = project_memory(context, memory, tenant)
         return mapping.from_projection(projection, oams_mapping.outside(document, memory), version=context.ump_version)
-    document, projection = original
-    if document.standard == UMP:
-        return load_record(document.native)
-    return mapping.from_projection(projection, document, version=context.ump_version)
+    if original.document.standard == UMP:
+        record = load_record(original.document.native)
+        return record if original.kept is None else mapping.with_bounds(record, original.kept)
+    return mapping.from_projection(original.read, original.document, version=context.ump_version)
 
 
 def _inside_grain(grain: Grain) -> Document | None:

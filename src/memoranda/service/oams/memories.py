@@ -451,7 +451,7 @@ def _is_taken(context: Context, unit: Unit, given: Given) -> bool:
     if NATIVE_KEY not in memory.metadata_of(given.memory):
         return False
     original = original_of(context, given.memory, given.place.tenant)
-    known = None if original is None else unit.named(original[0].standard, original[0].name)
+    known = None if original is None else unit.named(original.document.standard, original.document.name)
     if known is None or known.state.erased:
         return False
     return not (known.state.is_forgotten and known.document.native == given.new.document.native)

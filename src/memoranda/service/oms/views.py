@@ -159,8 +159,8 @@ def address_inside(context: Context, document: Document, tenant: str) -> str | N
     """Under which address a memory that holds another document is known, which is not that of its grain in a file."""
     if document.standard != oams.STANDARD or (original := original_of(context, load(document.native), tenant)) is None:
         return None
-    inner, projection = original
-    return inner.name if inner.standard == oms.STANDARD else oms.from_projection(projection, inner).address
+    inner = original.document
+    return inner.name if inner.standard == oms.STANDARD else oms.from_projection(original.read, inner).address
 
 
 def _successor_address(context: Context, version: Version) -> str | None:
