@@ -71,6 +71,25 @@ def test_a_compaction_is_taken_apart_when_a_source_is_forgotten(house: House, wa
 
 @pytest.mark.requirement("OURS-derived-memory-forgets")
 @pytest.mark.parametrize("way", FORGETS)
+def test_what_a_hold_kept_goes_when_that_is_lifted(house: House, way: str) -> None:
+    name = fill(house)
+    made = house.service.openwop.compact(house.owner, SPACE)
+    address = names_of(house, made.entry["id"])["oms"]
+    house.service.grains.set_hold(house.owner, address, held=True, reason="court")
+    house.advance(1000)
+    FORGETS[way](house, name)
+    assert "Zanzibar" in " ".join(said(house))
+    house.service.grains.set_hold(house.owner, address, held=False, reason="settled")
+    assert sorted(said(house)) == sorted(OTHERS)
+    names = {"oams": made.entry["id"], "openwop": made.entry["id"], "ump": "urn:ump:x", "oms": address}
+    assert not any("Zanzibar" in told(house, read, names, "zanzibar") for read in READS if read != "ump feed")
+    # Lifting it once more takes nothing else.
+    house.service.grains.set_hold(house.owner, names_of(house, house.head(OTHERS[0]).document.name)["oms"], held=False)
+    assert sorted(said(house)) == sorted(OTHERS)
+
+
+@pytest.mark.requirement("OURS-derived-memory-forgets")
+@pytest.mark.parametrize("way", FORGETS)
 def test_an_archive_goes_with_what_it_was_distilled_from(house: House, way: str) -> None:
     name = fill(house)
     made = house.service.openwop.distill(house.owner, SPACE, token_budget=8000)

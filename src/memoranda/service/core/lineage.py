@@ -12,18 +12,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from memoranda.encoding.json_text import dump, parse
-from memoranda.errors import GrainError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Link, Version
 from memoranda.model.standard import OAMS, OMS, OPENWOP
 from memoranda.service.core.context import Context
 from memoranda.service.core.erasure import erase_version
-from memoranda.service.core.protection import refuse_held
 from memoranda.service.core.views import holds, load
 from memoranda.storage.engine import Snapshot, Unit
 
 # Kept beside the memories: which versions an entry took the place of, by its id.
 _REPLACED: Final = "openwop compaction"
+# And which derived memories only a hold keeps, by their number, and whether they are to go for good.
+_HELD: Final = "derived, held"
+_HARD: Final = b"hard"
 # What stands for everything in a space as a source, where a pass read more than it can name.
 EVERYTHING: Final = "*"
 PAGE_LIMIT: Final = 500
@@ -116,12 +117,12 @@ def drop(
     count = 0
     for memory_id in memory_ids:
         history = [each for each in unit.history(memory_id) if not each.state.erased]
-        try:
-            for version in history:
-                _let_go(context, unit, version, is_hard=is_hard, now=now)
-        except GrainError:
-            # A hold beats it: it is looked at again when that is lifted.
+        if any(version.state.held for version in history):
+            # A hold beats it: it goes when that is lifted, and meanwhile nothing of it does.
+            unit.put_item(_HELD, str(memory_id), _HARD if is_hard else b"")
             continue
+        for version in history:
+            _let_go(context, unit, version, is_hard=is_hard, now=now)
         if history:
             unit.announce("tombstoned", history[-1], now=now)
             bring_back(unit, history[-1], over, now)
@@ -129,11 +130,19 @@ def drop(
     return count
 
 
+def finish_held(context: Context, unit: Unit, memory_id: int, now: Instant) -> int:
+    """Let a derived memory go that only a hold kept when what it was made from went; how many went."""
+    kept = unit.item(_HELD, str(memory_id))
+    if kept is None:
+        return 0
+    unit.delete_item(_HELD, str(memory_id))
+    return drop(context, unit, (memory_id,), gone=(), is_hard=kept == _HARD, now=now)
+
+
 def _let_go(context: Context, unit: Unit, version: Version, *, is_hard: bool, now: Instant) -> None:
     if is_hard:
         erase_version(context, unit, version, _REASON, now)
     elif version.state.tombstoned is None:
-        refuse_held(version)
         ends = version.state.valid_to
         unit.tombstone(version, valid_to=now if ends is None else min(ends, now), now=now)
 

@@ -247,6 +247,8 @@ def set_hold(context: Context, access: Access, address: str, *, held: bool, reas
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
         unit.hold(version, held=held)
+        if not held:
+            lineage.finish_held(context, unit, version.memory_id, now)
         result = "held" if held else "released"
         unit.record(audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason}))
         return held
