@@ -59,7 +59,10 @@ _INDEX_ONLY: Final = INDEX_FIELDS | REMOVED_FIELDS
 _REFERENCES: Final = header.CONTENT_REFS | header.EMBEDDING_REFS
 # Larger integers would not survive the way into a float.
 _EXACT_FLOAT: Final = 2**53
+# How tags begin that the header has to tell of.
 _SENSITIVE: Final = tuple(TAG_SENSITIVITY)
+# And those that mean more than themselves: by them a domain's own fields are checked, too.
+MARKS: Final = (*_SENSITIVE, "profile:")
 _UNDEFINED_FLAGS: Final = header.ENCRYPTED | header.COMPRESSED
 
 
@@ -114,6 +117,14 @@ def encode(
     blob = head.pack() + (_pack_cbor(payload) if cbor else canonical.pack(payload))
     profile.check_size(blob)
     return Grain(prepared, name, byte, address_of(blob), blob, head)
+
+
+def encode_plain(fields: dict[str, Any], type_byte: int, profile: SizeProfile) -> Grain:
+    """The same for fields of our own making, which are right and in normal form: whoever made them saw to that."""
+    head = Header(VERSION, 0, type_byte, namespace_hash(fields["namespace"]), fields["created_at"] // 1000)
+    blob = head.pack() + canonical.pack(compact(fields, type_byte))
+    profile.check_size(blob)
+    return Grain(fields, fields["type"], type_byte, address_of(blob), blob, head)
 
 
 def decode(blob: bytes, *, address: str | None = None, strict: bool = True, profile: SizeProfile = EXTENDED) -> Grain:

@@ -17,9 +17,10 @@ from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS
-from memoranda.standards.oms.grains import Grain, encode
+from memoranda.standards.oms.grains import MARKS, Grain, encode, encode_plain
+from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
 from memoranda.standards.oms.profile import SizeProfile
-from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
+from memoranda.standards.oms.registry import BY_NAME, DEFAULT_NAMESPACE
 
 STANDARD: Final = OMS
 MEDIA_TYPE: Final = "application/vnd.oms.grain"
@@ -211,10 +212,27 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     if fields.get("valid_to", projection.valid_from) < projection.valid_from:
         del fields["valid_to"]
     fields["context"] = {**fields.get("context", {}), NATIVE_KEY: native.wrap(original)}
+    if _is_plain(projection, original, fields, tags):
+        return encode_plain(fields, BY_NAME[fields["type"]].byte, VIEWS)
     try:
         return encode(fields, profile=VIEWS)
     except GrainError:
         return encode(_without_marks(fields), profile=VIEWS)
+
+
+def _is_plain(projection: Projection, original: Document, fields: Fields, tags: list[str]) -> bool:
+    """Whether the fields of a view are plainly those of a grain, as nearly all are: then nothing of it is checked."""
+    if not (projection.text and 0 <= projection.created // 1000 <= MAX_CREATED_AT_SEC):
+        return False
+    named = (fields["subject"], fields["relation"], fields["namespace"], *tags)
+    beside = (original.standard, original.name, original.media_type, projection.actor)
+    scope = projection.scope
+    if not "".join((projection.text, *named, *beside, scope.user, scope.session)).isascii():
+        return False
+    shares = [share for share in (fields.get("confidence"), projection.salience) if share is not None]
+    if not all(type(share) is float and 0.0 <= share <= 1.0 for share in shares):
+        return False
+    return not any(tag.startswith(MARKS) for tag in tags)
 
 
 def _without_marks(value: Any) -> Any:
