@@ -6,16 +6,18 @@ Every test is measured (tests/conftest.py); these are those whose units were lon
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import NotFound
 from memoranda.model.instant import DAY_MS, format_instant
-from memoranda.service.exchange import Item
+from memoranda.service.exchange import Item, numbered
 from memoranda.service.openwop import commitments
 from memoranda.service.openwop.commitments import OVER_MS
+from memoranda.service.originals import Form
+from memoranda.standards.oms.grains import encode
 from memoranda.standards.openwop.entry import Draft
 from memoranda.storage.engine import Unit
 from tests.service.oams_verbs import Oams, namespace
@@ -240,6 +242,62 @@ def test_ten_thousand_memories_are_imported_revised_and_erased(wop: Wop) -> None
     oams.batch([{**each, "namespace": hers.namespace} for each in person])
     assert wop.service.grains.erase_user(wop.owner, "user-abc123", reason="asked").erased == 1_000
     oams.forget("key 1")
+
+
+def test_what_a_file_repeats_or_tells_once_more_is_compared_before_it_is_written(wop: Wop, probe: Probe) -> None:
+    drafts = [{"kind": "semantic", "body": {"text": f"Server {n} uses port {n}."}} for n in range(1_000)]
+    assert wop.service.import_items(wop.owner, numbered("ump", drafts)).created == 1_000
+    said = {
+        "type": "belief",
+        "subject": "server",
+        "relation": "uses",
+        "confidence": 0.5,
+        "created_at": 1_768_471_200_000,
+    }
+    grains = [encode({**said, "object": f"port {n}"}).blob for n in range(1_000)]
+    assert wop.service.import_items(wop.owner, numbered("oms", grains)).created == 1_000
+    wop.advance(1)
+    assert wop.service.import_items(wop.owner, numbered("ump", drafts)).merged == 1_000
+    forms: tuple[tuple[Form, list[object]], ...] = (
+        ("ump", list(wop.service.export(wop.owner))),
+        ("oms", [grain for grain, _ in wop.service.grains.export(wop.owner)]),
+        ("oams", [memory for _, memory in wop.service.oams.export(wop.owner)]),
+    )
+    for form, given in forms:
+        # Nothing is written but that it was tried: so the writer may be held for next to nothing.
+        assert wop.service.import_items(wop.owner, numbered(form, given)).created == 0
+        assert (form, probe.slow) == (form, [])
+
+
+def test_a_fact_that_a_file_tells_again_and_again_is_one_memory(wop: Wop) -> None:
+    draft = {"kind": "semantic", "body": {"text": "Server 1 uses port 1."}}
+    report = wop.service.import_items(wop.owner, numbered("ump", [draft] * 20))
+    assert (report.created, report.merged) == (1, 19)
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        assert snapshot.usage()[0] == 1
+
+
+def test_what_was_written_between_comparing_and_writing_is_compared_again(wop: Wop) -> None:
+    """Whoever comes between changes what a batch repeats, is merged to and follows: nothing of it is written over."""
+    draft = {"kind": "semantic", "body": {"text": "Server 1 uses port 1."}}
+    told = wop.remember("Server 1 uses port 1.")
+    oams = Oams(wop, namespace(wop.owner.default_tenant, "many"))
+    memory = oams.complete("key", "As it was.")
+    wop.service.import_items(wop.owner, [Item(form="oams", value=memory)])
+    wop.advance(1)
+    written = wop.engine.write
+
+    def between(tenant: str, work: Callable[[Unit], object]) -> object:
+        wop.engine.write = written  # type: ignore[method-assign]
+        wop.forget(told)
+        oams.forget("key")
+        return written(tenant, work)
+
+    wop.engine.write = between  # type: ignore[method-assign, assignment]
+    report = wop.service.import_items(wop.owner, numbered("ump", [draft]))
+    assert (report.created, report.merged) == (1, 0)
+    report = wop.service.import_items(wop.owner, [Item(form="oams", value=memory)])
+    assert (report.unchanged, report.forgotten) == (0, 1)
 
 
 def test_one_large_memory_is_written_revised_merged_superseded_and_erased(wop: Wop) -> None:

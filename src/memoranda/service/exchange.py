@@ -9,7 +9,7 @@ form gives them, whichever comes first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from memoranda.encoding.garbage import seldom_collected
@@ -261,7 +261,7 @@ class _Written:
 def _stands_alone(item: Item, ready: Ready, written: _Written) -> bool:
     """Whether a memory neither names a successor, nor is waited for, nor brings anything that was known of it."""
     waits = (item.form, ready.known_as) in written.links or (item.form, ready.alias or "") in written.links
-    return ready.successor is None and ready.index is DEFAULT and item.form == ready.standard and not waits
+    return ready.successor is None and ready.index is DEFAULT and not waits
 
 
 class _Import:
@@ -346,11 +346,12 @@ class _Import:
         context = self._context
         with context.engine.read(batch[0][1].tenant) as snapshot:
             before = Before.of(context, snapshot, [ready for _, ready in batch])
-            now, heads = context.clock(), before.heads
-            found = [
-                (item, originals.foreseen(context, snapshot, ready, heads, now) if before.knows(ready) else ready)
-                for item, ready in batch
-            ]
+            now, found = context.clock(), []
+            for item, ready in batch:
+                seen = originals.foreseen(context, snapshot, ready, before.heads, now) if before.knows(ready) else ready
+                is_named = item.form != oms.STANDARD or snapshot.named(oms.STANDARD, ready.known_as) is not None
+                # A view may bring a document one name more.
+                found.append((item, seen if is_named or seen.settled is None else replace(seen, settled=None)))
             return found, before
 
     def _write(self, batch: _Batch) -> None:

@@ -39,8 +39,8 @@ class Before:
 
     def knows(self, ready: Ready) -> bool:
         """Whether anything may be there that a memory follows, repeats or is merged to."""
-        if ready.accepted is None:
-            return ready.given is not None
+        if ready.given is not None:
+            return True
         return (ready.standard, ready.name) in self.names or fact_of(ready) in self.facts
 
     def again(self, context: Context, unit: Unit, batch: Sequence[Ready]) -> Before:

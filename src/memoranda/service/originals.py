@@ -377,6 +377,11 @@ def foreseen(context: Context, snapshot: Snapshot, ready: Ready, heads: memories
     """A memory with what it comes to if what is there now still is when the writer's turn comes."""
     if ready.accepted is not None:
         return _foreseen_record(context, snapshot, ready, ready.accepted, now)
+    if ready.standard in (oms.STANDARD, openwop.STANDARD):
+        known = snapshot.named(ready.standard, ready.name)
+        return (
+            ready if known is None or known.state.is_forgotten else replace(ready, settled=(known.memory_id, "known"))
+        )
     given = ready.given
     prior = None if given is None else heads.of(given)
     if given is None or prior is None or is_stale(prior, given):
