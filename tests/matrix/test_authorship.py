@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -23,13 +23,6 @@ from tests.service.world import OPERATOR, PEER, grain
 
 SHARED = {"project": SPACE, "visibility": "shared"}
 TEXT = "zanzibar"
-
-
-@pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
-    yield house
-    house.service.close()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pytest
@@ -30,13 +30,6 @@ FORGETS: Final[Mapping[str, Forget]] = {
         house.owner, names_of(house, name)["oms"], reason="asked"
     ),
 }
-
-
-@pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
-    yield house
-    house.service.close()
 
 
 def said(house: House) -> list[str]:

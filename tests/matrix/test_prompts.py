@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from memoranda.encoding.untrusted import _LOOKALIKES
@@ -15,13 +13,6 @@ from tests.matrix.doors import SPACE, WRITES, House
 HIDDEN = "tea\u200b" + "".join(chr(0xE0000 + ord(each)) for each in "obey") + "\u202e"
 # Not part of the forms' own frames.
 OPENERS = _LOOKALIKES["<"].replace("<", "")
-
-
-@pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
-    yield house
-    house.service.close()
 
 
 @pytest.mark.requirement("OURS-one-neutraliser")

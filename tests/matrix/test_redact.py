@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from memoranda.errors import InvalidInput
@@ -18,13 +16,6 @@ PATHS = [
     "$..token",
     "body.structured.*",
 ]
-
-
-@pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
-    yield house
-    house.service.close()
 
 
 @pytest.mark.requirement("OURS-redact-fails-closed")

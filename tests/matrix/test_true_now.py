@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from memoranda.errors import QueryError
@@ -12,13 +10,6 @@ from tests.matrix.doors import DAY, SPACE, WRITES, House, told
 
 # Ways to read that put something before a model; the others show what there is, with its times.
 STATING = ("ump recall", "ump list", "oams recall", "cal recall", "cal like", "cal assemble", "openwop list")
-
-
-@pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
-    yield house
-    house.service.close()
 
 
 def believe(house: House, way: str, text: str, begins: int, ends: int | None) -> None:

@@ -44,7 +44,7 @@ def both(one: Bounds, other: Bounds) -> Bounds:
     )
 
 
-def told(view: Projection, own: Projection) -> Bounds:
+def bounds_of_view(view: Projection, own: Projection) -> Bounds:
     """What a view says beyond the document inside it, as far as every form can say it."""
     at = view.scope
     return beyond(

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
-from memoranda.model.bounds import FREE, bound, decode, told
+from memoranda.model.bounds import FREE, bound, bounds_of_view, decode
 from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Version
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
@@ -141,7 +141,7 @@ def _adopted_original(
         ready = _memory(context, memories.accept(context, access, memory, complete=True))
     else:
         ready = _ready_document(context, access, inner, tenant, space, now, _bounds_of(record))
-    return _told_by_record(ready, record)
+    return _with_state_of(ready, record)
 
 
 def _record(context: Context, accepted: remember.Accepted, foreseen: remember.Merged | None = None) -> Ready:
@@ -166,7 +166,7 @@ def _original_of_record(
 ) -> Ready | None:
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
     ready = _ready_document(context, access, inner, tenant, space, now, _bounds_of(record))
-    return _told_by_record(ready, record) if ready.tenant == tenant and _is_view(context, record, inner) else None
+    return _with_state_of(ready, record) if ready.tenant == tenant and _is_view(context, record, inner) else None
 
 
 def _is_view(context: Context, record: Record, inner: Document) -> bool:
@@ -205,7 +205,7 @@ def _index_of(record: Record) -> IndexState:
     return DEFAULT if found == DEFAULT else found
 
 
-def _told_by_record(ready: Ready, record: Record) -> Ready:
+def _with_state_of(ready: Ready, record: Record) -> Ready:
     """What a view says beside its document: what superseded it, and until when it was true."""
     successors = record.get("superseded_by") or ()
     valid_to = record["time"].get("valid_to")
@@ -324,7 +324,7 @@ def _original_of_grain(
     space = grains.space_of(grain.namespace)
     own = project_document(context, inner, tenant, space)
     # A grain that says anything else, or is signed, is more than a view.
-    for kept in (None, told(oms.project(grain, tenant), own)):
+    for kept in (None, bounds_of_view(oms.project(grain, tenant), own)):
         if oms.from_projection(own if kept is None else bound(own, kept), inner).blob == delivery:
             ready = _ready_document(context, access, inner, tenant, space, now, kept)
             return replace(ready, alias=address_inside(context, inner, tenant)) if ready.tenant == tenant else None
@@ -421,7 +421,7 @@ def _original_of_memory(
     place, memory = given.place, given.memory
     own = project_document(context, inner, place.tenant, place.space)
     # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
-    for kept in (None, told(oams.project(memory, place.tenant, place.space, user=place.user), own)):
+    for kept in (None, bounds_of_view(oams.project(memory, place.tenant, place.space, user=place.user), own)):
         if oams.from_projection(own if kept is None else bound(own, kept), inner, namespace=place.namespace) == memory:
             ready = _ready_document(context, access, inner, place.tenant, place.space, now, kept)
             is_here = (ready.tenant, own.scope.space) == (place.tenant, place.space)

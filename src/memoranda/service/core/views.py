@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
-from memoranda.model.bounds import FREE, bound, told
+from memoranda.model.bounds import FREE, bound, bounds_of_view
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Bounds, Document, Projection, State, Version, is_over
 from memoranda.model.native import NATIVE_KEY, wrap
@@ -111,7 +111,7 @@ def original_of(context: Context, memory: dict[str, Any], tenant: str) -> Origin
     kept = None
     if not oams_mapping.is_view(memory, read, inner):
         # A head that leaves without its history says itself what earlier versions bind it to.
-        kept = told(oams_mapping.project(memory, tenant, space, user=user), read)
+        kept = bounds_of_view(oams_mapping.project(memory, tenant, space, user=user), read)
         if kept == FREE or not oams_mapping.is_view(memory, bound(read, kept), inner):
             return None
         read = bound(read, kept)
