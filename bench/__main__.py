@@ -1,4 +1,4 @@
-"""Run the measurements: `python -m bench [--quick] [--only ump|oms|cal|oams|openwop|quality]`.
+"""Run the measurements: `python -m bench [--quick] [--large] [--only ump|oms|cal|oams|openwop|quality]`.
 
 One JSON object on standard output, progress on the other.
 """
@@ -216,12 +216,14 @@ PARTS = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--large", action="store_true", help="CAL over a million grains; with --only cal")
     parser.add_argument("--only", choices=tuple(PARTS), help="one part of the measurements")
     arguments = parser.parse_args()
     figures = machine() | start_up()
     for name, measure in PARTS.items():
         if arguments.only in (None, name):
-            figures |= measure(quick=arguments.quick)
+            large = {"large": True} if arguments.large and name == "cal" else {}
+            figures |= measure(quick=arguments.quick, **large)
     print(json.dumps(figures, indent=2))
 
 

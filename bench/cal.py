@@ -18,8 +18,10 @@ from memoranda.model.instant import DAY_MS
 from memoranda.service.exchange import numbered
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.oms.grains import encode
+from memoranda.standards.oms.requests import FindRequest
 
 GRAINS_PER_CUSTOMER = 100
+HOT = "customer:hot"
 _LINE = 'RECALL beliefs ABOUT "customer:17" WHERE confidence >= 0.8 RECENT 5 AS markdown'
 # The README's five sources, for any customer.
 _CONTEXT = """CAL/1 ASSEMBLE support_context
@@ -35,9 +37,30 @@ PRIORITY profile > history > tickets > policy > session
 FORMAT sml"""
 
 
-def measure_cal(*, quick: bool) -> Figures:
-    """All of it; a small store when quick."""
-    label, size, rounds = ("1k", 1_000, 50) if quick else ("100k", 100_000, 500)
+# Of what there is much of: each order, and what is common.
+_WIDE = {
+    "recent": "RECALL events RECENT 20",
+    "recent_all": "RECALL RECENT 20",
+    "hot_subject": f'RECALL WHERE subject = "{HOT}"',
+    "hot_recent": f'RECALL ABOUT "{HOT}" RECENT 5',
+    "relation_recent": 'RECALL beliefs WHERE relation = "mg:knows" RECENT 5',
+    "tag_recent": 'RECALL WHERE tags INCLUDE ["support:billing"] RECENT 5',
+    "by_confidence": "RECALL beliefs | ORDER BY confidence DESC | LIMIT 10",
+    "by_importance": "RECALL | ORDER BY importance DESC | LIMIT 10",
+    "diversity": "RECALL beliefs WITH diversity(mmr) | LIMIT 10",
+    "assemble_hot": _CONTEXT.format(who=HOT),
+}
+_COUNTED = {
+    "count": "RECALL beliefs WHERE confidence >= 0.7 | COUNT",
+    "group_type": "RECALL | GROUP BY type",
+    "group_relation": "RECALL beliefs | GROUP BY relation",
+    "group_subject": "RECALL beliefs | GROUP BY subject",
+}
+
+
+def measure_cal(*, quick: bool, large: bool = False) -> Figures:
+    """All of it; a small store when quick, one of a million grains when large."""
+    label, size, rounds = ("1k", 1_000, 50) if quick else ("1m", 1_000_000, 200) if large else ("100k", 100_000, 500)
     figures = measure_reading()
     with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder, Memoranda.open(Path(folder)) as m:
         say(f"cal: writing {size} grains")
@@ -55,7 +78,8 @@ def grains(corpus: Corpus, now: int) -> Iterator[dict[str, Any]]:
     """What a support desk remembers: per customer thirty beliefs, forty messages, and what was done about them."""
     rng = random.Random(11)
     for number in range(corpus.size):
-        who = f"customer:{number // GRAINS_PER_CUSTOMER}"
+        # Of one customer there is much more than of the others.
+        who = HOT if number % 50 == 49 else f"customer:{number // GRAINS_PER_CUSTOMER}"
         moment = now - rng.randrange(365 * DAY_MS)
         made = {"created_at": moment, "user_id": who, "subject": who}
         yield {**made, **_grain(number % GRAINS_PER_CUSTOMER, number, who, corpus.text(number), moment)}
@@ -150,18 +174,25 @@ def measure_running(m: Memoranda, corpus: Corpus, label: str, rounds: int) -> Fi
         "assemble_readme": (_CONTEXT.format(who=who) for who in people),
         "like": (f'RECALL LIKE "{text}"' for text, _ in corpus.questions(rounds)),
         "like_typed": (f'RECALL events LIKE "{text}" LIMIT 10' for text, _ in corpus.questions(rounds)),
-        "recent": ("RECALL events RECENT 20" for _ in range(rounds // 5)),
-        "count": ("RECALL beliefs WHERE confidence >= 0.7 | COUNT" for _ in range(rounds // 10)),
+        **{name: itertools.repeat(query, rounds // 5) for name, query in _WIDE.items()},
+        **{name: itertools.repeat(query, max(3, rounds // 50)) for name, query in _COUNTED.items()},
     }
     figures: Figures = {}
     for name, queries in asked.items():
-        taken = [_timed(m, query) for query in queries]
-        figures[f"cal.{name}.{label}.p50_ms"] = percentile(taken, 0.50)
-        figures[f"cal.{name}.{label}.p95_ms"] = percentile(taken, 0.95)
+        figures |= _told(f"cal.{name}.{label}", [_timed(lambda query=query: m.cal(query)) for query in queries])  # type: ignore[misc]
+    sessions = ({"session_id": f"chat {rng.randrange(corpus.size // 10)}"} for _ in range(rounds))
+    for name, finds in {"session": sessions, "subject": ({"subject": who} for who in people)}.items():
+        requests = [FindRequest.parse(each) for each in finds]
+        taken = [_timed(lambda request=request: m.grains.find(request)) for request in requests]  # type: ignore[misc]
+        figures |= _told(f"cal.find_{name}.{label}", taken)
     return figures
 
 
-def _timed(m: Memoranda, query: str) -> float:
+def _told(name: str, taken: list[float]) -> Figures:
+    return {f"{name}.p{share}_ms": percentile(taken, share / 100) for share in (50, 95, 99)}
+
+
+def _timed(ask: Callable[[], Any]) -> float:
     start = time.perf_counter()
-    m.cal(query)
+    ask()
     return (time.perf_counter() - start) * 1000

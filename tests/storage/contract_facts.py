@@ -333,7 +333,7 @@ class FactsContract:
         a, b, c, d = (version.version_id for version in engine.write("ada", work))
         with engine.read("ada") as snapshot:
             kept = snapshot.documents([d, 10**9, a, c, b])
-        assert [(each.name, each.native, each.address) for each in kept] == [
+        assert [(each.document.name, each.document.native, each.address) for each in kept] == [
             (name, f"native {name}".encode(), f"address {name}") for name in "dab"
         ]
         assert [each.verification for each in kept] == ["unverified", "unverified", "contested"]

@@ -6,7 +6,7 @@ version. Texts are compared for equality alone, numbers also by order.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,14 +29,22 @@ class FieldIndex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     numbers: tuple[tuple[str, float], ...] = ()
 
 
+class Opened:
+    """A document in the clear, which never changes, and what was read in it."""
+
+    __slots__ = ("decoded", "is_sealed", "name", "native", "standard")
+
+    def __init__(self, standard: str, name: str, native: bytes, *, is_sealed: bool) -> None:
+        self.standard, self.name, self.native, self.is_sealed = standard, name, native, is_sealed
+        # What whoever asked first made of it: nothing that depends on who asked.
+        self.decoded: Any = None
+
+
 class Kept(NamedTuple):
     """A document with the little of its state that a query shows: what there is to a version when many are read."""
 
     version_id: int
-    standard: str
-    name: str
-    native: bytes
-    is_sealed: bool
+    document: Opened
     address: str
     verification: str
     is_superseded: bool

@@ -56,6 +56,11 @@ class Sealer(Protocol):
 class Cipher(Sealer, Protocol):
     """What the store asks of encryption."""
 
+    @property
+    def changes(self) -> int:
+        """How often the keys changed, as far as it is known here: one may have been destroyed."""
+        ...
+
     def key_for(self, tenant: str, user: str, /) -> str | None:
         """The id of the key to encrypt with, made when it is first needed; None for no encryption."""
         ...
@@ -94,6 +99,8 @@ class Cipher(Sealer, Protocol):
 
 class NoCipher:
     """Documents as they are."""
+
+    changes = 0
 
     def key_for(self, _tenant: str, _user: str, /) -> str | None:
         return None
@@ -158,6 +165,7 @@ class RingCipher:
         self._keys: dict[str, bytes] = {}
         self._ids: dict[bytes, str] = {}
         self._seen = -1
+        self.changes = 0
 
     def key_for(self, tenant: str, user: str) -> str | None:
         if self._coverage is None or (not user and self._coverage == "users"):
@@ -217,6 +225,7 @@ class RingCipher:
         with self._lock:
             self._keys.clear()
             self._ids.clear()
+            self.changes += 1
             return self._ring.destroy(_holder(tenant, user))
 
     def rotate(self) -> int:
@@ -239,6 +248,7 @@ class RingCipher:
     def _refresh(self) -> None:
         """Forget cached keys when another process has changed the ring: it may have destroyed one."""
         version = self._ring.token()
+        self.changes += version != self._seen
         if version != self._seen or len(self._keys) > _CACHE_LIMIT:
             self._keys.clear()
             self._ids.clear()

@@ -21,10 +21,12 @@ class TenantRow(NamedTuple):
     # For quotas.
     live_count: int
     byte_count: int
+    # For whoever keeps what was read.
+    erasure_seq: int
 
 
 # An unknown tenant has no rows; -1 finds none.
-NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0)
+NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0)
 
 
 class VersionRow(NamedTuple):

@@ -11,7 +11,7 @@ import orjson
 from memoranda.errors import StoreCorrupt
 from memoranda.model import bounds
 from memoranda.model.change import Change
-from memoranda.model.facts import Kept
+from memoranda.model.facts import Kept, Opened
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Link, State, Version
 from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
@@ -19,6 +19,7 @@ from memoranda.storage.background import BackgroundReads
 from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.dialect import Dialect
+from memoranda.storage.documents import Age, Documents
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.paging import Paging
 from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
@@ -33,12 +34,19 @@ class SqlSnapshot(BackgroundReads):
     """Reads for one tenant on one connection."""
 
     def __init__(
-        self, connection: Connection, tenant: str, prints: Fingerprints, cipher: Cipher, row: Row | None
+        self,
+        connection: Connection,
+        tenant: str,
+        prints: Fingerprints,
+        cipher: Cipher,
+        row: Row | None,
+        documents: Documents | None = None,
     ) -> None:
         self._connection = connection
         self._dialect: Dialect = connection.dialect
         self._cipher = cipher
         self._opener: Opener | None = None
+        self._documents, self._age = documents, Age(0, 0)
         self._prints = prints
         self._tenant = tenant
         counters = NO_TENANT if row is None else TenantRow(*row)
@@ -50,6 +58,7 @@ class SqlSnapshot(BackgroundReads):
         self._term_count = counters.term_count
         self._live_count = counters.live_count
         self._byte_count = counters.byte_count
+        self._erasure_seq = counters.erasure_seq
 
     @property
     def tenant(self) -> str:
@@ -179,22 +188,30 @@ class SqlSnapshot(BackgroundReads):
         if self._opener is None:
             # Once in a snapshot: what is destroyed while it is read was there when it began.
             self._opener = self._cipher.opener()
-        opener = self._opener
-        rows = {row[0]: row for row in self._rows("documents_by_id", version_ids=as_json(list(version_ids)))}
-        return [self._kept(rows[version_id], opener) for version_id in version_ids if version_id in rows]
+            self._age = Age(self._erasure_seq, self._cipher.changes)
+        rows = {row[0]: row for row in self._rows("kept_by_id", version_ids=as_json(list(version_ids)))}
+        present = [version_id for version_id in version_ids if version_id in rows]
+        opened = self._documents.get(self._tenant_id, self._age, present) if self._documents is not None else {}
+        missing = [version_id for version_id in present if version_id not in opened]
+        if missing:
+            found = self._rows("documents_by_id", version_ids=as_json(missing))
+            fresh = {version_id: self._document(row, self._opener) for version_id, *row in found}
+            if self._documents is not None:
+                self._documents.put(self._tenant_id, self._age, fresh)
+            opened = {**opened, **fresh}
+        return [Kept(version_id, opened[version_id], *rows[version_id][1:]) for version_id in present]
 
-    def _kept(self, row: Row, opener: Opener) -> Kept:
-        version_id, standard, name, native, key_id, recorded, seal, address, verification, gone, closed = row
+    def _document(self, row: Sequence[Any], opener: Opener) -> Opened:
+        standard, name, native, key_id, recorded, seal = row
         if key_id is None:
             is_sealed = seal is not None and self._prints.document(self._tenant, standard, name, native) == seal
-            return Kept(version_id, standard, name, native, is_sealed, address, verification, gone, closed)
+            return Opened(standard, name, native, is_sealed=is_sealed)
         try:
-            opened = opener(key_id, native, bound_to(self._tenant, standard, name, recorded) + b"native")
+            clear = opener(key_id, native, bound_to(self._tenant, standard, name, recorded) + b"native")
         except StoreCorrupt:
-            opened = None
+            clear = None
         # What opens with a key that is not in the database was sealed by whoever had it, in this place.
-        is_sealed = opened is not None
-        return Kept(version_id, standard, name, opened or b"", is_sealed, address, verification, gone, closed)
+        return Opened(standard, name, clear or b"", is_sealed=clear is not None)
 
     def has_space(self, space: str) -> bool:
         return bool(self._rows("has_space", space=space))

@@ -12,6 +12,7 @@ from memoranda.errors import MemorandaError
 from memoranda.model.change import AuditEntry
 from memoranda.storage.cipher import Cipher, NoCipher
 from memoranda.storage.database import Connection, Database
+from memoranda.storage.documents import Documents
 from memoranda.storage.engine import Seal, Snapshot, System, Unit
 from memoranda.storage.fingerprints import Fingerprints, index_key
 from memoranda.storage.snapshot import SqlSnapshot
@@ -57,6 +58,8 @@ class SqlEngine:
         self._database = database
         self._cipher = cipher or NoCipher()
         self._seal = seal
+        # Of documents in the clear that were read already.
+        self.documents = Documents()
         self._batching = threading.Lock()
         self._batches: dict[str, _AuditBatch] = {}
         try:
@@ -75,7 +78,7 @@ class SqlEngine:
     def read(self, tenant: str) -> Iterator[Snapshot]:
         with self._database.reading() as connection:
             row = connection.row("tenant_get", {"name": tenant})
-            yield SqlSnapshot(connection, tenant, self._prints, self._cipher, row)
+            yield SqlSnapshot(connection, tenant, self._prints, self._cipher, row, self.documents)
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
         return self._database.write(lambda connection: self._unit(connection, tenant, work))

@@ -307,6 +307,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._version_count -= count
         self._byte_count -= size
         self._term_count -= terms
+        self._erasure_seq += 1
         self._run("version_erase", version_id=version_id)
         self._run("tombstone_put", version_id=version_id, native=tombstone)
         self._run("state_erase", version_id=version_id, now_ms=now)
@@ -359,6 +360,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             term_count=self._term_count,
             live_count=self._live_count,
             byte_count=self._byte_count,
+            erasure_seq=self._erasure_seq,
         )
         self._connection.run("tenant_put", row._asdict())
         return row

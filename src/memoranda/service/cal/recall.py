@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from memoranda.errors import MemorandaError, QueryError
-from memoranda.model.facts import Kept
+from memoranda.model.facts import Kept, Opened
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
@@ -364,7 +364,7 @@ class Reader:
     def _varied(
         self, question: _Question, reorders: list[Option], stages: tuple[Stage, ...], offset: int
     ) -> Found | None:
-        """A page of what WITH diversity reorders, which is the first so many; None: all has to be looked at."""
+        """A page of what WITH diversity reorders: the first so many. None: all has to be looked at."""
         if len(reorders) != 1 or reorders[0].name != "diversity" or question.left_over or question.within:
             return None
         window = window_of(stages, pushes=self._sees_all())
@@ -372,10 +372,13 @@ class Reader:
             return None
         start, end = window.offset + offset, window.offset + offset + window.limit
         page, _, is_more = self._page(question, Window(limit=max(end, DIVERSE_LIMIT)), 0)
-        items = diversified(page, reorders[0], enough=end + 1) if is_more else []
-        if len(items) <= end:
+        if not is_more and reorders[0].word != "mmr":
             return None
-        return Found(pipeline.run(window.rest, Grains(items[start:end])), None, offset + window.limit)
+        items = diversified(page, reorders[0], enough=end + 1)
+        if is_more and len(items) <= end:
+            return None
+        following = offset + window.limit if len(items) > end else None
+        return Found(pipeline.run(window.rest, Grains(items[start:end])), None if is_more else len(page), following)
 
     def _groups(self, question: _Question, window: Window, offset: int) -> Found | None:
         """Groups as the store counts them; None: it cannot."""
@@ -485,15 +488,14 @@ class Reader:
 
     def _read(self, kept: Kept) -> tuple[str, Mapping[str, Any]]:
         """The type and the fields of a grain, or of the grain that a memory of another standard shows as."""
-        if kept.standard != oms.STANDARD:
+        document = kept.document
+        if document.standard != oms.STANDARD:
             grain = whole(self.context, self.snapshot.versions([kept.version_id])[0])[0]
             return grain.type_name, grain.fields
-        blob = signature.blob_of(kept.native)
-        if kept.is_sealed:
-            type_byte, fields = accepted_fields(blob)
-            return _TYPE_NAMES[type_byte], fields
-        grain = decode(blob, address=kept.name, profile=oms.VIEWS)
-        return _TYPE_NAMES[grain.type_byte], grain.fields
+        if document.decoded is None:
+            document.decoded = _decoded(document)
+        found: tuple[str, Mapping[str, Any]] = document.decoded
+        return found
 
     def _sees_all(self) -> bool:
         access = self.session.access
@@ -533,7 +535,7 @@ def _without_scores(conditions: list[Condition], tests: list[Test]) -> list[Cond
 
 
 def _has_words(question: _Question, item: Item) -> bool:
-    return all(not sought.isdisjoint(_words_of(item, name)) for name, sought in question.within)
+    return all(not sought.isdisjoint(words(said(value_of(item, name)))) for name, sought in question.within)
 
 
 def _passes(question: _Question, item: Item, *, scores: bool) -> bool:
@@ -569,8 +571,18 @@ def _timed(selection: Selection, recall: Recall, now: Instant) -> Selection:
     return replace(selection, in_force=selection.standing == "live" and not asks_for_ends)
 
 
+def _decoded(document: Opened) -> tuple[str, Mapping[str, Any]]:
+    blob = signature.blob_of(document.native)
+    if document.is_sealed:
+        type_byte, fields = accepted_fields(blob)
+        return _TYPE_NAMES[type_byte], fields
+    grain = decode(blob, address=document.name, profile=oms.VIEWS)
+    return _TYPE_NAMES[grain.type_byte], grain.fields
+
+
 def _document_of(kept: Kept) -> Document:
-    return Document(standard=kept.standard, media_type="", name=kept.name, native=kept.native)
+    document = kept.document
+    return Document(standard=document.standard, media_type="", name=document.name, native=document.native)
 
 
 def _text(condition: Condition) -> str:
@@ -585,7 +597,3 @@ def _tells(name: str, recall: Recall) -> bool:
         or (isinstance(stage, Project) and name in (*(stage.content or ()), *(stage.attributes or ())))
         for stage in recall.stages
     )
-
-
-def _words_of(item: Item, name: str) -> list[str]:
-    return words(said(value_of(item, name)))

@@ -28,21 +28,25 @@ INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTH
 DELETE FROM meta WHERE name = :name AND value = :value
 
 -- name: tenant_get
-SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count
+SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
+  erasure_seq
 FROM tenant WHERE name = :name
 
 -- The same for a unit of work: where writers do not stand in a line anyway, this must lock the row until it commits.
 -- name: tenant_lock
-SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count
+SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
+  erasure_seq
 FROM tenant WHERE name = :name
 
 -- name: tenant_add
 INSERT INTO tenant (name) VALUES (:name)
-RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count
+RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
+  erasure_seq
 
 -- name: tenant_put
 UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash = :audit_hash,
-  version_count = :version_count, term_count = :term_count, live_count = :live_count, byte_count = :byte_count
+  version_count = :version_count, term_count = :term_count, live_count = :live_count, byte_count = :byte_count,
+  erasure_seq = :erasure_seq
 WHERE tenant_id = :tenant_id
 
 -- name: tenant_list
@@ -296,11 +300,14 @@ WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name >= :prefix 
 ORDER BY a.name LIMIT :limit
 
 -- name: documents_by_id
-SELECT s.version_id, v.standard, v.name, v.native, v.key_id, v.recorded_ms, v.seal,
-  s.address, s.verification, s.superseded_by IS NOT NULL, s.closed_ms
+SELECT v.version_id, v.standard, v.name, v.native, v.key_id, v.recorded_ms, v.seal
+FROM json_each(:version_ids) j
+CROSS JOIN version v ON v.version_id = j.value AND v.tenant_id = :tenant_id
+
+-- name: kept_by_id
+SELECT s.version_id, s.address, s.verification, s.superseded_by IS NOT NULL, s.closed_ms
 FROM json_each(:version_ids) j
 CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value AND s.erased = 0
-CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 
 -- name: state_hold
 UPDATE state SET held = :held WHERE tenant_id = :tenant_id AND version_id = :version_id

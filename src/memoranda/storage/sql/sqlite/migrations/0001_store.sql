@@ -16,7 +16,9 @@ CREATE TABLE tenant (
   term_count    INTEGER NOT NULL DEFAULT 0,
   -- For quotas: versions that are live, and the bytes of all documents that are not erased.
   live_count    INTEGER NOT NULL DEFAULT 0,
-  byte_count    INTEGER NOT NULL DEFAULT 0
+  byte_count    INTEGER NOT NULL DEFAULT 0,
+  -- How often something was erased: every process drops what it kept of the tenant's documents when it sees another.
+  erasure_seq   INTEGER NOT NULL DEFAULT 0
 );
 
 -- Append-only, and a heap on purpose: rows are only ever added at the right end, so SQLite never moves one

@@ -1,0 +1,122 @@
+"""Documents that a process keeps decoded: they are never served, nor kept, after an erasure in any process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memoranda import Memoranda
+from memoranda.model.facts import Opened
+from memoranda.storage.documents import Age, Documents
+from memoranda.storage.sql_engine import SqlEngine
+
+ASKED = 'RECALL WHERE subject = "ada"'
+
+
+def elsewhere(home: Path, code: str, *given: str) -> None:
+    """Run code on the same store in another process."""
+    opened = f"import sys\nfrom memoranda import Memoranda\nwith Memoranda.open(sys.argv[1]) as m:\n    {code}\n"
+    subprocess.run([sys.executable, "-c", opened, str(home), *given], check=True, capture_output=True, timeout=60)
+
+
+def objects(m: Memoranda) -> list[str]:
+    return [each["grain"]["object"] for each in m.cal(ASKED)["results"]]
+
+
+def kept(m: Memoranda) -> Documents:
+    engine = m.service.context.engine
+    assert isinstance(engine, SqlEngine)
+    return engine.documents
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "m.grains.erase(sys.argv[2], reason='asked for')",
+        "m.grains.erase_user('ada', reason='asked for')",
+        "m.service.context.engine.destroy_user_key(m.owner, 'ada')",
+        "m.forget(m.recall('green')[0].record['id'], hard=True)",
+    ],
+    ids=["grain", "user", "key", "hard forget"],
+)
+def test_what_another_process_erased_is_neither_served_nor_kept(tmp_path: Path, code: str) -> None:
+    with Memoranda.open(tmp_path) as m:
+        tea = {
+            "type": "belief",
+            "subject": "ada",
+            "relation": "drinks",
+            "object": "green tea",
+            "user_id": "ada",
+            "confidence": 0.9,
+        }
+        address = m.grains.put({**tea, "created_at": 1_780_000_000_000}).address
+        assert objects(m) == objects(m) == ["green tea"]
+        assert len(kept(m)) == 1
+        elsewhere(tmp_path, code, address)
+        assert objects(m) == []
+        # Whatever is asked next, the first look into the store drops what was kept.
+        m.grains.put({**tea, "object": "coffee", "user_id": "bob", "created_at": 1_780_000_000_001})
+        assert objects(m) == ["coffee"]
+        assert len(kept(m)) == 1
+
+
+def test_what_this_process_erased_is_neither_served_nor_kept(tmp_path: Path) -> None:
+    with Memoranda.open(tmp_path) as m:
+        made = {
+            "type": "belief",
+            "subject": "ada",
+            "relation": "drinks",
+            "confidence": 0.9,
+            "created_at": 1_780_000_000_000,
+        }
+        tea = m.grains.put({**made, "object": "green tea"}).address
+        m.grains.put({**made, "object": "coffee"})
+        assert sorted(objects(m)) == ["coffee", "green tea"]
+        m.grains.erase(tea, reason="asked for")
+        assert objects(m) == ["coffee"]
+        assert len(kept(m)) == 1
+
+
+def test_what_became_of_a_version_is_asked_anew(tmp_path: Path) -> None:
+    with Memoranda.open(tmp_path) as m:
+        made = {
+            "type": "belief",
+            "subject": "ada",
+            "relation": "drinks",
+            "confidence": 0.9,
+            "created_at": 1_780_000_000_000,
+        }
+        tea = m.grains.put({**made, "object": "green tea"}).address
+        assert objects(m) == ["green tea"]
+        m.grains.set_verification(tea, "retracted", reason="wrong")
+        assert objects(m) == []
+        m.grains.set_verification(tea, "contested", reason="perhaps")
+        assert m.cal(f"{ASKED} | SELECT verification_status")["results"][0]["fields"] == {
+            "verification_status": "contested"
+        }
+
+
+def test_a_snapshot_from_before_an_erasure_gets_nothing_and_leaves_nothing() -> None:
+    documents, before, after = Documents(), Age(1, 0), Age(2, 0)
+    documents.put(7, before, {1: document(b"one")})
+    assert list(documents.get(7, before, [1, 2])) == [1]
+    assert documents.get(8, before, [1]) == {}
+    assert documents.get(7, after, [1]) == {}
+    documents.put(7, before, {1: document(b"one")})
+    assert (len(documents), documents.get(7, before, [1])) == (0, {})
+
+
+def test_what_was_used_least_goes_when_there_is_no_room() -> None:
+    documents, age = Documents(limit=100_000), Age(0, 0)
+    for number in range(60):
+        documents.put(7, age, {number: document(bytes(500))})
+        documents.get(7, age, [0])
+    assert 10 < len(documents) < 60
+    assert documents.get(7, age, [0, 1, 59]).keys() == {0, 59}
+
+
+def document(native: bytes) -> Opened:
+    return Opened("oms", "", native, is_sealed=True)
