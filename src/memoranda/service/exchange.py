@@ -21,6 +21,7 @@ from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession, policy_fields
+from memoranda.service.core.succession import note_elsewhere
 from memoranda.service.foreseen import Before, fact_of
 from memoranda.service.oams import memories
 from memoranda.service.oms import authority
@@ -542,6 +543,7 @@ class _Import:
             prior = _still_head(unit, waiting)
             if prior is not None and waiting.is_fresh and prior.state.closed is None:
                 _close(unit, prior, None, waiting.valid_to, waiting.closed, now)
+                note_elsewhere(unit, prior, form, name)
         return refused, missing
 
 

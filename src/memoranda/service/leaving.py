@@ -24,6 +24,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import find_visible
+from memoranda.service.core.succession import with_elsewhere
 from memoranda.service.core.views import holds, load, outline, redacted, root_of, scope_of, view
 from memoranda.service.exchange import Report
 from memoranda.service.oams import memories
@@ -63,7 +64,7 @@ class _Leaving:
         while True:
             with self.context.engine.read(self.tenant) as snapshot:
                 page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=self.now)
-                leaving = [version for version in page if self.may_leave(snapshot, version)]
+                leaving = [with_elsewhere(snapshot, each) for each in page if self.may_leave(snapshot, each)]
                 if not self.history:
                     leaving = [self._with_key(snapshot, version) for version in leaving]
             if not page:

@@ -355,10 +355,18 @@ def test_what_was_superseded_by_something_missing_is_out_of_use_until_that_comes
             # Nor does it come back to life by leaving once more.
             with Memoranda.open(folder / "three", owner=one.owner) as third:
                 write(other, folder / f"again-{form}", form)
+                # What superseded it is named also by those who never had it.
+                assert _successors(other, form) == _successors(one, form)
                 read(third, folder / f"again-{form}")
                 assert third.recall("tea") == []
         read(other, folder / f"whole-{form}")
         assert everything(other) == before
+
+
+def _successors(m: Memoranda, form: str) -> list[Any]:
+    if form == "all.mg":
+        return [index.superseded_by for _, index in m.service.grains.export(m.access) if index.superseded_by]
+    return [record["superseded_by"] for record in m.export() if record["superseded_by"]]
 
 
 @pytest.mark.requirement("OAMS-OURS-one-identity")

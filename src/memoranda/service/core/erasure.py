@@ -9,6 +9,7 @@ from memoranda.model.memory import Version
 from memoranda.model.standard import OMS
 from memoranda.service.core.context import Context
 from memoranda.service.core.protection import check_erasure, policy_fields, refuse_held
+from memoranda.service.core.succession import forget_elsewhere
 from memoranda.service.core.views import tombstone_record, view
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.signature import sign
@@ -29,6 +30,7 @@ def erase_version(
     except StoreCorrupt:
         # What cannot be read any more protects nothing but itself; a hold in the index still stands.
         refuse_held(version)
+    forget_elsewhere(unit, version)
     unit.erase(version, tombstone=tombstone or tombstone_of(context, version, reason, now), now=now)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import ConsentViolation
 from memoranda.model.bounds import FREE, MARKS, beyond, both
 from memoranda.model.instant import Instant
@@ -21,8 +22,10 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.protection import refuse_rewriting
 from memoranda.service.core.views import project, record_of
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine import Snapshot, Unit
 
+# Kept beside the memories, by the number of a version.
+_ELSEWHERE: Final = "successor elsewhere"
 _SAID: Final = ("processing_basis", "con:ccpa_opted_out", "legal:privilege")
 
 
@@ -104,3 +107,31 @@ def _redact(context: Context, document: Document, read: Projection, tenant: str)
         return ()
     record = record_of(context, document, tenant, read.scope.space)
     return tuple(record.get("consent", {}).get("redact", ()))
+
+
+# --- a successor that is not here --------------------------------------------------------------------------------
+
+
+def note_elsewhere(unit: Unit, version: Version, standard: str, name: str) -> None:
+    """Note what superseded a version in the store it came from, so that it is told when it leaves again."""
+    unit.put_item(_ELSEWHERE, str(version.version_id), dump([standard, name]))
+
+
+def with_elsewhere(snapshot: Snapshot, version: Version) -> Version:
+    """A version with the name of its successor also where that is not here."""
+    state = version.state
+    kept = snapshot.item(_ELSEWHERE, str(version.version_id)) if is_superseded_elsewhere(version) else None
+    if kept is None:
+        return version
+    standard, name = parse(kept)
+    return replace(version, state=state._replace(superseded_by=name, successor_names={standard: name}))
+
+
+def is_superseded_elsewhere(version: Version) -> bool:
+    return version.state.closed is not None and not version.state.superseded_by
+
+
+def forget_elsewhere(unit: Unit, version: Version) -> None:
+    """Note it no longer: the version is erased."""
+    if is_superseded_elsewhere(version):
+        unit.delete_item(_ELSEWHERE, str(version.version_id))
