@@ -27,7 +27,7 @@ ALLOWED_MS_PER_1000_ROWS: Final = 20.0
 # On a machine that does `_reference` in this; one that is slower, or slowed down by others, gets as much more.
 REFERENCE_MS: Final = 7.5
 # What two measurements of one unit differ by on a machine that others use. An import that revises what is there is
-# inside it, not inside the 20 ms: 21 to 24 ms for each 1,000 rows, six queries for each memory. One that brings new
+# inside it, hardly inside the 20 ms: 19 to 22 ms for each 1,000 rows, four queries for each memory. One that brings new
 # ones takes 12.
 SPREAD: Final = 1.25
 

@@ -13,6 +13,7 @@ import pytest
 from memoranda.encoding.json_text import dump
 from memoranda.errors import NotFound
 from memoranda.model.instant import DAY_MS, format_instant
+from memoranda.model.selection import Selection
 from memoranda.service.exchange import Item, numbered
 from memoranda.service.openwop import commitments
 from memoranda.service.openwop.commitments import OVER_MS
@@ -275,6 +276,20 @@ def test_a_fact_that_a_file_tells_again_and_again_is_one_memory(wop: Wop) -> Non
     assert (report.created, report.merged) == (1, 19)
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
         assert snapshot.usage()[0] == 1
+
+
+def test_a_key_that_a_file_brings_twice_is_revised_twice(wop: Wop) -> None:
+    oams = Oams(wop, namespace(wop.owner.default_tenant, "many"))
+    memory = oams.complete("key", "As it was.")
+    wop.service.import_items(wop.owner, [Item(form="oams", value=memory)])
+    wop.advance(1_000)
+    later = [{**memory, "value": f"It moved {n}.", "updated_at": format_instant(wop.now + n)} for n in range(3)]
+    assert wop.service.import_items(wop.owner, numbered("oams", later)).updated == 3
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        (found,) = snapshot.page(Selection(), limit=9, now=wop.now)
+        history = snapshot.history(snapshot.versions([found.version_id])[0].memory_id)
+        assert (len(history), snapshot.usage()[0]) == (4, 1)
+        assert [version.state.is_head for version in history] == [False, False, False, True]
 
 
 def test_what_was_written_between_comparing_and_writing_is_compared_again(wop: Wop) -> None:

@@ -389,6 +389,7 @@ class _Import:
             unit.changed_memories(before.seq),
             before.again(self._context, unit, [ready for _, ready in batch]),
         )
+        known.heads.look_up([ready.given for _, ready in batch if ready.given is not None and not ready.settled], now)
         created: list[str] = []
         for item, ready in batch:
             try:
@@ -417,12 +418,12 @@ class _Import:
     def _follow(self, unit: Unit, ready: Ready, heads: memories.Heads, now: Instant) -> Outcome:
         """Write an OAMS memory after the head of its key, if there is one."""
         assert ready.given is not None
-        prior = heads.of(ready.given)
+        prior, may_follow = heads.with_leave(ready.given)
         if prior is None and not self.restores:
             forgotten = heads.forgotten(ready.given)
             if forgotten is not None and parse_instant(ready.given.memory["updated_at"]) <= forgotten:
                 return "forgotten"
-        return ready.write(unit, prior, now, News())
+        return ready.write(unit, prior, now, News(may_follow=may_follow))
 
     def _is_forgotten(self, unit: Unit, ready: Ready, known: set[tuple[str, str]]) -> bool:
         """Whether a file brings what was forgotten here: old files do not undo that, only who asks for it does."""

@@ -59,6 +59,8 @@ class News(NamedTuple):
 
     name: bool = False
     fact: bool = False
+    # And that what it follows may be superseded was asked already.
+    may_follow: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,10 +357,10 @@ def ready_memory(
 
 
 def _memory(context: Context, given: memories.Given) -> Ready:
-    def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
+    def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
         if prior is not None and is_stale(prior, given):
             return "known"
-        result = memories.follow(context, unit, given, prior, now).result
+        result = memories.follow(context, unit, given, prior, now, is_allowed=new.may_follow).result
         return "known" if result == "unchanged" else "created" if result == "created" else "updated"
 
     key, place = given.memory["key"], given.place

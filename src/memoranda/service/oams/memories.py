@@ -20,6 +20,7 @@ from memoranda.errors import (
     CrossNamespace,
     ForbiddenScope,
     InvalidInput,
+    MemorandaError,
     MemoryNotFound,
     NamespaceNotFound,
     StoreCorrupt,
@@ -318,20 +319,45 @@ class Heads:
         known = unit.known_names([pair for _, pair in asked])
         self._known = {name for name, pair in asked if pair in known}
         self._there = set(self._known)
+        self._found: dict[tuple[str, str], tuple[Version, bool]] = {}
+        self._used: set[int] = set()
 
     def in_unit(self, unit: Snapshot) -> Heads:
         """The same in a unit of work before which nothing was written since."""
         heads = copy(self)
         heads._unit, heads._there = unit, set(self._known)
+        heads._found, heads._used = {}, set()
         return heads
+
+    def look_up(self, given: Sequence[Given], now: Instant) -> None:
+        """Find those that are there, and ask whether they may be superseded, before anything is written.
+
+        A query in between would send what waits to be written row by row.
+        """
+        for each in given:
+            name = (each.place.space, each.memory["key"])
+            if name not in self._known or name in self._found or each.after is None:
+                continue
+            prior = find(self._context, self._unit, each.place, each.memory["key"], or_retracted=True)
+            if prior is not None and prior == each.after[0]:
+                self._found[name] = prior, _may_be_superseded(self._unit, prior, now)
 
     def of(self, given: Given) -> Version | None:
         """The head of one of them; from then on it is there."""
+        return self.with_leave(given)[0]
+
+    def with_leave(self, given: Given) -> tuple[Version | None, bool]:
+        """The same, with whether it is known that it may be superseded."""
         name = (given.place.space, given.memory["key"])
-        if name in self._there:
-            return find(self._context, self._unit, given.place, given.memory["key"], or_retracted=True)
-        self._there.add(name)
-        return None
+        if name not in self._there:
+            self._there.add(name)
+            return None, False
+        found = self._found.pop(name, None)
+        if found is None or found[0].memory_id in self._used:
+            # It may have been written meanwhile.
+            return find(self._context, self._unit, given.place, given.memory["key"], or_retracted=True), False
+        self._used.add(found[0].memory_id)
+        return found
 
     def forgotten(self, given: Given) -> Instant | None:
         """When what this names was forgotten, if it was and nothing has taken its place."""
@@ -344,6 +370,14 @@ class Heads:
                 if head.state.is_forgotten:
                     return head.state.tombstoned
         return None
+
+
+def _may_be_superseded(unit: Snapshot, prior: Version, now: Instant) -> bool:
+    try:
+        check_supersession(unit, prior, {}, now=now)
+    except MemorandaError:
+        return False
+    return True
 
 
 def _names(context: Context, place: Place, key: str) -> list[tuple[str, str]]:
@@ -361,8 +395,9 @@ def follow(
     *,
     if_match: str | None = None,
     if_absent: bool = False,
+    is_allowed: bool = False,
 ) -> Stored:
-    """Write what follows the head that was found, or is the first of its memory."""
+    """Write what follows the head that was found, or is the first of its memory; `is_allowed`: that was asked."""
     place, wanted = given.place, given.memory
     if prior is not None and given.bearer is not None and not may_see(context, given.bearer, unit, prior):
         raise CrossNamespace("what is kept under this key is not for this credential")
@@ -371,7 +406,8 @@ def follow(
         # Compared and made before the writer's turn.
         _, foreseen, stored = given.after
         if foreseen is not None:
-            check_supersession(unit, prior, {}, now=now)
+            if not is_allowed:
+                check_supersession(unit, prior, {}, now=now)
             _write(context, unit, given, foreseen, prior, now)
         return stored
     current = None if prior is None else show(context, unit, prior, place)
