@@ -207,6 +207,24 @@ def test_selections_are_answered_by_their_index(tmp_path: Path, selection: Selec
         assert not [step for step in plan if "B-TREE" in step], plan
 
 
+@pytest.mark.parametrize("form", [None, "f"])
+@pytest.mark.parametrize("by", ["written", "updated", "address", "at", "confidence", "importance"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_what_is_common_is_read_from_the_index_of_every_order(
+    tmp_path: Path, form: str | None, by: Any, descending: bool
+) -> None:
+    naming = Naming(str.encode, str, lambda _, texts: [f'"{text}"' for text in texts])
+    selection = Selection(space="p", has_fields=True, form=form, relation="x")
+    sql = SelectionSql(selection, naming, SQLITE, tenant_id=1, now=NOW)
+    query = sql.walk(Order(by=by, descending=descending), None, 100)
+    database = SqliteDatabase(tmp_path / "store.db")
+    try:
+        with database.reading() as connection:
+            assert connection.select(query, {**sql.params, "limit": 9, "offset": 0}) == []
+    finally:
+        database.close()
+
+
 @pytest.mark.requirement("OMS-17.3-hexastore")
 @pytest.mark.parametrize(
     ("path", "index", "prefix"),

@@ -166,7 +166,8 @@ class SelectionSql:
         clauses = self._after(order, driver, after)
         _, ordered = _ordered(order, driver)
         column = driver.version if order.by == "written" else _ORDERS[order.by][0]
-        of_index = driver.clause if order.by in ("written", "updated", "address") else self._within(of_form=False)
+        is_by_form = order.by not in ("at", *_OPTIONAL)
+        of_index = driver.clause if is_by_form else self._within(of_form=False) + _has_it(order)
         within, first = " AND ".join([of_index, *clauses]), f"ORDER BY {ordered} LIMIT 1 OFFSET {self._bind(rows)}"
         last = f"SELECT {column} FROM {driver.source} WHERE {within} {first}"
         if order.by == "address":
@@ -275,8 +276,7 @@ class SelectionSql:
         if not self._is_indexed_by_field():
             return _Driver(_STATE, _OF_TENANT)
         index = _ORDERED[order.by]
-        has_it = f" AND {_ORDERS[order.by][0]} IS NOT NULL" if order.by in _OPTIONAL else ""
-        return _Driver(self._by_index(index), self._within() + has_it, index=index)
+        return _Driver(self._by_index(index), self._within() + _has_it(order), index=index)
 
     def _within(self, *, of_form: bool = True) -> str:
         """What the indexes of fields begin with, and the form, if one is asked for."""
@@ -514,3 +514,8 @@ def _ordered(order: Order, driver: _Driver) -> tuple[str, str]:
     # Its own index has none without the field, which come last.
     last = f"{by} IS NULL, " if order.by in _OPTIONAL and driver.index != _ORDERED[order.by] else ""
     return "0", f"{last}{by}{' DESC' if order.descending else ''}, {then}"
+
+
+def _has_it(order: Order) -> str:
+    """What an index that not everything is in asks for."""
+    return f" AND {_ORDERS[order.by][0]} IS NOT NULL" if order.by in _OPTIONAL else ""
