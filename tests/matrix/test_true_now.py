@@ -6,7 +6,9 @@ import pytest
 
 from memoranda.errors import QueryError
 from memoranda.model.instant import format_instant
+from memoranda.standards.oms.requests import FindRequest
 from tests.matrix.doors import DAY, SPACE, WRITES, House, told
+from tests.service.oams_verbs import Oams
 
 # Ways to read that put something before a model; the others show what there is, with its times.
 STATING = ("ump recall", "ump list", "oams recall", "cal recall", "cal like", "cal assemble", "openwop list")
@@ -36,6 +38,25 @@ def test_only_what_is_true_now_is_stated(house: House, way: str) -> None:
         for read in STATING:
             found = told(house, read, names, "zanzibar")
             assert {each for each in ("spring", "summer", "winter") if f"in {each}" in found} == true, (read, after)
+
+
+@pytest.mark.parametrize("way", ["oms", "ump"])
+def test_a_list_of_what_is_stored_says_when_it_is_true(house: House, way: str) -> None:
+    start = house.now
+    house.advance(10 * DAY)
+    believe(house, way, "zanzibar in spring", start, start + 5 * DAY)
+    believe(house, way, "zanzibar in winter", start + 15 * DAY, None)
+    memories = Oams(house, house.oams.namespace, house.owner).page(limit=9).memories
+    times = {each["value"][-6:]: each["metadata"] for each in memories}
+    assert times["spring"]["memoranda:valid_to"] == format_instant(start + 5 * DAY)
+    assert times["winter"]["memoranda:valid_from"] == format_instant(start + 15 * DAY)
+    found = house.service.grains.find(house.owner, FindRequest.parse({"namespace": SPACE})).results
+    grains = {each.stored.grain.fields["object"][-6:]: each.stored.grain.fields for each in found}
+    assert grains["spring"]["valid_to"] == start + 5 * DAY - 1
+    assert grains["winter"]["valid_from"] == start + 15 * DAY
+    # A search states what it finds, and so does not find it.
+    asked = FindRequest.parse({"namespace": SPACE, "text": "zanzibar"})
+    assert house.service.grains.find(house.owner, asked).results == ()
 
 
 @pytest.mark.requirement("CAL-OURS-true-now")

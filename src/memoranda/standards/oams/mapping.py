@@ -46,6 +46,8 @@ from memoranda.standards.oams.memory import (
     MAX_TAG_CHARS,
     MAX_TAGS,
     MAX_VALUE_BYTES,
+    VALID_FROM_KEY,
+    VALID_TO_KEY,
     Memory,
     check_key,
     instant,
@@ -161,6 +163,11 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
         metadata[VISIBILITY_KEY] = scope.visibility
     if projection.expires is not None:
         metadata[EXPIRES_KEY] = format_instant(projection.expires)
+    # OAMS has no words for when something is true, and a list shows it before and after.
+    if projection.valid_from > projection.created:
+        metadata[VALID_FROM_KEY] = format_instant(projection.valid_from)
+    if projection.valid_to is not None:
+        metadata[VALID_TO_KEY] = format_instant(projection.valid_to)
     metadata[NATIVE_KEY] = native.wrap(original)
     parents = [each.target for each in projection.relations if each.type == DERIVED_FROM]
     memory: Memory = {

@@ -42,6 +42,8 @@ TAGS_KEY: Final = "memoranda:tags"
 KIND_KEY: Final = "memoranda:kind"
 VISIBILITY_KEY: Final = "memoranda:visibility"
 EXPIRES_KEY: Final = "memoranda:expires_at"
+VALID_FROM_KEY: Final = "memoranda:valid_from"
+VALID_TO_KEY: Final = "memoranda:valid_to"
 # Who wrote it, if that was not its owner; the store says so.
 ACTOR_KEY: Final = "memoranda:actor"
 
