@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.standards.oams.strategies import INSTANTS, KEYS, NAMESPACES, TENANT, TEXTS, memories, memory
 
 from memoranda.errors import InvalidInput
@@ -127,7 +127,7 @@ def projections(draw: st.DrawFn) -> Projection:
 def test_a_memory_of_another_standard_is_a_valid_memory_that_gives_the_original_back(
     projection: Projection, namespace: str, native: bytes, name: str
 ) -> None:
-    original = dataclasses.replace(ORIGINAL, native=native, name=name)
+    original = replace(ORIGINAL, native=native, name=name)
     if not name.isascii() and name.encode("utf-8", "replace").decode() != name:
         original = ORIGINAL
     made = from_projection(projection, original, namespace=namespace)
@@ -146,8 +146,8 @@ def test_a_foreign_memory_keeps_its_name_and_points_to_its_origin() -> None:
     made = from_projection(projection, ORIGINAL, namespace="o:s")
     assert (made["key"], made["source_id"], made["namespace"]) == ("urn:ump:abc", "urn:ump:abc", "o:s")
     long = from_projection(
-        dataclasses.replace(projection, text="é" * MAX_VALUE_BYTES, source="s" * 10_000),
-        dataclasses.replace(ORIGINAL, name="n" * 2000),
+        replace(projection, text="é" * MAX_VALUE_BYTES, source="s" * 10_000),
+        replace(ORIGINAL, name="n" * 2000),
         namespace="o:s",
     )
     assert check(long, complete=True)[0]["key"].startswith("sha256:")
