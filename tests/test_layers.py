@@ -14,6 +14,7 @@ LAYERS = (
     "encoding",
     "model",
     "standards",
+    "retrieval",
     "storage",
     "consolidation",
     "service",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from memoranda.retrieval.words import words
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import (
     Between,
@@ -37,7 +38,6 @@ from memoranda.standards.cal.language.syntax import (
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.mapping import text_of
 from memoranda.standards.oms.registry import BY_BYTE
-from memoranda.storage.words import words
 
 DEFAULT_LIMIT: Final = 20
 MEMBERS_LIMIT: Final = 1000

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from memoranda.model.selection import Selection
+from memoranda.retrieval.words import words
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.fields import Field, Kind
 from memoranda.standards.cal.language.syntax import (
@@ -35,7 +36,6 @@ from memoranda.standards.cal.language.syntax import (
     Thread,
 )
 from memoranda.standards.oms.grains import Grain, encode
-from memoranda.storage.words import words
 from tests.service.cal_model import SEARCHED_FIELDS, Kept, Model, share_a_word, stored_value, type_of
 from tests.service.world import World
 

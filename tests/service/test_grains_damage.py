@@ -115,7 +115,7 @@ def test_what_a_destroyed_key_locked_is_gone_and_nothing_else_is() -> None:
         # Only the key goes, as when a copy of the database is opened after the erasure.
         assert world.engine.destroy_user_key(world.owner.default_tenant, "u")
         assert [each.grain.fields["object"] for each in world.grains()] == ["coffee"]
-        assert world.texts("ada likes") == ["ada likes coffee"]
+        assert world.texts("what is there?") == ["ada likes coffee"]
         assert not world.service.grains.exists(world.owner, address)
         assert world.get(name)["lifecycle"]["status"] == "tombstoned"
         assert world.service.verify(world.owner).ok
@@ -123,6 +123,6 @@ def test_what_a_destroyed_key_locked_is_gone_and_nothing_else_is() -> None:
         assert len(list(world.service.grains.export(world.owner))) == 1
         done = world.service.grains.erase_user(world.owner, "u", reason="to be sure")
         assert (done.erased, done.key_destroyed) == (1, False)
-        assert world.texts("tea", limit=1) == ["ada likes coffee"]
+        assert world.texts("tea") == []
     finally:
         world.service.close()

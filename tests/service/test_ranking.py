@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memoranda.model.instant import format_instant
-from memoranda.service.core.ranking import HALF_LIFE_MS
+from memoranda.service.core.ranking import HALF_LIFE_MS, RELEVANCE, WEIGHTS
 from memoranda.standards.oms.mapping import text_of
 from memoranda.standards.oms.requests import FindRequest
 from tests.service.oams_verbs import Oams
@@ -97,8 +97,8 @@ def test_recency_halves_in_oams_too(world: World) -> None:
     oams.store("new", "green tea")
     (new, old) = oams.recall("green tea")
     assert [new["key"], old["key"]] == ["new", "old"]
-    # Both match alike; the age is worth at most 0.15.
-    assert new["metadata"]["score"] - old["metadata"]["score"] == pytest.approx(0.15 * 0.5)
+    # Both match alike; the age decides, and is worth no more than that.
+    assert new["metadata"]["score"] - old["metadata"]["score"] == pytest.approx(0.002 * 0.5)
     assert new["metadata"]["score"] == pytest.approx(1.0)
 
 
@@ -109,13 +109,22 @@ def test_an_old_exact_match_ranks_above_a_new_vague_one(world: World) -> None:
     assert world.texts("zebra noon")[0] == "the zebra is fed at noon"
 
 
+def test_an_old_answer_ranks_above_a_new_one_that_is_a_little_worse(world: World) -> None:
+    crowd(world)
+    world.remember("zebra crossing fed", time={"observed": format_instant(world.now - 20 * HALF_LIFE_MS)})
+    world.remember("zebra crossing fed among others", lifecycle={"salience": 1.0})
+    assert world.texts("zebra crossing fed")[0] == "zebra crossing fed"
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.0, 0.2), (0.5, 1.0)])
 def test_salience_decides_between_equals(world: World, low: float, high: float) -> None:
     world.remember("apple one", lifecycle={"salience": high})
     world.remember("apple two", lifecycle={"salience": low})
     assert world.texts("apple") == ["apple one", "apple two"]
     rated = signals(world, "apple")
-    assert rated["apple one"]["score"] - rated["apple two"]["score"] == pytest.approx(0.15 * (high - low))
+    assert rated["apple one"]["score"] - rated["apple two"]["score"] == pytest.approx(
+        WEIGHTS["salience"] * (high - low)
+    )
 
 
 def test_what_was_followed_ranks_above_what_was_overridden(world: World) -> None:
@@ -133,7 +142,7 @@ def test_the_scope_that_was_named_ranks_above_a_narrower_one(world: World) -> No
     rated = signals(world, "apple", **asked)
     assert rated["apple wide"]["scope_match"] == 1.0
     assert rated["apple narrow"]["scope_match"] == 0.5
-    assert rated["apple wide"]["score"] - rated["apple narrow"]["score"] == pytest.approx(0.2 * 0.5)
+    assert rated["apple wide"]["score"] - rated["apple narrow"]["score"] == pytest.approx(WEIGHTS["scope_match"] * 0.5)
 
 
 def test_evidence_decides_for_who_prefers_it(world: World) -> None:
@@ -149,8 +158,10 @@ def test_the_score_is_the_weighted_sum_of_what_is_told(world: World) -> None:
     crowd(world)
     world.remember("zebra", lifecycle={"salience": 0.7}, scope={"project": "p"})
     rated = signals(world, "zebra common")["zebra"]
-    expected = 0.5 * rated["similarity"] + 0.2 * rated["scope_match"] + 0.15 * rated["recency"]
-    assert rated["score"] == pytest.approx(expected + 0.15 * rated["salience"])
+    # It answers best, so its relevance is 1.
+    expected = RELEVANCE + sum(weight * rated[name] for name, weight in WEIGHTS.items())
+    assert rated["score"] == pytest.approx(expected)
+    assert sum(WEIGHTS.values()) + RELEVANCE == pytest.approx(1.0)
 
 
 def test_of_equals_the_newest_comes_first_and_always_in_the_same_order(world: World) -> None:

@@ -24,10 +24,13 @@ def test_results_carry_the_five_signals_and_a_score(world: World) -> None:
     assert found.document()["score"] == found.score
 
 
-def test_an_unrelated_question_still_gets_what_is_in_scope(world: World) -> None:
+def test_a_question_that_nothing_answers_finds_nothing(world: World) -> None:
     world.remember("use pnpm, never npm", scope={"project": "p"})
-    assert world.texts("package manager", scope={"project": "p"}) == ["use pnpm, never npm"]
-    assert world.texts("package manager", scope={"project": "q"}) == []
+    assert world.texts("the weather in Lisbon", scope={"project": "p"}) == []
+    # Without words nothing is asked for in particular.
+    assert world.texts("what is there?", scope={"project": "p"}) == world.texts("who am I?", scope={"project": "p"})
+    assert world.texts("what is there?", scope={"project": "p"}) == ["use pnpm, never npm"]
+    assert world.texts("what is there?", scope={"project": "q"}) == []
 
 
 @pytest.mark.parametrize("field", ["project", "user", "agent", "session", "visibility"])

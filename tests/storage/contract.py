@@ -16,8 +16,8 @@ from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Relation, Scope, Version
 from memoranda.model.selection import UPDATED, WRITTEN, Matches, Place, Selected, Selection, Words
+from memoranda.retrieval.words import words
 from memoranda.storage.engine import ApiKey, Engine, Snapshot, Unit
-from memoranda.storage.words import words
 
 Triple = tuple[str, str, str]
 

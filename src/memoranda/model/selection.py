@@ -213,3 +213,5 @@ class Matches:
     total: int | None
     weights: Mapping[str, float] = field(default_factory=dict)
     mean_terms: float = 1.0
+    # How much of the question the best one covers, from 0 to 1: comparable between searches, as no score is.
+    covered: float = 0.0

@@ -359,6 +359,7 @@ class _Import:
         batch, before = self._foreseen(batch)
         try:
             written = self._context.engine.write(batch[0][1].tenant, lambda unit: self._unit(unit, batch, before))
+            self._context.engine.tidy()
         except _Foreseen as foreseen:
             written = foreseen.written
         self._links = written.links

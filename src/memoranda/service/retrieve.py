@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeVar
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version, Visibility
 from memoranda.model.selection import UPDATED, WRITTEN, IsAmong, IsOneOf, Matches, Order, Place, Selection, Test, Words
+from memoranda.retrieval.words import words
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import readable_users, visibilities
 from memoranda.service.core.context import Context
@@ -45,8 +46,8 @@ class Found(Generic[T]):
 
     hits: list[Hit[T]]
     total: int | None
-    # What the share of the best stands for: whoever asks in several places compares by this.
-    most: float = 0.0
+    # How much of the question the best one covers: whoever asks in several places compares by this.
+    covered: float = 0.0
 
 
 def sees_everything(access: Access, tenant: str) -> bool:
@@ -106,8 +107,10 @@ def best(
     known: dict[int, Hit[T] | None] = {}
     asked = limit
     while True:
+        covered = 0.0
         if text.strip():
-            found = snapshot.match(selection, (Words(text=text),), limit=asked, now=now, counted=False).found
+            matches = snapshot.match(selection, (Words(text=text),), limit=asked, now=now, counted=False)
+            found, covered = matches.found, matches.covered
         else:
             found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))
         lexical = {each.version_id: each.lexical for each in found if each.version_id not in known}
@@ -122,17 +125,20 @@ def best(
             most = max((hit.lexical for hit in hits), default=0.0)
             shares = [replace(hit, lexical=hit.lexical / most) for hit in hits] if most else hits
             shares = below_sources(shares, lambda hit: hit.version.document) if text.strip() else shares
-            return Found(shares, len(hits) if is_all else None, most)
+            return Found(shares, len(hits) if is_all else None, covered)
         asked *= _MORE
 
 
 def candidates(
     snapshot: Snapshot, selection: Selection, text: str, *, limit: int, enough: int, now: Instant
 ) -> tuple[list[Version], Matches]:
-    """The best matches, and if they are fewer than enough also what was updated last; and the weights of the words."""
+    """The best matches, and the weights of the words; of a question without words what was updated last.
+
+    With signals to prefer, what was updated last comes to the matches up to `enough`.
+    """
     matches = snapshot.match(selection, (Words(text=text),), limit=limit, now=now, counted=False)
     ids = [each.version_id for each in matches.found]
-    if len(ids) < enough:
+    if len(ids) < enough or not words(text):
         latest = snapshot.page(selection, UPDATED, limit=limit, now=now)
         ids = list(dict.fromkeys((*ids, *(each.version_id for each in latest))))
     return snapshot.versions(ids), matches

@@ -489,6 +489,10 @@ class Engine(Protocol):
 
     def flush(self) -> None: ...
 
+    def tidy(self) -> None:
+        """Merge what is large in the word index of those who wrote much here, outside the writer's turn."""
+        ...
+
     def scrub(self, *, patient: bool = True) -> None:
         """Make erased bytes unreadable in every file, if any are left to.
 

@@ -22,10 +22,24 @@ class Fingerprints:
         # Most words of a memory were seen before, and so were its tags, its user and its space.
         self.word = lru_cache(maxsize=131_072)(self._word)
         self.value = lru_cache(maxsize=8_192)(self._value)
+        self.term = lru_cache(maxsize=131_072)(self._term)
+        self.number = lru_cache(maxsize=8_192)(self._number)
         self.scope_word = lru_cache(maxsize=8_192)(self._scope_word)
 
     def _value(self, tenant_id: int, text: str) -> bytes | None:
         return self._digest(b"value", tenant_id, text) if text else None
+
+    def _number(self, tenant_id: int, text: str) -> int:
+        """The same as a number for the word index; 0 of nothing."""
+        return int.from_bytes(self._value(tenant_id, text) or b"", "little")
+
+    def _term(self, tenant_id: int, word: str) -> int:
+        """A word of a text, as a number for the word index."""
+        return int.from_bytes(self._digest(b"word", tenant_id, word), "little")
+
+    def name(self, tenant_id: int, name: str) -> int:
+        """The name of a person, as a number for the word index; 0 of nobody."""
+        return int.from_bytes(self._digest(b"name", tenant_id, name), "little") if name else 0
 
     def _word(self, tenant_id: int, word: str) -> str:
         return self._digest(b"word", tenant_id, word).hex()

@@ -23,10 +23,18 @@ class TenantRow(NamedTuple):
     byte_count: int
     # For whoever keeps what was read.
     erasure_seq: int
+    segment_seq: int
 
 
 # An unknown tenant has no rows; -1 finds none.
-NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0)
+NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0)
+
+
+class UnindexedRow(NamedTuple):
+    """An erased version whose words are still in the word index: query `unindexed_next`."""
+
+    tenant_id: int
+    version_id: int
 
 
 class VersionRow(NamedTuple):

@@ -1,186 +1,277 @@
 """Search by words, among what a selection lets through.
 
-A tenant's words are fingerprints of their own, so posting lists, document frequencies and mean lengths are the tenant's
-alone and no score tells of anyone else. Candidates come from the rarest words first until their posting lists add up to
-POSTINGS_LIMIT; commoner words cannot change the order much and would cost the most. A query of common words only takes
-the newest matches.
-
-Whoever sees only a part of a tenant must not learn of the rest from a score. For such a selection the weights are
-learned from what passes it, up to PART_LIMIT versions, and from nothing else.
+Ranking is done on the segments of the word index (`retrieval`): they tell where, whose and how visible each version is,
+so every number of a ranking comes from what passes. What only the database tells (kinds, fields, times) is asked of
+those that hold a word of the question, before anything is cut to the best; of what merely expires in time, of the best.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeGuard
 
-import orjson
-
-from memoranda.model.selection import Leg, Matches, Selected
+from memoranda.model.memory import VISIBILITIES
+from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Selected, Selection
+from memoranda.retrieval.words import words
 from memoranda.storage.database import Connection
-from memoranda.storage.dialect import Dialect
+from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.selection import FOREVER_MS, SelectionSql
-from memoranda.storage.words import words
+from memoranda.storage.word_index import SegmentCache, WordIndex
 
-# Half a microsecond each: about a millisecond a search.
-POSTINGS_LIMIT: Final = 2_000
-# What is so rare in a tenant that its list shortens every other; a long list costs more than rows.
-SMALL_SCOPE_LIMIT: Final = 2_000
-# A part of a tenant is known well enough from so many of its versions.
-PART_LIMIT: Final = 2 * POSTINGS_LIMIT
-# A question has few words; a pasted page is cut, rarest words first.
-QUERY_WORDS_LIMIT: Final = 32
-# BM25's usual constants.
-K1: Final = 1.2
-B: Final = 0.75
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
+    # Rows of version_id and the end of its valid time; 0 of what is not there at any time.
+    Closed: TypeAlias = NDArray[np.int64]
 
-@dataclass(frozen=True, slots=True)
-class _Statistics:
-    """How often the words of a question occur, and how much there is altogether."""
+    from memoranda.retrieval.ranking import Question, Ranking, Scope, Searched
 
-    counts: dict[str, int]
-    versions: int
-    mean_terms: float
-
-    def weight(self, word: str) -> float:
-        count = self.counts[word]
-        return math.log(1.0 + (max(self.versions, count) - count + 0.5) / (count + 0.5))
+# A question has few words; a pasted page is cut.
+QUERY_WORDS_LIMIT: Final = 64
+# What a word weighs that nobody knows, where there is nothing.
+_UNKNOWN: Final = 1.0
+# As many are looked up in the database at once.
+_CHUNK: Final = 2_000
+# So many are counted though nobody needs them all.
+_CHEAP: Final = 1_000
+# Fewer than this are read from an index of the database, and nothing else is ranked.
+_NARROW: Final = 4_096
 
 
-@dataclass(frozen=True, slots=True)
-class Population:
-    """All versions of a tenant, and all their words."""
-
-    versions: int
-    terms: int
+# What is neither forgotten nor erased has one of these.
+_USUAL: Final = ("active", "candidate")
 
 
+class Stamp(NamedTuple):
+    """What changes whenever a version of a tenant stops being live, or is live again."""
+
+    change_seq: int
+    version_count: int
+    live_count: int
+
+
+class Memory:
+    """What a process keeps of the word index between searches: segments, and which versions are not live."""
+
+    def __init__(self) -> None:
+        self.segments = SegmentCache()
+        self._lock = threading.Lock()
+        self._closed: dict[int, tuple[Stamp, Closed]] = {}
+
+    def closed(self, connection: Connection, tenant_id: int, stamp: Stamp) -> Closed:
+        """The versions that are not live, in order, each with the end of its valid time."""
+        import numpy as np
+
+        with self._lock:
+            kept = self._closed.get(tenant_id)
+        if kept is not None and kept[0] == stamp:
+            return kept[1]
+        rows = connection.rows("closed_versions", {"tenant_id": tenant_id, "forever_ms": FOREVER_MS})
+        found = np.array(rows, np.int64).reshape(len(rows), 2)
+        with self._lock:
+            if len(self._closed) > _TENANTS:
+                self._closed.clear()
+            self._closed[tenant_id] = stamp, found
+        return found
+
+
+# Tenants of which it is known which versions are not live.
+_TENANTS: Final = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WordSearch:
     """One search by words. `selected` makes the SQL of the selection anew, as often as it is asked."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        dialect: Dialect,
-        print_of: Callable[[str], str],
-        selected: Callable[[], SelectionSql],
-        population: Population,
-    ) -> None:
-        self._connection, self._dialect = connection, dialect
-        self._print_of, self._selected = print_of, selected
-        self._population = population
+    connection: Connection
+    tenant_id: int
+    prints: Fingerprints
+    memory: Memory
+    stamp: Stamp
+    selected: Callable[[], SelectionSql]
+    # The first of what passes, up to a number, whatever its words.
+    first: Callable[[int], list[Selected]]
 
     def run(self, leg: Leg, *, limit: int, whole: bool, counted: bool) -> Matches:
         """The best, best first; `whole`: count them all; `counted`: do, if that is cheap."""
-        distinct = list(dict.fromkeys(words(leg.text)))[: QUERY_WORDS_LIMIT * 4]
-        sql = self._selected()
-        within = sql.scope_words() if not sql.selection.sees_all else self._narrowing(sql.scope_words())
-        known = self._of_all(distinct, within) if sql.selection.sees_all else self._of_part(distinct, within)
-        weights = {word: known.weight(word) for word in distinct}
-        present = {word: count for word, count in known.counts.items() if count}
-        scoring = _rarest(present)
-        others = [word for word in present if word not in scoring]
-        found = self._scored(sql, scoring, weights, known.mean_terms, within, limit + 1) if scoring else []
-        for expression in self._unscored(scoring, others):
-            if len(found) <= limit:
-                found += self._newest(expression, within, limit + 1 - len(found))
-        total: int | None = len(found)
-        if len(found) > limit:
-            counts_all = whole or (counted and not others)
-            total = self._count([*scoring, *others], within) if counts_all else None
-        return Matches(found=tuple(found[:limit]), total=total, weights=weights, mean_terms=known.mean_terms)
+        from memoranda.retrieval.ranking import rank
 
-    # --- statistics --------------------------------------------------------------------------------------
+        distinct = list(dict.fromkeys(words(leg.text)))[:QUERY_WORDS_LIMIT]
+        if not distinct:
+            return Matches(found=(), total=0)
+        question = self._question(leg.text, distinct)
+        segments = self._segments(question)
+        ranking = rank(question, segments) if segments else None
+        if ranking is None or not len(ranking.versions):
+            return Matches(found=(), total=0, weights=dict.fromkeys(distinct, _UNKNOWN))
+        size = len(ranking.versions)
+        if whole or self._asks_more or (counted and size <= _CHEAP):
+            # What passes is known before anything is weighed.
+            known = self._passing_all(ranking.versions)
+            ranking = rank(question, _only(segments, known)) if len(known) < size else ranking
+            return self._matches(ranking, distinct, known, limit, len(known))
+        ranking, known = self._decided(question, segments, ranking)
+        matches = self._matches(ranking, distinct, known, limit + 1, None)
+        if len(matches.found) <= limit:
+            return replace(matches, total=len(matches.found))
+        return replace(matches, found=matches.found[:limit])
 
-    def _narrowing(self, scope: list[str]) -> list[str]:
-        """The words of a scope whose lists are short."""
-        if not scope:
+    def _decided(
+        self, question: Question, segments: list[Searched], ranking: Ranking
+    ) -> tuple[Ranking, dict[int, str]]:
+        """The ranking by what passes, and what is known to: of those alone by which scores are made it is asked."""
+        import numpy as np
+
+        from memoranda.retrieval.ranking import rank
+
+        known: dict[int, str] = {}
+        while True:
+            asked = [version_id for version_id in ranking.decisive.tolist() if version_id not in known]
+            passing = self._passing(asked)
+            known.update(passing)
+            if len(passing) == len(asked):
+                return ranking, known
+            failing = np.array(sorted(set(asked) - passing.keys()), np.int64)
+            segments = [replace(s, allowed=s.allowed & ~_among(s.facts.versions, failing)) for s in segments]
+            ranking = rank(question, segments)
+
+    # --- the question ------------------------------------------------------------------------------------
+
+    def _question(self, text: str, distinct: list[str]) -> Question:
+        from memoranda.retrieval.analysis import dates_in, names_in
+        from memoranda.retrieval.ranking import Question
+
+        return Question(
+            words=tuple(self.prints.term(self.tenant_id, word) for word in distinct),
+            names=tuple(self.prints.name(self.tenant_id, name) for name in names_in(text)),
+            dates=dates_in(text),
+        )
+
+    def _scope(self, selection: Selection) -> Scope:
+        from memoranda.retrieval.entry import VISIBILITY_BITS
+        from memoranda.retrieval.ranking import Scope
+
+        seen, number = selection.visibilities, self._number
+        marks = None if seen is None or set(seen) == set(VISIBILITIES) else sum(VISIBILITY_BITS[each] for each in seen)
+        return Scope(
+            space=number(selection.space),
+            user=number(selection.user),
+            agent=number(selection.agent),
+            session=number(selection.session),
+            marks=marks,
+            redacted=selection.redacted,
+            users=next((tuple(map(self._print, each.texts)) for each in selection.tests if _is_by_user(each)), None),
+        )
+
+    def _number(self, text: str | None) -> int | None:
+        return None if text is None else self._print(text)
+
+    def _print(self, text: str) -> int:
+        return self.prints.number(self.tenant_id, text)
+
+    def _segments(self, question: Question) -> list[Searched]:
+        import numpy as np
+
+        from memoranda.retrieval.ranking import Searched
+
+        selection = self.selected().selection
+        if any(isinstance(test, IsAmong) and not test.version_ids and not test.negated for test in selection.tests):
             return []
-        counts = self._frequencies(scope, SMALL_SCOPE_LIMIT)
-        return [word for word, count in zip(scope, counts, strict=True) if count < SMALL_SCOPE_LIMIT]
+        scope = self._scope(selection)
+        closed = self._closed(selection)
+        found = []
+        for segment in WordIndex(self.connection, self.tenant_id, self.memory.segments).segments():
+            mask = scope.mask(segment.facts)
+            if len(closed):
+                mask &= ~_among(segment.facts.versions, closed)
+            if np.any(mask):
+                postings = [segment.find(word) for word in question.words]
+                found.append(Searched(facts=segment.facts, mask=mask, allowed=mask, postings=postings))
+        return found
 
-    def _of_all(self, distinct: list[str], within: list[str]) -> _Statistics:
-        """How many of the tenant's versions hold each word, counted up to the limit."""
-        expressions = [self._expression(word, within) for word in distinct]
-        counts = self._frequencies(expressions, POSTINGS_LIMIT + 1)
-        versions, terms = self._population.versions, self._population.terms
-        return _Statistics(dict(zip(distinct, counts, strict=True)), versions, _mean(terms, versions))
+    def _closed(self, selection: Selection) -> NDArray[np.int64]:
+        """Versions that cannot pass any more."""
+        import numpy as np
 
-    def _of_part(self, distinct: list[str], within: list[str]) -> _Statistics:
-        counts = {word: self._passing(self._expression(word, within), POSTINGS_LIMIT + 1)[0] for word in distinct}
-        versions, terms = self._passing(self._dialect.both(within) if within else None, PART_LIMIT)
-        return _Statistics(counts, versions, _mean(terms, versions))
+        if selection.known_at is not None or (selection.at is None and selection.standing != "live"):
+            return np.zeros(0, np.int64)
+        closed = self.memory.closed(self.connection, self.tenant_id, self.stamp)
+        return closed[:, 0] if selection.at is None else closed[closed[:, 1] <= selection.at, 0]
 
-    def _passing(self, expression: str | None, cap: int) -> tuple[int, int]:
-        """How many pass the selection and hold an expression, up to a cap, and the number of their words."""
-        sql = self._selected()
-        query = sql.counted(expression, "count(*), coalesce(sum(term_count), 0)")
-        ((count, terms),) = self._connection.select(query, {**sql.params, "cap": cap})
-        return int(count), int(terms)
+    # --- what passes -------------------------------------------------------------------------------------
 
-    def _frequencies(self, expressions: list[str], cap: int) -> list[int]:
-        params = {"expressions": orjson.dumps(expressions).decode(), "cap": cap}
-        return [count for (count,) in self._connection.rows("term_frequencies", params)]
+    @property
+    def _asks_more(self) -> bool:
+        """Whether the selection asks for anything that a segment does not tell, but for an end in time."""
+        selection = self.selected().selection
+        tests = [each for each in selection.questions() if not _is_by_user(each)]
+        filters = (selection.kinds, selection.form, selection.known_at)
+        is_now = selection.standing == "live" and (selection.statuses is None or set(_USUAL) <= set(selection.statuses))
+        return bool(tests) or any(each is not None for each in filters) or not is_now or selection.exportable
 
-    # --- finding -----------------------------------------------------------------------------------------
+    def _passing_all(self, versions: NDArray[np.int64]) -> dict[int, str]:
+        """Everything that holds a word and passes, with its address."""
+        if len(versions) > _NARROW and self.selected().count_drivers() is not None:
+            found = self.first(_NARROW)
+            if len(found) < _NARROW:
+                held = set(versions.tolist())
+                return {each.version_id: each.address for each in found if each.version_id in held}
+        passing: dict[int, str] = {}
+        for start in range(0, len(versions), _CHUNK):
+            passing.update(self._passing(versions[start : start + _CHUNK].tolist()))
+        return passing
 
-    def _scored(
-        self,
-        sql: SelectionSql,
-        scoring: list[str],
-        weights: dict[str, float],
-        mean_terms: float,
-        within: list[str],
-        limit: int,
-    ) -> list[Selected]:
-        query = sql.scored(orjson.dumps([[self._expression(word, within), weights[word]] for word in scoring]).decode())
-        params: dict[str, Any] = {**sql.params, "k1": K1, "b": B, "mean_terms": mean_terms, "limit": limit}
-        return [Selected(*row) for row in self._connection.select(query, params)]
+    def _passing(self, version_ids: list[int]) -> dict[int, str]:
+        if not version_ids:
+            return {}
+        sql = self.selected()
+        return dict(self.connection.select(sql.passing(version_ids), sql.params))
 
-    def _unscored(self, scoring: list[str], others: list[str]) -> list[str]:
-        """What else matches, and comes last: first what has all of the commoner words, then what has any."""
-        if not others:
-            return []
-        dialect = self._dialect
-        printed = [self._expression(word, []) for word in others]
-        every, either = f"({dialect.both(printed)})", dialect.either(printed)
-        but = f"{dialect.but_not}{self._either(scoring)}" if scoring else ""
-        if len(others) == 1:
-            return [f"{either}{but}"]
-        return [f"{every}{but}", f"({either}{dialect.but_not}{every}){but}"]
-
-    def _newest(self, expression: str, within: list[str], limit: int) -> list[Selected]:
-        sql = self._selected()
-        # Walked from the end, so that only what is taken is looked at.
-        query = sql.newest(self._dialect.both([*within, f"({expression})"]))
-        return [Selected(*row) for row in self._connection.select(query, {**sql.params, "limit": limit})]
-
-    def _count(self, either: list[str], within: list[str]) -> int:
-        sql = self._selected()
-        query = sql.counted(self._dialect.both([*within, self._either(either)]))
-        ((found,),) = self._connection.select(query, {**sql.params, "cap": FOREVER_MS})
-        return int(found)
-
-    def _either(self, of: Sequence[str]) -> str:
-        return self._dialect.either([self._expression(word, []) for word in of])
-
-    def _expression(self, word: str, within: list[str]) -> str:
-        return self._dialect.both([*within, self._dialect.word.format(self._print_of(word))])
-
-
-def _rarest(frequencies: dict[str, int]) -> list[str]:
-    """The rarest words whose posting lists together stay under the limit."""
-    chosen, postings = [], 0
-    for word, count in sorted(frequencies.items(), key=lambda item: item[1])[:QUERY_WORDS_LIMIT]:
-        if postings + count > POSTINGS_LIMIT:
-            break
-        chosen.append(word)
-        postings += count
-    return chosen
+    def _matches(
+        self, ranking: Ranking, distinct: list[str], known: dict[int, str], limit: int, total: int | None
+    ) -> Matches:
+        """The best that pass; of equal ones first the lower address, where there are addresses."""
+        taken: list[Selected] = []
+        start, size, scores = 0, min(limit + 16, _CHUNK), ranking.scores
+        while start < len(scores) and (len(taken) < limit or taken[-1].lexical == scores[start]):
+            versions = ranking.versions[start : start + size].tolist()
+            if total is None:
+                known = {**known, **self._passing([each for each in versions if each not in known])}
+            pairs = zip(versions, scores[start : start + size].tolist(), strict=True)
+            taken += [Selected(each, known[each], score) for each, score in pairs if each in known]
+            start, size = start + size, _CHUNK
+        if self.selected().selection.has_fields:
+            taken.sort(key=lambda each: (-each.lexical, each.address))
+        return Matches(
+            found=tuple(taken[:limit]),
+            total=total,
+            weights=dict(zip(distinct, ranking.weights.tolist(), strict=True)),
+            mean_terms=ranking.mean_length,
+            covered=ranking.covered,
+        )
 
 
-def _mean(terms: int, versions: int) -> float:
-    return max(1.0, terms / max(1, versions))
+def _only(segments: list[Searched], known: dict[int, str]) -> list[Searched]:
+    """Segments of which nothing else comes back."""
+    import numpy as np
+
+    wanted = np.sort(np.fromiter(known, np.int64, len(known)))
+    return [replace(each, allowed=each.mask & _among(each.facts.versions, wanted)) for each in segments]
+
+
+def _is_by_user(test: object) -> TypeGuard[IsOneOf]:
+    return isinstance(test, IsOneOf) and test.name == "user" and test.or_missing
+
+
+def _among(versions: NDArray[np.int64], sought: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of some versions are among others; both are in order."""
+    import numpy as np
+
+    if not len(sought):
+        return np.zeros(len(versions), np.bool_)
+    places = np.minimum(np.searchsorted(sought, versions), len(sought) - 1)
+    found: NDArray[np.bool_] = sought[places] == versions
+    return found

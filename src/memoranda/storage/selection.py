@@ -9,7 +9,7 @@ outside ever becomes SQL text: values are bound, names are ours, and what differ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -200,45 +200,14 @@ class SelectionSql:
             f"WHERE {' AND '.join([self._where(driver), *more])} ORDER BY {ordered} LIMIT :limit OFFSET :offset"
         )
 
-    def scored(self, terms: str) -> str:
-        """The query for the best of what holds one of some weighted words (BM25 without repetitions)."""
-        score = "m.weight / (1.0 + :k1 * (1.0 - :b + :b * s.term_count / :mean_terms))"
-        dialect = self._dialect
-        holding = dialect.join.format("term", f"{dialect.words} ON {dialect.holds.format('term.expression')}")
-        matched = f"SELECT {dialect.version} AS version_id, sum(term.weight) AS weight FROM {holding} GROUP BY 1"
-        joined = dialect.join.format(f"({matched}) m", f"{_STATE} ON {_OF_TENANT} AND s.version_id = m.version_id")
-        return (
-            f"WITH term AS MATERIALIZED ({dialect.weighted.format(self._bind(terms))}) "
-            f"SELECT s.version_id, {self._address()}, {score} AS lexical FROM {joined} "
-            f"WHERE {' AND '.join(self.clauses)} ORDER BY lexical DESC, s.address, s.version_id DESC LIMIT :limit"
-        )
-
-    def newest(self, expression: str) -> str:
-        """The query for what matches an expression of words, last written first."""
-        tail = f"ORDER BY {self._dialect.version} DESC LIMIT :limit"
-        return f"SELECT s.version_id, {self._address()} FROM {self._holding(expression)} {tail}"
-
-    def counted(self, expression: str | None, columns: str = "count(*)") -> str:
-        """The query for how many there are up to :cap, of those that match an expression of words if one is given."""
-        plain = f"{_STATE} WHERE {' AND '.join([_OF_TENANT, *self.clauses])}"
-        source = plain if expression is None else self._holding(expression)
-        return f"SELECT {columns} FROM (SELECT s.term_count FROM {source} LIMIT :cap) counted"
-
-    def scope_words(self) -> list[str]:
-        """The words by which everything selected can be found: of its scope, and of who may see it."""
-        selection = self.selection
-        named = ((name, getattr(selection, name)) for name in ("space", "user", "agent", "session"))
-        found = [self._naming.scope(name, (value,))[0] for name, value in named if value is not None]
-        if selection.visibilities and "private" not in selection.visibilities:
-            found.append(self._dialect.either(self._naming.scope("visibility", selection.visibilities)))
-        return found
+    def passing(self, version_ids: Sequence[int]) -> str:
+        """The query for which of some versions pass, with their addresses."""
+        rows = self._dialect.rows.format(self._json(list(version_ids)), "sought")
+        joined = self._dialect.join.format(rows, f"{_STATE} ON {_OF_TENANT} AND s.version_id = sought.value")
+        return f"SELECT s.version_id, {self._address()} FROM {joined} WHERE {' AND '.join(self.clauses)}"
 
     def _address(self) -> str:
         return "s.address" if self.selection.has_fields else "''"
-
-    def _holding(self, expression: str) -> str:
-        clauses = [self._dialect.holds.format(self._bind(expression)), *self.clauses]
-        return f"{self._by_words()} WHERE {' AND '.join(clauses)}"
 
     def _by_words(self) -> str:
         dialect = self._dialect

@@ -23,7 +23,7 @@ from memoranda.storage.documents import Age, Documents
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.paging import Paging
 from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
-from memoranda.storage.search import Population, WordSearch
+from memoranda.storage.search import Memory, Stamp, WordSearch
 from memoranda.storage.selection import FOREVER_MS, Naming, SelectionSql
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -39,10 +39,12 @@ class SqlSnapshot(BackgroundReads):
         tenant: str,
         prints: Fingerprints,
         cipher: Cipher,
+        memory: Memory,
         row: Row | None,
         documents: Documents | None = None,
     ) -> None:
         self._connection = connection
+        self._memory = memory
         self._dialect: Dialect = connection.dialect
         self._cipher = cipher
         self._opener: Opener | None = None
@@ -59,6 +61,7 @@ class SqlSnapshot(BackgroundReads):
         self._live_count = counters.live_count
         self._byte_count = counters.byte_count
         self._erasure_seq = counters.erasure_seq
+        self._segment_seq = counters.segment_seq
 
     @property
     def tenant(self) -> str:
@@ -155,16 +158,22 @@ class SqlSnapshot(BackgroundReads):
         whole: bool = False,
         counted: bool = True,
     ) -> Matches:
+        self._settle()
         search = WordSearch(
-            self._connection,
-            self._dialect,
-            lambda word: self._prints.word(self._tenant_id, word),
-            lambda: self._selection(selection, now),
-            Population(self._version_count, self._term_count),
+            connection=self._connection,
+            tenant_id=self._tenant_id,
+            prints=self._prints,
+            memory=self._memory,
+            stamp=Stamp(self._change_seq, self._version_count, self._live_count),
+            selected=lambda: self._selection(selection, now),
+            first=lambda most: self.page(selection, limit=most, now=now),
         )
         # The one place where legs are fused, once there is a second.
         (leg,) = legs
         return search.run(leg, limit=limit, whole=whole, counted=counted)
+
+    def _settle(self) -> None:
+        """What was written and is not in the word index yet goes there; a snapshot has written nothing."""
 
     def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
         naming = Naming(self._value_key, self._field_name, self._scope_words)

@@ -6,7 +6,8 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from memoranda.errors import MemorandaError
 from memoranda.model.change import AuditEntry
@@ -15,9 +16,15 @@ from memoranda.storage.database import Connection, Database
 from memoranda.storage.documents import Documents
 from memoranda.storage.engine import Seal, Snapshot, System, Unit
 from memoranda.storage.fingerprints import Fingerprints, index_key
-from memoranda.storage.snapshot import SqlSnapshot
+from memoranda.storage.rows import UnindexedRow
+from memoranda.storage.search import Memory
+from memoranda.storage.snapshot import SqlSnapshot, as_json
 from memoranda.storage.system import SqlSystem
 from memoranda.storage.unit import ERASURE_PENDING, SqlUnit
+from memoranda.storage.word_index import Replaced, SegmentName, WordIndex
+
+if TYPE_CHECKING:
+    from memoranda.retrieval.segment import Segment
 
 T = TypeVar("T")
 
@@ -26,6 +33,9 @@ SCRUB_SECONDS = 1.0
 
 # Reads that share a piece of work. With the limit on waiting pieces this bounds what waits.
 AUDIT_BATCH_LIMIT = 100
+
+# Erased versions whose words are taken out of the word index together.
+UNINDEXED_LIMIT = 10_000
 
 
 class _AuditBatch:
@@ -62,11 +72,14 @@ class SqlEngine:
         self.documents = Documents()
         self._batching = threading.Lock()
         self._batches: dict[str, _AuditBatch] = {}
+        # Tenants with large segments of the word index that are to be merged.
+        self._untidy: set[int] = set()
         try:
             self._prints = Fingerprints(index_key(database, self._cipher), document_key)
         except MemorandaError:
             self.close()
             raise
+        self._memory = Memory()
         self._system = SqlSystem(database)
         self.scrub()
 
@@ -78,7 +91,7 @@ class SqlEngine:
     def read(self, tenant: str) -> Iterator[Snapshot]:
         with self._database.reading() as connection:
             row = connection.row("tenant_get", {"name": tenant})
-            yield SqlSnapshot(connection, tenant, self._prints, self._cipher, row, self.documents)
+            yield SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row, self.documents)
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
         return self._database.write(lambda connection: self._unit(connection, tenant, work))
@@ -98,9 +111,11 @@ class SqlEngine:
         # What an earlier piece of the same transaction left; nobody else can have written since.
         row = connection.memo.get(tenant) or connection.row("tenant_lock", named) or connection.row("tenant_add", named)
         assert row is not None
-        unit = SqlUnit(connection, tenant, self._prints, self._cipher, row, self._seal)
+        unit = SqlUnit(connection, tenant, self._prints, self._cipher, self._memory, row, self._seal)
         result = work(unit)
-        connection.memo[tenant] = unit.finish()
+        row = connection.memo[tenant] = unit.finish()
+        if unit.is_untidy:
+            self._untidy.add(row.tenant_id)
         return result
 
     def fingerprint(self, tenant: str, text: str) -> str:
@@ -119,12 +134,51 @@ class SqlEngine:
         self._database.flush()
 
     def scrub(self, *, patient: bool = True) -> None:
+        self._unindex()
         with self._database.reading() as connection:
             mark = connection.row("meta_get", {"name": ERASURE_PENDING})
         if mark is not None and self._database.scrub(SCRUB_SECONDS if patient else 0.0):
             # Only the mark that was seen: what another process erased meanwhile is still to be scrubbed.
             done = {"name": ERASURE_PENDING, "value": mark[0]}
             self._database.write(lambda connection: connection.run("meta_delete", done))
+
+    def _unindex(self) -> None:
+        """Take the words of what was erased out of the word index: made anew outside the writer's turn."""
+        while True:
+            with self._database.reading() as connection:
+                found = [UnindexedRow(*row) for row in connection.rows("unindexed_next", {"limit": UNINDEXED_LIMIT})]
+                if not found:
+                    return
+                index = WordIndex(connection, found[0].tenant_id, self._memory.segments)
+                replaced = index.without([row.version_id for row in found])
+
+            self._database.write(partial(self._put_without, found, replaced))
+
+    def _put_without(self, rows: list[UnindexedRow], replaced: Replaced, connection: Connection) -> None:
+        index = WordIndex(connection, rows[0].tenant_id, self._memory.segments)
+        # What was merged meanwhile is looked for again.
+        if index.replace_all(replaced):
+            done = as_json([row.version_id for row in rows])
+            connection.run("unindexed_remove", {"tenant_id": rows[0].tenant_id, "version_ids": done})
+
+    def tidy(self) -> None:
+        while self._untidy:
+            tenant_id = self._untidy.pop()
+            with self._database.reading() as connection:
+                index = WordIndex(connection, tenant_id, self._memory.segments)
+                run = index.overdue()
+                if not run:
+                    continue
+                merged = index.merged(run)
+            if self._database.write(partial(self._put_merged, tenant_id, run, merged)):
+                self._untidy.add(tenant_id)
+
+    def _put_merged(self, tenant_id: int, run: list[SegmentName], merged: Segment, connection: Connection) -> bool:
+        """Put a segment in the place of those it was made from, if they are still there; whether more is to do."""
+        index = WordIndex(connection, tenant_id, self._memory.segments)
+        if set(run) <= set(index.names()):
+            index.replace(run, merged)
+        return bool(index.overdue())
 
     def change_token(self) -> int:
         return self._database.token()

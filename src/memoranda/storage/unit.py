@@ -11,6 +11,9 @@ from memoranda.model.change import AuditEntry, ChangeType
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, Document, Link, Projection, State, Version
+from memoranda.retrieval.analysis import name_of, speaker_of
+from memoranda.retrieval.entry import REDACTED_BIT, VISIBILITY_BITS, Entry
+from memoranda.retrieval.words import words
 from memoranda.storage.background import BackgroundWrites
 from memoranda.storage.buffered import Buffered
 from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
@@ -18,9 +21,10 @@ from memoranda.storage.database import Connection, Params, Row
 from memoranda.storage.engine import Seal
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.rows import TenantRow
+from memoranda.storage.search import Memory
 from memoranda.storage.selection import FOREVER_MS
 from memoranda.storage.snapshot import SqlSnapshot, as_json, bound_to, facet_of
-from memoranda.storage.words import words
+from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, WordIndex
 
 # Marks that erased bytes are still to be scrubbed from the files.
 ERASURE_PENDING = "erasure_pending"
@@ -56,12 +60,23 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     """Reads and writes for one tenant in one transaction."""
 
     def __init__(
-        self, connection: Connection, tenant: str, prints: Fingerprints, cipher: Cipher, row: Row, seal: Seal
+        self,
+        connection: Connection,
+        tenant: str,
+        prints: Fingerprints,
+        cipher: Cipher,
+        memory: Memory,
+        row: Row,
+        seal: Seal,
     ) -> None:
         self._buffer = Buffered(connection, self._count_closed)
-        super().__init__(self._buffer, tenant, prints, cipher, row)
+        super().__init__(self._buffer, tenant, prints, cipher, memory, row)
         # When the memories that got a version in this unit were last written.
         self._updates: dict[int, Instant] = {}
+        # Large segments of the word index are to be merged, outside the writer's turn.
+        self.is_untidy = False
+        # What goes into the word index when the unit ends.
+        self._entries: list[Entry] = []
         self._seal = seal
         self._sealer: Sealer | None = None
 
@@ -175,8 +190,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             redacted=int(projection.redacted),
             term_count=len(stems),
         )
-        listed = [prints.word(tenant_id, stem) for stem in dict.fromkeys(stems)]
-        listed += [prints.scope_word(use, tenant_id, name) for use, name in _scope_words(projection)]
+        self._entries.append(self._entry(version_id, projection, stems))
+        listed = [prints.scope_word(use, tenant_id, name) for use, name in _scope_words(projection)]
         self._buffer.add_later("search_add", {"version_id": version_id, "words": " ".join(listed)})
         if projection.tags:
             self._add_facets(version_id, [("label", tag) for tag in dict.fromkeys(t.lower() for t in projection.tags)])
@@ -315,6 +330,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run("measure_remove", version_id=version_id)
         self._run("feedback_erase", version_id=version_id)
         self._connection.run("search_remove", {"version_id": version_id})
+        self._run("unindexed_add", version_id=version_id)
         # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
         self._connection.run("meta_put", {"name": ERASURE_PENDING, "value": os.urandom(8)})
 
@@ -348,9 +364,36 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def prune_audit(self, last: int) -> None:
         self._run("audit_prune", last=last)
 
+    def _entry(self, version_id: int, projection: Projection, stems: Sequence[str]) -> Entry:
+        prints, tenant_id, scope = self._prints, self._tenant_id, projection.scope
+        return Entry(
+            version_id=version_id,
+            space=prints.number(tenant_id, scope.space),
+            user=prints.number(tenant_id, scope.user),
+            agent=prints.number(tenant_id, scope.agent),
+            session=prints.number(tenant_id, scope.session),
+            speaker=prints.name(tenant_id, speaker_of(projection.text)),
+            subject=prints.name(tenant_id, name_of(projection.subject)),
+            at=projection.observed,
+            marks=VISIBILITY_BITS[scope.visibility] | (REDACTED_BIT if projection.redacted else 0),
+            words=[prints.term(tenant_id, stem) for stem in stems],
+        )
+
+    def _settle(self) -> None:
+        """Put what was written into the word index, and keep that in few pieces."""
+        if not self._entries:
+            return
+        entries, self._entries = self._entries, []
+        index = WordIndex(self._connection, self._tenant_id, self._memory.segments)
+        index.add_entries(entries)
+        self._segment_seq += 1
+        if self._segment_seq % FAN_IN == 0:
+            self.is_untidy |= index.tidy(limit=SMALL_DOCS)
+
     def finish(self) -> TenantRow:
         """Write the tenant's counters back, once per unit; the row as it now is."""
         self._buffer.send()
+        self._settle()
         row = TenantRow(
             tenant_id=self._tenant_id,
             change_seq=self._change_seq,
@@ -361,6 +404,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             live_count=self._live_count,
             byte_count=self._byte_count,
             erasure_seq=self._erasure_seq,
+            segment_seq=self._segment_seq,
         )
         self._connection.run("tenant_put", row._asdict())
         return row

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from memoranda.consolidation.text.sentences import sentences
-from memoranda.storage import words as analyzer
+from memoranda.retrieval import words as analyzer
 
 # Events in the words that state them; a word may stand in several rows.
 _EVENTS: Final = (

@@ -17,7 +17,7 @@ from memoranda.consolidation.text.note import Note, ordered
 from memoranda.consolidation.text.sentences import sentences
 from memoranda.consolidation.text.statement import statement_key
 from memoranda.consolidation.time.dates import day_of
-from memoranda.storage import words as analyzer
+from memoranda.retrieval import words as analyzer
 
 # What a pronoun can mean stands shortly before it; all that came before would make the keys of a book endless.
 _CONTEXT_SENTENCES: Final = 3

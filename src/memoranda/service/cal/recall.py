@@ -17,6 +17,7 @@ from memoranda.model.facts import Kept, Opened
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
+from memoranda.retrieval.words import words
 from memoranda.service.cal.grouping import COUNTED, Grouping
 from memoranda.service.cal.session import Session
 from memoranda.service.cal.window import (
@@ -64,7 +65,6 @@ from memoranda.standards.oms import signature
 from memoranda.standards.oms.grains import ADDRESS_CHARS, accepted_fields, decode
 from memoranda.standards.oms.registry import BY_BYTE, DEFAULT_NAMESPACE
 from memoranda.storage.engine import Snapshot
-from memoranda.storage.words import words
 
 # What one RECALL may read grain by grain, for which the text has no figure (CAL-E030).
 SCAN_LIMIT: Final = 100_000

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memoranda.model.selection import Order
+from memoranda.retrieval.words import words
 from memoranda.service.core.compliance import minimum_necessary
 from memoranda.service.oms.views import said
 from memoranda.standards.cal.assembly import pipeline
@@ -23,7 +24,6 @@ from memoranda.standards.cal.language.syntax import (
     Select,
     Stage,
 )
-from memoranda.storage.words import words
 
 # Diversity compares each with each.
 DIVERSE_LIMIT: Final = 500

@@ -19,12 +19,12 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS, OMS, UMP
+from memoranda.retrieval.words import words
 from memoranda.service.core.context import Context
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.views import grain_of, load, load_record, original_of, project, project_document, record_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Unit
-from memoranda.storage.words import words
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain

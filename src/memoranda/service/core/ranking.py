@@ -18,13 +18,17 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Document, State
 from memoranda.model.standard import OAMS, OPENWOP
+from memoranda.retrieval.words import words
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.shapes import Signal
-from memoranda.storage.words import words
 
 T = TypeVar("T")
 
-WEIGHTS: Mapping[str, float] = {"similarity": 0.5, "scope_match": 0.2, "recency": 0.15, "salience": 0.15}
+# How well it answers decides; the rest only tells near-equal answers apart, and must never bury one.
+RELEVANCE = 0.99
+WEIGHTS: Mapping[str, float] = {"scope_match": 0.004, "recency": 0.002, "salience": 0.004}
+# Where nothing is asked, the rest is all there is.
+BROWSING: Mapping[str, float] = {"scope_match": 0.4, "recency": 0.3, "salience": 0.3}
 HALF_LIFE_MS = 90 * DAY_MS
 DEFAULT_SALIENCE = 0.5
 # One follow or override moves salience by a twentieth, and all together by at most three tenths.
@@ -57,8 +61,11 @@ class Ranked:
         return {"record": self.record, "signals": dict(self.signals), "score": self.score}
 
 
-def rate(record: Record, state: State, question: Question) -> Ranked:
-    """The signals and the score of one record."""
+def rate(record: Record, state: State, question: Question, relevance: float | None = None) -> Ranked:
+    """The signals and the score of one record; `relevance` is what retrieval found, a share of the best.
+
+    Without it, the text itself is compared.
+    """
     signals: dict[str, float | int] = {
         "similarity": round(_similarity(record["body"]["text"], question), _DIGITS),
         "recency": round(_recency(state, question.now), _DIGITS),
@@ -66,8 +73,8 @@ def rate(record: Record, state: State, question: Question) -> Ranked:
         "scope_match": round(_scope_match(record["scope"], question.scope), _DIGITS),
         "provenance_depth": len(record.get("provenance", {}).get("evidence", ())),
     }
-    score = 0.0
-    for name, weight in WEIGHTS.items():
+    score = RELEVANCE * (signals["similarity"] if relevance is None else relevance) if question.weights else 0.0
+    for name, weight in (WEIGHTS if question.weights else BROWSING).items():
         score += weight * signals[name]
     return Ranked(record=record, signals=signals, score=round(score, _DIGITS))
 

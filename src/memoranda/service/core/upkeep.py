@@ -55,6 +55,7 @@ class Upkeep:
                     runs.keep_retention(self._context)
                 cascade.finish_all(self._context)
                 schedule.tick(self._context)
+                self._context.engine.tidy()
                 # What a reader kept from being scrubbed when it was erased.
                 self._context.engine.scrub(patient=False)
                 wait = self._until_next()

@@ -12,12 +12,12 @@ from typing import Any
 
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant, parse_instant
+from memoranda.retrieval.words import words
 from memoranda.service.oams.recall import score_of
 from memoranda.standards.oams.jsonl_store import JsonlStore
 from memoranda.standards.oams.memory import shown
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 from memoranda.standards.oams.requests import RecallRequest
-from memoranda.storage.words import words
 
 Memory = dict[str, Any]
 # (namespace, key, updated, words in all, how often each word of the query): small, as every line may be one.

@@ -28,7 +28,7 @@ from memoranda.standards.oams.requests import ListRequest, RecallRequest
 _Hit = tuple[float, Version, Memory]
 # Ranking sees more than is asked for, because recency may reorder.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 3, 32
-_LEXICAL_WEIGHT, _RECENCY_WEIGHT = 0.85, 0.15
+_LEXICAL_WEIGHT, _RECENCY_WEIGHT = 0.998, 0.002
 _HALF_LIFE_MS: Final = 90 * DAY_MS
 _SCORE_DIGITS: Final = 6
 _CURSOR_BYTES: Final = 16
@@ -135,7 +135,7 @@ def _recall_one(context: Context, access: Access, place: Place, request: RecallR
             return seen(context, access, snapshot, version, place)
 
         found = best(snapshot, selection, request.query, shows, limit=wanted, now=now)
-    return [(hit.lexical * found.most, hit.version, hit.shown.memory) for hit in found.hits]
+    return [(hit.lexical * found.covered, hit.version, hit.shown.memory) for hit in found.hits]
 
 
 def score_of(lexical: float, updated: Instant, now: Instant) -> float:

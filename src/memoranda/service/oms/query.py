@@ -14,6 +14,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import IsOneOf, Selection
+from memoranda.retrieval.words import words
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
@@ -22,7 +23,6 @@ from memoranda.service.oms.views import StoredGrain
 from memoranda.service.retrieve import Found, Hit, best, reach, read_page, sees_everything
 from memoranda.standards.oms.registry import BY_BYTE
 from memoranda.standards.oms.requests import FindRequest
-from memoranda.storage.words import words
 
 _SCORE_DIGITS: Final = 6
 _HALF_BYTES: Final = 8

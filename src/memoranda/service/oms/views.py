@@ -9,6 +9,7 @@ from typing import Any, Final
 from memoranda.encoding.bases import base64_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Document, Version
+from memoranda.retrieval.words import words
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
@@ -28,7 +29,6 @@ from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Snapshot
-from memoranda.storage.words import words
 
 # A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
 Given = Mapping[str, Any] | bytes

@@ -21,6 +21,7 @@ from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import DERIVED_FROM, Document, Relation, Version, is_over
 from memoranda.model.selection import UPDATED, Selection, WasThere
+from memoranda.retrieval.words import words
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
 from memoranda.service.core.authorship import refuse_unnamed
@@ -56,7 +57,6 @@ from memoranda.standards.openwop.entry import (
 from memoranda.standards.openwop.problem import CAPABILITY_REQUIRED
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
-from memoranda.storage.words import words
 
 ID_PREFIX: Final = "mem_"
 _RANKED_FACTOR: Final = 2

@@ -24,7 +24,7 @@ from memoranda.storage.engine import Snapshot
 if TYPE_CHECKING:
     from memoranda.standards.ump.rehydrate import Rehydrated
 
-# Ranking sees twice as much as is asked for, because recency and salience may reorder.
+# Ranking sees a little more than is asked for, because recency and salience may reorder near-equal answers.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 2, 16
 _NEVER_RECALLED = "tombstoned"
 
@@ -38,14 +38,16 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     access.require_scope(scope)
     asked = _selection(request, asked_scope, now)
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
-    enough = wanted if request.prefer else request.limit
+    enough = wanted if request.prefer else 0
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, asked)
         versions, matches = candidates(snapshot, where, request.query, limit=wanted, enough=enough, now=now)
         hidden = [] if where.redacted is None else list(_redacted(context, snapshot, asked, where, now))
         known = snapshot.audit_head()[0] > 0
         question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
-        rated = [*_rated(context, versions, question), *(_rated_part(part, question) for part in hidden)]
+        most = max((each.lexical for each in matches.found), default=1.0) or 1.0
+        relevance = {each.version_id: each.lexical / most for each in matches.found}
+        rated = [*_rated(context, versions, question, relevance), *_rated_parts(hidden, question)]
         fit = (
             found
             for found, version in below_sources(order(rated, request.prefer), lambda pair: pair[1].document)
@@ -91,11 +93,14 @@ def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -
     )
 
 
-def _rated(context: Context, versions: list[Version], question: Question) -> Iterator[tuple[Ranked, Version]]:
+def _rated(
+    context: Context, versions: list[Version], question: Question, relevance: Mapping[int, float]
+) -> Iterator[tuple[Ranked, Version]]:
     for version in versions:
 
         def work(version: Version = version) -> Ranked:
-            return rate(view(context, version, question.now), version.state, question)
+            found = relevance.get(version.version_id, 0.0)
+            return rate(view(context, version, question.now), version.state, question, found)
 
         # A key that was destroyed erases also what the index does not know of yet.
         rated = None if version.state.erased else unless_damaged(version, work)
@@ -112,9 +117,13 @@ class _Part:
     version: Version
 
 
-def _rated_part(part: _Part, question: Question) -> tuple[Ranked, Version]:
-    state = part.version.state._replace(observed=mapping.project(part.shown).observed)
-    return replace(rate(part.shown, state, question), record=part.whole), part.version
+def _rated_parts(parts: list[_Part], question: Question) -> Iterator[tuple[Ranked, Version]]:
+    for part in parts:
+        state = part.version.state._replace(observed=mapping.project(part.shown).observed)
+        rated = rate(part.shown, state, question)
+        # As of everything else: what shares no word with a question that has some does not answer it.
+        if rated.signals["similarity"] or not question.weights:
+            yield replace(rated, record=part.whole), part.version
 
 
 def _redacted(

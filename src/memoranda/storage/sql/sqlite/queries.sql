@@ -29,24 +29,24 @@ DELETE FROM meta WHERE name = :name AND value = :value
 
 -- name: tenant_get
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq
+  erasure_seq, segment_seq
 FROM tenant WHERE name = :name
 
 -- The same for a unit of work: where writers do not stand in a line anyway, this must lock the row until it commits.
 -- name: tenant_lock
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq
+  erasure_seq, segment_seq
 FROM tenant WHERE name = :name
 
 -- name: tenant_add
 INSERT INTO tenant (name) VALUES (:name)
 RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq
+  erasure_seq, segment_seq
 
 -- name: tenant_put
 UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash = :audit_hash,
   version_count = :version_count, term_count = :term_count, live_count = :live_count, byte_count = :byte_count,
-  erasure_seq = :erasure_seq
+  erasure_seq = :erasure_seq, segment_seq = :segment_seq
 WHERE tenant_id = :tenant_id
 
 -- name: tenant_list
@@ -402,9 +402,53 @@ WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
   AND ifnull(s.valid_to_ms, :forever_ms) > :now_ms AND ifnull(s.expires_ms, :forever_ms) > :now_ms
 ORDER BY s.version_id LIMIT 1
 
--- name: term_frequencies
-SELECT (SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH j.value LIMIT :cap))
-FROM json_each(:expressions) j ORDER BY j.key
+-- name: segments_of
+SELECT first_version, edition, docs FROM segment WHERE tenant_id = :tenant_id ORDER BY first_version
+
+-- name: segments_between
+SELECT docs, data FROM segment
+WHERE tenant_id = :tenant_id AND first_version BETWEEN :first_version AND :last_version ORDER BY first_version
+
+-- name: segment_parts
+SELECT data FROM segment_part
+WHERE tenant_id = :tenant_id AND first_version = :first_version AND edition = :edition ORDER BY number
+
+-- name: segment_firsts
+SELECT firsts FROM segment
+WHERE tenant_id = :tenant_id AND first_version = :first_version AND edition = :edition
+
+-- name: segment_part
+SELECT data FROM segment_part
+WHERE tenant_id = :tenant_id AND first_version = :first_version AND edition = :edition AND number = :number
+
+-- name: segment_add
+INSERT INTO segment (tenant_id, first_version, edition, docs, firsts, data)
+VALUES (:tenant_id, :first_version, :edition, :docs, :firsts, :data)
+
+-- name: segment_part_add
+INSERT INTO segment_part (tenant_id, first_version, edition, number, data)
+VALUES (:tenant_id, :first_version, :edition, :number, :data)
+
+-- name: segments_remove
+DELETE FROM segment WHERE tenant_id = :tenant_id AND first_version BETWEEN :first_version AND :last_version
+
+-- name: segments_parts_remove
+DELETE FROM segment_part WHERE tenant_id = :tenant_id AND first_version BETWEEN :first_version AND :last_version
+
+-- name: unindexed_add
+INSERT INTO unindexed (tenant_id, version_id) VALUES (:tenant_id, :version_id) ON CONFLICT DO NOTHING
+
+-- name: unindexed_next
+SELECT tenant_id, version_id FROM unindexed
+WHERE tenant_id = (SELECT min(tenant_id) FROM unindexed) ORDER BY version_id LIMIT :limit
+
+-- name: unindexed_remove
+DELETE FROM unindexed WHERE tenant_id = :tenant_id AND version_id IN (SELECT value FROM json_each(:version_ids))
+
+-- name: closed_versions
+SELECT version_id, CASE
+  WHEN erased = 1 OR retired_ms IS NOT NULL OR status = 'tombstoned' THEN 0 ELSE ifnull(valid_to_ms, :forever_ms) END
+FROM state INDEXED BY state_closed WHERE tenant_id = :tenant_id AND live = 0
 
 -- name: state_close
 UPDATE state SET live = 0, superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms

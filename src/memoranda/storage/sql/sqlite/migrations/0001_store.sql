@@ -14,6 +14,8 @@ CREATE TABLE tenant (
   -- For ranking: statistics are per tenant, so that no score depends on what others keep.
   version_count INTEGER NOT NULL DEFAULT 0,
   term_count    INTEGER NOT NULL DEFAULT 0,
+  -- Segments that were added to the word index.
+  segment_seq   INTEGER NOT NULL DEFAULT 0,
   -- For quotas: versions that are live, and the bytes of all documents that are not erased.
   live_count    INTEGER NOT NULL DEFAULT 0,
   byte_count    INTEGER NOT NULL DEFAULT 0,
@@ -126,6 +128,8 @@ CREATE INDEX field_importance ON state (tenant_id, live, space, importance DESC,
 CREATE INDEX state_ends ON state (tenant_id, valid_to_ms, version_id) WHERE live = 1 AND valid_to_ms IS NOT NULL;
 CREATE INDEX state_begins ON state (tenant_id, valid_from_ms, version_id)
   WHERE live = 1 AND valid_from_ms > recorded_ms;
+-- What is not live any more: ranking leaves it out of every number.
+CREATE INDEX state_closed ON state (tenant_id, version_id, valid_to_ms, status, erased, retired_ms) WHERE live = 0;
 -- Few rows are in these, and none for long.
 CREATE INDEX state_redacted ON state (tenant_id, updated_ms, version_id) WHERE redacted = 1;
 -- The expiry sweep serves all tenants at once, so time comes first here.
@@ -277,11 +281,40 @@ CREATE TABLE revoked_token (
   PRIMARY KEY (issuer, jti)
 ) WITHOUT ROWID;
 
--- Words are keyed fingerprints of stems, each bound to its tenant: a posting list belongs to one tenant alone.
--- Space, user, agent and session are words too, so that a narrow question reads only short lists.
+-- Where and whose a version is, as keyed fingerprints, each bound to its tenant: space, user, agent, session and
+-- visibility. So a narrow question reads only a short list.
 CREATE VIRTUAL TABLE search USING fts5 (
   words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
 );
+
+-- The words of versions that follow one another, and what ranking needs to know of each: arrays of keyed fingerprints
+-- and numbers. A row is never changed; sixteen of a size become one of the next.
+CREATE TABLE segment (
+  tenant_id     INTEGER NOT NULL,
+  first_version INTEGER NOT NULL,
+  edition       INTEGER NOT NULL,
+  docs          INTEGER NOT NULL,
+  -- Of a large one, whose parts are rows of their own: the first word of each part.
+  firsts        BLOB NOT NULL,
+  data          BLOB,
+  PRIMARY KEY (tenant_id, first_version, edition)
+) WITHOUT ROWID;
+
+CREATE TABLE segment_part (
+  tenant_id     INTEGER NOT NULL,
+  first_version INTEGER NOT NULL,
+  edition       INTEGER NOT NULL,
+  number        INTEGER NOT NULL,
+  data          BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, first_version, edition, number)
+) WITHOUT ROWID;
+
+-- Erased versions whose words are still to be taken out of their segments.
+CREATE TABLE unindexed (
+  tenant_id  INTEGER NOT NULL,
+  version_id INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, version_id)
+) WITHOUT ROWID;
 
 -- What is left of an erased version. Apart from it, because the row of the version must keep its size: then SQLite
 -- overwrites it where it stands. A row that shrinks or grows makes SQLite move its neighbours to other pages, and

@@ -39,7 +39,7 @@ _thread = threading.local()
 
 def words(text: str) -> list[str]:
     """The search words of a text, in order, repeats kept."""
-    folded = _fold(text)
+    folded = fold(text)
     if folded.isascii():
         found = _ASCII_WORD.findall(folded)
         return [_stem(word) for word in found if word not in STOP_WORDS and len(word) <= WORD_CHARS_LIMIT][:WORDS_LIMIT]
@@ -58,7 +58,7 @@ def words(text: str) -> list[str]:
     return parts
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())

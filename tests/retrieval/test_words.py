@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.storage.words import words
+from memoranda.retrieval.words import words
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Finding the right memory: words and their places in numpy arrays, and the ranking of what is found. Pure."""

@@ -1,0 +1,319 @@
+"""Which versions answer a question, best first: by their words, their neighbours, persons, dates and sessions.
+
+All numbers of a ranking come from what the scope lets through: how many there are, how many hold a word, how long they
+are. What a caller may not see is in none of them.
+"""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoranda.retrieval.entry import REDACTED_BIT
+from memoranda.retrieval.segment import Facts, Flags, Floats, Places
+from memoranda.retrieval.weights import K1, LEG_LIMIT, WORDS_ONLY, B, Weights
+
+_DAY_MS: Final = 86_400_000
+_BEST_OF_SESSION: Final = 3
+# People tell of something up to so many days afterwards.
+_DAYS_AFTER: Final = 10
+# A month without a year is looked for in the last so many.
+_YEARS: Final = 20
+_FAR_DOWN: Final = 1e-4
+_SIGNALS: Final = ("score", "text", "window", "neighbours", "person", "date")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What may come back, as far as a segment can tell; None: anything."""
+
+    space: int | None = None
+    user: int | None = None
+    agent: int | None = None
+    session: int | None = None
+    # The bits of the visibilities that may be seen.
+    marks: int | None = None
+    redacted: bool | None = None
+    # What is by or of one of these, or of nobody.
+    users: tuple[int, ...] | None = None
+
+    def mask(self, facts: Facts) -> Flags:
+        found = np.ones(len(facts), np.bool_)
+        for column, wanted in (
+            (facts.spaces, self.space),
+            (facts.users, self.user),
+            (facts.agents, self.agent),
+            (facts.sessions, self.session),
+        ):
+            if wanted is not None:
+                found &= column == np.uint64(wanted)
+        if self.marks is not None:
+            found &= (facts.marks & self.marks) != 0
+        if self.redacted is not None:
+            found &= ((facts.marks & REDACTED_BIT) != 0) == self.redacted
+        if self.users is not None:
+            found &= np.isin(facts.users, np.array((0, *self.users), np.uint64))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedDate:
+    """A day or a month that a question names; 0 stands for any year, and for no day."""
+
+    year: int
+    month: int
+    day: int
+
+    def spans(self, times: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """From when to when, in milliseconds, in every year that is meant and in which something was said."""
+        first, last = (datetime.fromtimestamp(int(each) / 1000, UTC).year for each in (times.min(), times.max()))
+        found = []
+        for year in (self.year,) if self.year else range(max(first, last - _YEARS), last + 1):
+            try:
+                start = datetime(year, self.month, self.day or 1, tzinfo=UTC)
+            except ValueError:
+                continue
+            end = start + timedelta(days=1 if self.day else monthrange(year, self.month)[1])
+            found.append((int(start.timestamp()) * 1000, int(end.timestamp()) * 1000))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked: the fingerprints of its words, of the names among them, and the days it names."""
+
+    words: tuple[int, ...]
+    names: tuple[int, ...] = ()
+    dates: tuple[NamedDate, ...] = ()
+
+
+# Where a word stands in a segment, and how often.
+Postings: TypeAlias = tuple[Places, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Searched:
+    """A segment as a question sees it: its facts, what the caller may see of it, and where each word stands.
+
+    Every statistic is of what may be seen, whatever else the question asks for; only `allowed` comes back.
+    """
+
+    facts: Facts
+    mask: Flags
+    allowed: Flags
+    # In the order of the question's words; None where it has none of one.
+    postings: Sequence[Postings | None]
+
+    @cached_property
+    def links(self) -> tuple[Places, Places]:
+        """Of each version the one before and the one after in its session, among what may come back."""
+        return self.facts.links(self.mask)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Ranking:
+    """Everything that holds a word of the question, best first, one array a column."""
+
+    versions: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    # What each score is made of, by the names of the weights.
+    signals: Mapping[str, NDArray[np.float64]]
+    # Those by which the scores of all were made: the best of each leg.
+    decisive: NDArray[np.int64]
+    # How much of the question the best one covers, from 0 to 1.
+    covered: float
+    # What each word of the question weighs, and how long a text is in the mean.
+    weights: NDArray[np.float64]
+    mean_length: float
+
+
+class _Leg:
+    """BM25 of one kind of text over all segments: of a version, or of it with its neighbours."""
+
+    def __init__(self, words: int) -> None:
+        self._count, self._length = 0, 0.0
+        self._holding = np.zeros(words)
+        self._found: list[tuple[Floats, list[Postings | None]]] = []
+
+    def add(self, lengths: Floats, mask: Flags, found: list[Postings | None]) -> None:
+        self._count += int(np.count_nonzero(mask))
+        self._length += float(np.dot(lengths, mask))
+        self._found.append((lengths, found))
+        for number, each in enumerate(found):
+            if each is not None:
+                self._holding[number] += len(each[0])
+
+    @property
+    def mean_length(self) -> float:
+        return max(1.0, self._length / max(1, self._count))
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """What each word weighs: the rarer, the more."""
+        holding = self._holding
+        return np.log(1.0 + (np.maximum(self._count, holding) - holding + 0.5) / (holding + 0.5))
+
+    def scores(self) -> list[Floats]:
+        weights, mean = self.weights, self.mean_length
+        made = []
+        for lengths, found in self._found:
+            scores = np.zeros(len(lengths), np.float32)
+            for weight, each in zip(weights, found, strict=True):
+                if each is not None:
+                    places, counts = each
+                    norms = np.float32(K1 * (1.0 - B)) + np.float32(K1 * B / mean) * lengths[places]
+                    scores[places] += np.float32(weight * (K1 + 1.0)) * counts / (counts + norms)
+            made.append(scores)
+        return made
+
+
+def rank(question: Question, segments: Sequence[Searched], *, weights: Weights = WORDS_ONLY) -> Ranking:
+    """Everything that holds a word of the question, best first; equal ones the last written first."""
+    text, window = _Leg(len(question.words)), _Leg(len(question.words))
+    for segment in segments:
+        lengths = segment.facts.lengths.astype(np.float32)
+        own = [_masked(each, segment.mask) for each in segment.postings]
+        text.add(lengths, segment.mask, own)
+        if segment.facts.has_talks:
+            spread = [_spread(each, segment) for each in own]
+            window.add(_window_lengths(segment, lengths), segment.mask, spread)
+        else:
+            window.add(lengths, segment.mask, own)
+    raw = text.scores()
+    held = [np.flatnonzero((each > 0) & segment.allowed) for each, segment in zip(raw, segments, strict=True)]
+    legs = _normalised(raw, held), _normalised(window.scores(), held)
+    fused = _fused(question, segments, held, legs, weights)
+    versions = np.concatenate([each.facts.versions[places] for each, places in zip(segments, held, strict=True)])
+    plain = np.concatenate([each[places] for each, places in zip(raw, held, strict=True)])
+    # Far down, where no leg tells two apart, the words themselves do.
+    fused["score"] += _FAR_DOWN * (plain / plain.max() if len(plain) else plain)
+    order = np.lexsort((-versions, -fused["score"]))
+    most = (K1 + 1.0) * float(text.weights.sum())
+    decisive = versions[(fused["text"] > 0) | (fused["window"] > 0)]
+    return Ranking(
+        versions=versions[order],
+        scores=fused.pop("score")[order],
+        signals={name: column[order] for name, column in fused.items()},
+        decisive=decisive,
+        covered=min(1.0, float(plain.max()) / most) if len(plain) and most else 0.0,
+        weights=text.weights,
+        mean_length=text.mean_length,
+    )
+
+
+def _masked(postings: Postings | None, mask: Flags) -> Postings | None:
+    if postings is None:
+        return None
+    kept = mask[postings[0]]
+    places = postings[0][kept]
+    return (places, postings[1][kept].astype(np.float32)) if len(places) else None
+
+
+def _window_lengths(segment: Searched, lengths: Floats) -> Floats:
+    before, after = segment.links
+    seen = np.append(np.where(segment.mask, lengths, np.float32(0)), np.float32(0))
+    found: Floats = lengths + seen[before] + seen[after]
+    return found
+
+
+def _spread(found: Postings | None, segment: Searched) -> Postings | None:
+    """Where a word stands in a version or in one beside it."""
+    if found is None:
+        return None
+    places, counts = found
+    before, after = segment.links
+    spread = np.concatenate((places, before[places], after[places]))
+    kept = spread >= 0
+    kept[kept] &= segment.mask[spread[kept]]
+    windows, where = np.unique(spread[kept], return_inverse=True)
+    totals = np.bincount(where, np.tile(counts, 3)[kept], len(windows))
+    return windows, totals.astype(np.float32)
+
+
+def _normalised(scores: list[Floats], held: list[NDArray[np.int64]]) -> list[Floats]:
+    """The best of a leg, from 0 to 1."""
+    everything = np.concatenate([each[places] for each, places in zip(scores, held, strict=True)])
+    if not len(everything):
+        return scores
+    most = everything.max()
+    least = np.partition(everything, -LEG_LIMIT)[-LEG_LIMIT] if len(everything) > LEG_LIMIT else np.float32(0)
+    if most <= least:
+        return [(each > 0).astype(np.float32) for each in scores]
+    return [np.clip((each - least) / (most - least), 0, 1) for each in scores]
+
+
+def _fused(
+    question: Question,
+    segments: Sequence[Searched],
+    held: Sequence[NDArray[np.int64]],
+    legs: tuple[list[Floats], list[Floats]],
+    weights: Weights,
+) -> dict[str, NDArray[np.float64]]:
+    """The score of everything that is held, with the parts it is made of."""
+    person = _named_person(question, segments)
+    rows: list[tuple[NDArray[Any], ...]] = []
+    sessions = []
+    for segment, places, text, window in zip(segments, held, *legs, strict=True):
+        facts = segment.facts
+        before, after = segment.links
+        score = np.append(weights.text * text + weights.window * window, np.float32(0))
+        beside = weights.before * score[before[places]] + weights.after * score[after[places]]
+        by_person = np.zeros(len(places))
+        if person is not None:
+            by_person[(facts.speakers[places] == person) | (facts.subjects[places] == person)] = 1.0
+        by_date = _by_date(question, facts.times[places])
+        total = score[places] + beside + weights.person * by_person + weights.date * by_date
+        rows.append((total.astype(np.float64), text[places], window[places], beside, by_person, by_date))
+        own = facts.sessions[places]
+        sessions.append(np.where(own == 0, facts.versions[places].astype(np.uint64), own))
+    columns = dict(zip(_SIGNALS, (np.concatenate(each) for each in zip(*rows, strict=True)), strict=True))
+    columns["session"] = _of_session(columns["score"], np.concatenate(sessions))
+    columns["score"] = columns["score"] + weights.session * columns["session"]
+    return columns
+
+
+def _named_person(question: Question, segments: Sequence[Searched]) -> np.uint64 | None:
+    """The one of those who speak or are spoken of that a question names, if it is one."""
+    named: set[int] = set()
+    for segment in segments if question.names else ():
+        for column in (segment.facts.speakers, segment.facts.subjects):
+            for name in question.names:
+                if name not in named and bool(np.any(segment.mask & (column == np.uint64(name)))):
+                    named.add(name)
+    return np.uint64(named.pop()) if len(named) == 1 else None
+
+
+def _by_date(question: Question, times: NDArray[np.int64]) -> NDArray[np.float64]:
+    """People tell of a day on it or soon after."""
+    found = np.zeros(len(times))
+    for named in question.dates if len(times) else ():
+        for start, end in named.spans(times):
+            if named.day:
+                days = (times - start) // _DAY_MS
+                near = np.where((days >= 0) & (days <= _DAYS_AFTER), 1.0 - days / 14.0, 0.0)
+            else:
+                inside, soon = (times >= start) & (times < end), (times >= end) & (times < end + _DAYS_AFTER * _DAY_MS)
+                near = np.where(inside, 0.7, np.where(soon, 0.35, 0.0))
+            found = np.maximum(found, near)
+    return found
+
+
+def _of_session(total: NDArray[np.float64], session: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Of each the mean of the three best of its session; what has no session is one by itself."""
+    if not len(total):
+        return total
+    order = np.lexsort((-total, session))
+    ordered = session[order]
+    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    number = np.cumsum(is_first) - 1
+    best = np.arange(len(order)) - np.flatnonzero(is_first)[number] < _BEST_OF_SESSION
+    means = np.empty(len(total))
+    means[order] = (np.bincount(number[best], total[order][best]) / np.bincount(number[best]))[number]
+    return means

@@ -1,0 +1,270 @@
+"""A segment: the words of some versions of one tenant, and what ranking and filtering need to know of each.
+
+Segments never change. A unit of work adds one for what it writes, and neighbouring ones are merged into larger ones, so
+whoever has read one may keep it. Everything that names something is a keyed fingerprint of eight bytes, 0 where there
+is nothing; a segment tells whoever has no key nothing but how often things occur.
+
+Inside a segment a version is known by its place. Postings are sorted by word and then by place, and cut into parts, so
+that a question reads only the parts with its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from struct import unpack_from
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoranda.retrieval.entry import COUNT_LIMIT, LENGTH_LIMIT, Entry
+
+Prints: TypeAlias = NDArray[np.uint64]
+Places: TypeAlias = NDArray[np.int32]
+Floats: TypeAlias = NDArray[np.float32]
+Flags: TypeAlias = NDArray[np.bool_]
+
+# Postings in a part: about 80 KB.
+PART_POSTINGS: Final = 16_384
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Facts:
+    """What is known of the versions of a segment, one array a column, in the order of their ids."""
+
+    versions: NDArray[np.int64]
+    spaces: Prints
+    users: Prints
+    agents: Prints
+    sessions: Prints
+    speakers: Prints
+    subjects: Prints
+    times: NDArray[np.int64]
+    lengths: NDArray[np.uint16]
+    marks: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.versions)
+
+    @cached_property
+    def has_talks(self) -> bool:
+        """Whether anything in it belongs to a session."""
+        return bool(self.sessions.any())
+
+    @cached_property
+    def neighbours(self) -> tuple[Places, Places]:
+        """Of each version the one before and the one after in its session, by time; -1 where there is none."""
+        size = len(self)
+        before, after = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
+        talks = np.flatnonzero(self.sessions)
+        if len(talks) > 1:
+            order = talks[np.lexsort((self.times[talks], self.sessions[talks], self.spaces[talks]))]
+            same = (self.sessions[order[1:]] == self.sessions[order[:-1]]) & (
+                self.spaces[order[1:]] == self.spaces[order[:-1]]
+            )
+            first, second = order[:-1][same], order[1:][same]
+            after[first] = second
+            before[second] = first
+        return before, after
+
+    def links(self, mask: Flags) -> tuple[Places, Places]:
+        """The same among what may be seen: whatever may not does not stand between others."""
+        before, after = (_skipping(links, mask) for links in self.neighbours)
+        return before, after
+
+    def encode(self) -> bytes:
+        return b"".join(column.tobytes() for column in self.columns())
+
+    def columns(self) -> list[NDArray[Any]]:
+        return [getattr(self, name) for name in _COLUMNS]
+
+    @classmethod
+    def decode(cls, data: bytes) -> Facts:
+        size, start = len(data) // ROW_BYTES, 0
+        columns: dict[str, Any] = {}
+        for name, kind in _COLUMNS.items():
+            columns[name] = np.frombuffer(data, kind, size, start)
+            start += size * kind.itemsize
+        return cls(**columns)
+
+
+def _skipping(links: Places, mask: Flags) -> Places:
+    wrong = np.flatnonzero(mask & (links >= 0))
+    wrong = wrong[~mask[links[wrong]]]
+    if len(wrong):
+        links = links.copy()
+    while len(wrong):
+        links[wrong] = links[links[wrong]]
+        wrong = wrong[links[wrong] >= 0]
+        wrong = wrong[~mask[links[wrong]]]
+    return links
+
+
+_COLUMNS: Final[dict[str, np.dtype[Any]]] = {
+    name: np.dtype(kind)
+    for name, kind in zip(
+        (each.name for each in fields(Facts)),
+        ("<i8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<i8", "<u2", "u1"),
+        strict=True,
+    )
+}
+ROW_BYTES: Final = sum(kind.itemsize for kind in _COLUMNS.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Postings of neighbouring words: which version holds a word, and how often."""
+
+    words: Prints
+    # Where the postings of a word begin; one more than words.
+    starts: NDArray[np.uint32]
+    places: Places
+    counts: NDArray[np.uint8]
+
+    def find(self, word: int) -> tuple[Places, NDArray[np.uint8]] | None:
+        found = int(np.searchsorted(self.words, np.uint64(word)))
+        if found == len(self.words) or int(self.words[found]) != word:
+            return None
+        start, end = self.starts[found], self.starts[found + 1]
+        return self.places[start:end], self.counts[start:end]
+
+    @property
+    def size(self) -> int:
+        return len(self.words) * 12 + len(self.places) * 5
+
+    def encode(self) -> bytes:
+        head = np.array([len(self.words), len(self.places)], "<u4")
+        return b"".join(each.tobytes() for each in (head, self.words, self.starts, self.places, self.counts))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Part:
+        words, postings = (int(each) for each in np.frombuffer(data, "<u4", 2))
+        starts = 8 + 8 * words
+        places = starts + 4 * (words + 1)
+        return cls(
+            np.frombuffer(data, "<u8", words, 8),
+            np.frombuffer(data, "<u4", words + 1, starts),
+            np.frombuffer(data, "<i4", postings, places),
+            np.frombuffer(data, "u1", postings, places + 4 * postings),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """Facts and all postings, in memory."""
+
+    facts: Facts
+    parts: list[Part]
+
+    @property
+    def firsts(self) -> Prints:
+        """The first word of each part, by which a word is looked up."""
+        return np.array([part.words[0] for part in self.parts], np.uint64)
+
+
+def build(entries: Sequence[Entry]) -> Segment:
+    """The segment of some versions, in the order of their ids."""
+
+    def column(name: str) -> NDArray[Any]:
+        return np.array([getattr(entry, name) for entry in entries], _COLUMNS[f"{name}s"])
+
+    facts = Facts(
+        versions=np.array([entry.version_id for entry in entries], np.int64),
+        times=np.array([entry.at for entry in entries], np.int64),
+        lengths=np.array([min(len(entry.words), LENGTH_LIMIT) for entry in entries], np.uint16),
+        marks=np.array([entry.marks for entry in entries], np.uint8),
+        **{f"{name}s": column(name) for name in ("space", "user", "agent", "session", "speaker", "subject")},
+    )
+    words = np.concatenate([np.array(entry.words, np.uint64) for entry in entries])
+    places = np.repeat(np.arange(len(entries), dtype=np.int32), [len(entry.words) for entry in entries])
+    return Segment(facts, _parts(words, places, np.ones(len(words), np.uint8)))
+
+
+def decode_run(pieces: Sequence[tuple[int, bytes]]) -> Segment:
+    """One segment of several that follow one another: of each how many versions it holds, and its bytes.
+
+    Bytes are put together before they are arrays, because most pieces are of one version.
+    """
+    columns: dict[str, Any] = {}
+    starts = [0] * len(pieces)
+    for name, kind in _COLUMNS.items():
+        ends = [start + docs * kind.itemsize for start, (docs, _) in zip(starts, pieces, strict=True)]
+        cut = (data[start:end] for (_, data), start, end in zip(pieces, starts, ends, strict=True))
+        columns[name] = np.frombuffer(b"".join(cut), kind)
+        starts = ends
+    words, times, places, counts, sizes = [], [], [], [], []
+    for (_, data), start in zip(pieces, starts, strict=True):
+        held, postings = unpack_from("<II", data, start)
+        first = start + 8
+        second = first + 8 * held
+        third = second + 4 * (held + 1)
+        fourth = third + 4 * postings
+        words.append(data[first:second])
+        # How often a word is held: the differences of where postings begin.
+        times.append(data[second + 4 : third])
+        times.append(data[second : third - 4])
+        places.append(data[third:fourth])
+        counts.append(data[fourth : fourth + postings])
+        sizes.append(postings)
+    ends_of, starts_of = (np.frombuffer(b"".join(times[place::2]), "<u4") for place in (0, 1))
+    offsets = np.cumsum([0, *(docs for docs, _ in pieces[:-1])])
+    return Segment(
+        Facts(**columns),
+        _parts(
+            np.repeat(np.frombuffer(b"".join(words), "<u8"), ends_of - starts_of),
+            np.frombuffer(b"".join(places), "<i4") + np.repeat(offsets, sizes).astype(np.int32),
+            np.frombuffer(b"".join(counts), "u1"),
+        ),
+    )
+
+
+def merge(segments: Sequence[Segment], gone: NDArray[np.int64] | None = None) -> Segment:
+    """One segment of several that follow one another, without some versions."""
+    columns = {name: np.concatenate([getattr(segment.facts, name) for segment in segments]) for name in _COLUMNS}
+    offsets = np.cumsum([0, *(len(segment.facts) for segment in segments)])
+    words = np.concatenate([np.repeat(p.words, np.diff(p.starts)) for s in segments for p in s.parts] or [_NO_WORDS])
+    shifted = zip(segments, offsets[:-1], strict=True)
+    places = np.concatenate([p.places + np.int32(offset) for s, offset in shifted for p in s.parts] or [_NO_PLACES])
+    counts = np.concatenate([part.counts for segment in segments for part in segment.parts] or [_NO_COUNTS])
+    if gone is not None and len(gone):
+        kept = ~np.isin(columns["versions"], gone)
+        renumbered = (np.cumsum(kept) - 1).astype(np.int32)
+        columns = {name: column[kept] for name, column in columns.items()}
+        stays = kept[places]
+        words, places, counts = words[stays], renumbered[places[stays]], counts[stays]
+    return Segment(Facts(**columns), _parts(words, places, counts))
+
+
+_NO_WORDS: Final = np.zeros(0, np.uint64)
+_NO_PLACES: Final = np.zeros(0, np.int32)
+_NO_COUNTS: Final = np.zeros(0, np.uint8)
+
+
+def _parts(words: Prints, places: Places, counts: NDArray[np.uint8]) -> list[Part]:
+    """Postings in any order, sorted, equal ones added up, cut into parts at words."""
+    if not len(words):
+        return []
+    order = np.lexsort((places, words))
+    words, places, counts = words[order], places[order], counts[order]
+    is_new = np.empty(len(words), np.bool_)
+    is_new[0] = True
+    np.not_equal(words[1:], words[:-1], out=is_new[1:])
+    is_new[1:] |= places[1:] != places[:-1]
+    if not is_new.all():
+        starts = np.flatnonzero(is_new)
+        totals = np.add.reduceat(counts.astype(np.uint32), starts)
+        words, places, counts = words[starts], places[starts], np.minimum(totals, COUNT_LIMIT).astype(np.uint8)
+    begins = np.flatnonzero(np.concatenate(([True], words[1:] != words[:-1])))
+    ends = np.append(begins[1:], len(words))
+    found: list[Part] = []
+    first = 0
+    while first < len(begins):
+        # As many words as fit, at least one: a word is never cut.
+        last = max(first + 1, int(np.searchsorted(ends, begins[first] + PART_POSTINGS, "right")))
+        start, end = begins[first], ends[last - 1]
+        starts32 = np.append(begins[first:last], end) - start
+        found.append(Part(words[begins[first:last]], starts32.astype(np.uint32), places[start:end], counts[start:end]))
+        first = last
+    return found

@@ -1,0 +1,273 @@
+"""The word index of a tenant: segments in the database, read on demand and kept, because none ever changes.
+
+A unit of work adds one segment for what it writes. Sixteen of a size become one of the next, so there are few; those
+that are small are read whole and looked at as one. What was erased is taken out of its segment before a scrub ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from memoranda.retrieval.entry import Entry, encode
+from memoranda.storage.database import Connection
+
+if TYPE_CHECKING:
+    from memoranda.retrieval.segment import Facts, Part, Segment
+
+# So many of a size are merged.
+FAN_IN: Final = 16
+# Larger segments are merged outside the writer's turn, and are not read whole for a question.
+SMALL_DOCS: Final = 4_096
+# More bytes than this stand in rows of their own.
+_INLINE_BYTES: Final = 65_536
+# Sixteen to the power of this are more than there can be.
+_TIERS: Final = 12
+# As many versions are put together without arrays.
+_FEW: Final = 32
+_CACHE_BYTES: Final = 256 * 1024 * 1024
+
+
+Replaced: TypeAlias = "list[tuple[SegmentName, Segment]]"
+
+
+class SegmentName(NamedTuple):
+    """Which segment: edition by edition a segment takes the place of those it was made from."""
+
+    first_version: int
+    edition: int
+    docs: int
+
+    @property
+    def tier(self) -> int:
+        return (self.docs.bit_length() - 1) // 4
+
+
+class OpenSegment:
+    """A segment that a question is asked of: its facts, and the postings of a word."""
+
+    __slots__ = ("_firsts", "_load", "facts")
+
+    def __init__(self, facts: Facts, firsts: Any, load: Any) -> None:
+        self.facts = facts
+        self._firsts, self._load = firsts, load
+
+    def find(self, word: int) -> Any:
+        """Where a word stands and how often, or None."""
+        import numpy as np
+
+        number = int(np.searchsorted(self._firsts, np.uint64(word), "right")) - 1
+        return None if number < 0 else self._load(number).find(word)
+
+
+class SegmentCache:
+    """What was read of segments lately, up to a number of bytes; shared by all readers of a process."""
+
+    def __init__(self, limit: int = _CACHE_BYTES) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
+        self._limit, self._size = limit, 0
+
+    def get(self, key: tuple[Any, ...]) -> Any:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+            return found[0]
+
+    def put(self, key: tuple[Any, ...], value: Any, size: int) -> None:
+        with self._lock:
+            if key in self._kept or size > self._limit:
+                return
+            self._kept[key] = value, size
+            self._size += size
+            while self._size > self._limit:
+                _, (_, dropped) = self._kept.popitem(last=False)
+                self._size -= dropped
+
+
+class WordIndex:
+    """The segments of one tenant on one connection."""
+
+    def __init__(self, connection: Connection, tenant_id: int, cache: SegmentCache) -> None:
+        self._connection, self._tenant_id, self._cache = connection, tenant_id, cache
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    def names(self) -> list[SegmentName]:
+        return [SegmentName(*row) for row in self._rows("segments_of")]
+
+    def segments(self) -> list[OpenSegment]:
+        """Large ones one by one, and each run of small ones as one."""
+        from memoranda.retrieval.segment import merge
+
+        found: list[OpenSegment] = []
+        for run in _runs(self.names()):
+            if run[0].docs >= SMALL_DOCS:
+                found.append(self._large(run[0]))
+                continue
+            key = (self._tenant_id, "run", *run)
+            whole = self._cache.get(key)
+            if whole is None:
+                # Mostly what was there before, and a little more.
+                known = next((n for n in range(len(run) - 1, 0, -1) if self._cache.get((*key[:2], *run[:n]))), 0)
+                head = self._cache.get((*key[:2], *run[:known]))
+                whole = self.merged(run) if head is None else merge([head, self.merged(run[known:])])
+                self._cache.put(key, whole, _size(whole))
+            found.append(OpenSegment(whole.facts, whole.firsts, whole.parts.__getitem__))
+        return found
+
+    def merged(self, names: Sequence[SegmentName], gone: Any = None) -> Segment:
+        """All of some segments that follow one another, as one, without some versions."""
+        from memoranda.retrieval.segment import Facts, Part, Segment, decode_run, merge
+
+        rows = self._rows(
+            "segments_between", first_version=names[0].first_version, last_version=names[-1].first_version
+        )
+        if gone is None and all(data is not None for _, data in rows):
+            return decode_run(rows)
+        found = []
+        for name, (docs, data) in zip(names, rows, strict=True):
+            if data is not None:
+                found.append(decode_run([(docs, data)]))
+                continue
+            parts = self._rows("segment_parts", first_version=name.first_version, edition=name.edition)
+            facts, *postings = (part for (part,) in parts)
+            found.append(Segment(Facts.decode(facts), [Part.decode(each) for each in postings]))
+        return merge(found, gone)
+
+    def _large(self, name: SegmentName) -> OpenSegment:
+        import numpy as np
+
+        from memoranda.retrieval.segment import Facts, Part
+
+        key = (self._tenant_id, name.first_version, name.edition)
+        kept = self._cache.get(key)
+        if kept is None:
+            facts = Facts.decode(self._part(name, 0))
+            ((firsts,),) = self._rows("segment_firsts", first_version=name.first_version, edition=name.edition)
+            kept = facts, np.frombuffer(firsts, np.uint64)
+            self._cache.put(key, kept, 80 * name.docs)
+
+        def load(number: int) -> Part:
+            part: Part | None = self._cache.get((*key, number))
+            if part is None:
+                part = Part.decode(self._part(name, number + 1))
+                self._cache.put((*key, number), part, part.size)
+            return part
+
+        return OpenSegment(kept[0], kept[1], load)
+
+    def _part(self, name: SegmentName, number: int) -> bytes:
+        ((data,),) = self._rows("segment_part", first_version=name.first_version, edition=name.edition, number=number)
+        return bytes(data)
+
+    # --- writing -----------------------------------------------------------------------------------------
+
+    def add(self, segment: Segment, edition: int = 0) -> None:
+        facts, parts = segment.facts.encode(), [part.encode() for part in segment.parts]
+        name = SegmentName(int(segment.facts.versions[0]), edition, len(segment.facts))
+        if len(parts) <= 1 and len(facts) + sum(map(len, parts)) <= _INLINE_BYTES:
+            self._put(name, b"", facts + (parts[0] if parts else _NO_POSTINGS))
+        else:
+            self._put(name, segment.firsts.tobytes(), None)
+            for number, data in enumerate((facts, *parts)):
+                self._run("segment_part_add", name, number=number, data=data)
+
+    def add_entries(self, entries: Sequence[Entry]) -> None:
+        """The same of versions that were just written."""
+        if len(entries) <= _FEW:
+            name = SegmentName(entries[0].version_id, 0, len(entries))
+            self._put(name, b"", encode(entries))
+            return
+        from memoranda.retrieval.segment import build
+
+        self.add(build(entries))
+
+    def overdue(self) -> list[SegmentName]:
+        """Those that are to become one, because there are many of a size; the smallest such."""
+        names = self.names()
+        for tier in range(_TIERS):
+            run = _last_of_tier(names, tier)
+            if len([name for name in run if name.tier == tier]) >= FAN_IN:
+                return run
+        return []
+
+    def tidy(self, *, limit: int) -> bool:
+        """Merge what is overdue, none into more versions than a limit; whether more is to do."""
+        while run := self.overdue():
+            if sum(name.docs for name in run) > limit:
+                return True
+            self.replace(run, self.merged(run))
+        return False
+
+    def without(self, version_ids: Sequence[int]) -> Replaced:
+        """Every segment that holds some versions, made anew without them."""
+        import numpy as np
+
+        gone, names = np.array(version_ids, np.int64), self.names()
+        firsts = np.array([name.first_version for name in names], np.int64)
+        places = set((np.searchsorted(firsts, gone, "right") - 1).tolist())
+        return [(names[place], self.merged([names[place]], gone)) for place in sorted(places) if place >= 0]
+
+    def replace_all(self, made: Replaced) -> bool:
+        """Put segments in the place of others, unless one of those is not there any more."""
+        there = set(self.names())
+        if any(name not in there for name, _ in made):
+            return False
+        for name, segment in made:
+            self.replace([name], segment)
+        return True
+
+    def replace(self, names: Sequence[SegmentName], segment: Segment) -> None:
+        for query in ("segments_remove", "segments_parts_remove"):
+            self._run(query, names[0], last_version=names[-1].first_version)
+        if len(segment.facts):
+            self.add(segment, max(name.edition for name in names) + 1)
+
+    def _put(self, name: SegmentName, firsts: bytes, data: bytes | None) -> None:
+        self._run("segment_add", name, docs=name.docs, firsts=firsts, data=data)
+
+    def _run(self, query: str, name: SegmentName, **params: Any) -> None:
+        named = {"tenant_id": self._tenant_id, "first_version": name.first_version, "edition": name.edition}
+        self._connection.run(query, {**named, **params})
+
+    def _rows(self, query: str, **params: Any) -> list[Any]:
+        return self._connection.rows(query, {"tenant_id": self._tenant_id, **params})
+
+
+# No words, and where the postings of the first would begin.
+_NO_POSTINGS: Final = bytes(12)
+
+
+def _runs(names: list[SegmentName]) -> Iterator[list[SegmentName]]:
+    """Neighbouring small segments together, a large one by itself."""
+    run: list[SegmentName] = []
+    for name in names:
+        if name.docs < SMALL_DOCS and sum(each.docs for each in run) < SMALL_DOCS:
+            run.append(name)
+            continue
+        if run:
+            yield run
+        run = []
+        if name.docs >= SMALL_DOCS:
+            yield [name]
+        else:
+            run = [name]
+    if run:
+        yield run
+
+
+def _last_of_tier(names: list[SegmentName], tier: int) -> list[SegmentName]:
+    """The last ones that are no larger than a tier."""
+    first = len(names)
+    while first and names[first - 1].tier <= tier:
+        first -= 1
+    return names[first:]
+
+
+def _size(segment: Segment) -> int:
+    return 80 * len(segment.facts) + sum(part.size for part in segment.parts)

@@ -1,0 +1,158 @@
+"""Segments: the same whoever puts them together, and as good merged as made at once."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoranda.retrieval.entry import COUNT_LIMIT, Entry, encode
+from memoranda.retrieval.ranking import NamedDate, Question, Ranking, Scope, Searched, rank
+from memoranda.retrieval.segment import Segment, build, decode_run, merge
+from memoranda.retrieval.weights import K1, B, Weights
+
+DAY_MS = 86_400_000
+TEXT_ALONE = Weights(text=1.0, window=0.0, before=0.0, after=0.0, person=0.0, date=0.0, session=0.0)
+LARGE = st.integers(0, (1 << 64) - 1)
+WORD = st.sampled_from([3, 5, 7, 11, 13, (1 << 64) - 1])
+
+
+@st.composite
+def some_entries(draw: st.DrawFn, *, least: int = 1) -> list[Entry]:
+    count = draw(st.integers(least, 12))
+    return [
+        Entry(
+            version_id=10 * number + 1,
+            space=draw(st.sampled_from([1, 2])),
+            user=draw(st.sampled_from([0, 21, 22])),
+            agent=draw(st.sampled_from([0, 31])),
+            session=draw(st.sampled_from([0, 41, 42])),
+            speaker=draw(st.sampled_from([0, 51, 52])),
+            at=draw(st.integers(0, 5)) * DAY_MS,
+            marks=draw(st.sampled_from([1, 2, 4, 9])),
+            words=draw(st.lists(WORD, max_size=8)),
+        )
+        for number in range(count)
+    ]
+
+
+def bytes_of(segment: Segment) -> bytes:
+    return segment.facts.encode() + b"".join(part.encode() for part in segment.parts)
+
+
+def searched(segment: Segment, question: Question, scope: Scope | None = None) -> Searched:
+    def find(word: int) -> tuple[np.ndarray, np.ndarray] | None:
+        return next((found for part in segment.parts if (found := part.find(word)) is not None), None)
+
+    mask = (scope or Scope()).mask(segment.facts)
+    return Searched(facts=segment.facts, mask=mask, allowed=mask, postings=[find(word) for word in question.words])
+
+
+def asked(entries: list[Entry], question: Question, scope: Scope | None = None, **named: Weights) -> Ranking:
+    return rank(question, [searched(build(entries), question, scope)], **named)
+
+
+@given(some_entries())
+def test_a_few_versions_are_written_as_arrays_would_be(entries: list[Entry]) -> None:
+    if any(entry.words for entry in entries):
+        assert encode(entries) == bytes_of(build(entries))
+
+
+@given(some_entries(least=2), st.data())
+def test_merged_segments_are_the_same_as_one_made_at_once(entries: list[Entry], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(1, len(entries) - 1))
+    pieces = [entries[:cut], entries[cut:]]
+    whole = bytes_of(build(entries))
+    assert bytes_of(merge([build(piece) for piece in pieces])) == whole
+    assert bytes_of(decode_run([(len(piece), encode(piece)) for piece in pieces])) == whole
+
+
+@given(some_entries(least=2), st.data())
+def test_nothing_is_left_of_a_version_that_is_taken_out(entries: list[Entry], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.sampled_from([entry.version_id for entry in entries]), max_size=len(entries) - 1))
+    left = [entry for entry in entries if entry.version_id not in gone]
+    made = merge([build(entries)], np.array(sorted(gone), np.int64))
+    assert bytes_of(made) == bytes_of(build(left))
+
+
+@given(some_entries(), st.lists(WORD, min_size=1, max_size=4, unique=True))
+def test_words_weigh_as_bm25_says(entries: list[Entry], words: list[int]) -> None:
+    found = asked(entries, Question(words=tuple(words)), weights=TEXT_ALONE)
+    mean = max(1.0, sum(len(entry.words) for entry in entries) / len(entries))
+    expected = {}
+    for entry in entries:
+        score = 0.0
+        for word in words:
+            holding = sum(word in other.words for other in entries)
+            weight = math.log(1 + (len(entries) - holding + 0.5) / (holding + 0.5))
+            times = min(COUNT_LIMIT, Counter(entry.words)[word])
+            score += weight * times * (K1 + 1) / (times + K1 * (1 - B + B * len(entry.words) / mean))
+        if score:
+            expected[entry.version_id] = score
+    assert sorted(found.versions.tolist()) == sorted(expected)
+    scores = [expected[version_id] for version_id in found.versions.tolist()]
+    assert scores == pytest.approx(sorted(scores, reverse=True), rel=1e-4)
+
+
+@given(some_entries(least=2), st.lists(WORD, min_size=1, max_size=4, unique=True))
+def test_what_may_not_be_seen_is_in_no_number(entries: list[Entry], words: list[int]) -> None:
+    scope = Scope(space=1, marks=1 | 2, redacted=False, users=(21,))
+    question = Question(words=tuple(words), names=(51,))
+    seen = [e for e in entries if e.space == 1 and e.marks in (1, 2) and e.user in (0, 21)]
+    found = asked(entries, question, scope)
+    if not seen:
+        assert not len(found.versions)
+        return
+    alone = asked(seen, question)
+    assert found.versions.tolist() == alone.versions.tolist()
+    assert found.scores.tolist() == pytest.approx(alone.scores.tolist())
+
+
+@given(some_entries(least=2), st.lists(WORD, min_size=1, max_size=4, unique=True), st.data())
+def test_it_does_not_matter_how_versions_are_cut_into_segments(
+    entries: list[Entry], words: list[int], data: st.DataObject
+) -> None:
+    entries = [replace(entry, session=0) for entry in entries]
+    cut = data.draw(st.integers(1, len(entries) - 1))
+    question = Question(words=tuple(words), names=(51,))
+    pieces = [searched(build(piece), question) for piece in (entries[:cut], entries[cut:])]
+    parted, whole = rank(question, pieces), asked(entries, question)
+    assert parted.versions.tolist() == whole.versions.tolist()
+    assert parted.scores.tolist() == pytest.approx(whole.scores.tolist(), rel=1e-4)
+
+
+def talk(*turns: tuple[int, list[int]], session: int = 9) -> list[Entry]:
+    return [
+        Entry(version_id=number, space=1, session=session, speaker=speaker, at=number * DAY_MS, words=words)
+        for number, (speaker, words) in enumerate(turns, start=1)
+    ]
+
+
+def test_an_answer_is_found_by_the_question_before_it() -> None:
+    alone = Entry(version_id=9, space=1, words=[5, 7, 7, 7], at=0)
+    entries = [*talk((51, [3, 5]), (52, [5, 7, 7, 7]), (51, [11])), alone]
+    assert asked(entries, Question(words=(3, 5))).versions.tolist()[:2] == [1, 2]
+
+
+def test_the_one_person_who_is_named_comes_first() -> None:
+    entries = talk((51, [3, 5]), (52, [3, 5]))
+    assert asked(entries, Question(words=(3,), names=(51,))).versions.tolist() == [1, 2]
+    assert asked(entries, Question(words=(3,), names=(52,))).versions.tolist() == [2, 1]
+    both = asked(entries, Question(words=(3,), names=(51, 52)))
+    assert both.signals["person"].tolist() == [0.0, 0.0]
+
+
+def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:
+    entries = [Entry(version_id=n, space=1, at=n * 20 * DAY_MS, words=[3]) for n in range(1, 8)]
+    found = asked(entries, Question(words=(3,), dates=(NamedDate(year=1970, month=2, day=8),)))
+    # 10 February 1970 is the fortieth day of the year.
+    assert found.versions.tolist()[0] == 2
+    month = asked(entries, Question(words=(3,), dates=(NamedDate(year=0, month=3, day=0),)))
+    assert set(month.versions.tolist()[:2]) == {3, 4}
+    never = asked(entries, Question(words=(3,), dates=(NamedDate(year=2023, month=2, day=30),)))
+    assert never.signals["date"].tolist() == [0.0] * 7

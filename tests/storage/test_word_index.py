@@ -1,0 +1,76 @@
+"""The word index in the store: few segments however much is written, and nothing left of what was erased."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from memoranda.retrieval.entry import Entry
+from memoranda.storage.database import Connection
+from memoranda.storage.search import Memory
+from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, SegmentName, WordIndex
+from tests.service.world import World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.service.close()
+
+
+def names(world: World) -> list[SegmentName]:
+    with world.engine.read(world.owner.default_tenant) as snapshot:
+        index = WordIndex(snapshot._connection, snapshot._tenant_id, Memory().segments)  # type: ignore[attr-defined]
+        return index.names()
+
+
+def test_many_writes_leave_few_segments_and_every_word_is_found(world: World) -> None:
+    for number in range(3 * FAN_IN + 5):
+        world.remember(f"apple word{number}", kind="episodic")
+    found = names(world)
+    assert sum(each.docs for each in found) == 3 * FAN_IN + 5
+    assert len(found) == 3 + 5
+    for number in (0, FAN_IN - 1, FAN_IN, 3 * FAN_IN + 4):
+        assert world.texts(f"word{number}") == [f"apple word{number}"]
+
+
+def test_large_segments_are_merged_outside_the_writers_turn(world: World) -> None:
+    world.remember("so that the tenant is there")
+    engine, segments = world.engine, Memory().segments
+    with engine.read(world.owner.default_tenant) as snapshot:
+        tenant_id = snapshot._tenant_id  # type: ignore[attr-defined]
+
+    def entry(number: int) -> Entry:
+        return Entry(version_id=1_000 + number, space=1, words=(7, 1_000 + number))
+
+    def write(start: int, connection: Connection) -> None:
+        entries = [entry(number) for number in range(start, start + 500)]
+        WordIndex(connection, tenant_id, segments).add_entries(entries)
+
+    for start in range(0, FAN_IN * 500, 500):
+        engine._database.write(partial(write, start))
+    # Too large for a unit of work.
+    assert engine._database.write(lambda c: WordIndex(c, tenant_id, segments).tidy(limit=SMALL_DOCS))
+    engine._untidy.add(tenant_id)
+    engine.tidy()
+    assert [each.docs for each in names(world)] == [FAN_IN * 500 + 1]
+    with engine.read(world.owner.default_tenant) as snapshot:
+        (found,) = WordIndex(snapshot._connection, tenant_id, segments).segments()  # type: ignore[attr-defined]
+        assert len(found.find(7)[0]) == FAN_IN * 500
+        places, counts = found.find(1_000 + 4_321)
+        assert (found.facts.versions[places].tolist(), counts.tolist()) == ([5_321], [1])
+        assert found.find(5) is found.find(999_999) is None
+
+
+def test_what_is_erased_leaves_its_segment(world: World) -> None:
+    kept = [world.remember(f"apple word{number}", kind="episodic") for number in range(FAN_IN + 2)]
+    total = sum(each.docs for each in names(world))
+    for name in (kept[0], kept[FAN_IN // 2], kept[-1]):
+        world.forget(name, hard=True)
+    assert sum(each.docs for each in names(world)) == total - 3
+    assert world.texts("word0") == []
+    assert world.texts("word1") == ["apple word1"]
+    assert SMALL_DOCS > FAN_IN
