@@ -141,7 +141,9 @@ def test_stored_text_cannot_drive_the_terminal(run: Command, home: Path) -> None
     assert "\x1b" not in run("cal", "RECALL beliefs").out
     with terminal(home, "RECALL beliefs AS text") as opened:
         opened.wait()
-    assert "\\x1b[31mred" in opened.seen
+    assert "eve says" in opened.seen
+    assert "red" in opened.seen
+    assert "\x1b[31m" not in opened.seen
 
 
 # --- what is said beside the query ---------------------------------------------------------------------------

@@ -26,10 +26,23 @@ def test_who_speaks_is_read_from_the_text(text: str, speaker: str) -> None:
 
 @pytest.mark.parametrize(
     ("subject", "name"),
-    [("person:ada-7", "ada"), ("Ada Lovelace", "ada"), ("urn:x:Grace Hopper", "grace"), ("42", ""), ("", "")],
+    [
+        ("person:ada-7", "ada"),
+        ("Ada Lovelace", "ada"),
+        ("urn:x:Grace Hopper", "grace"),
+        ("42", ""),
+        ("", ""),
+        ("zeppelin", ""),
+        ("did:key:z6Mk", ""),
+    ],
 )
 def test_whom_a_subject_names(subject: str, name: str) -> None:
     assert name_of(subject) == name
+
+
+@pytest.mark.parametrize("subject", ["", "42", "zeppelin", "did:key:z6Mk"])
+def test_a_thing_is_no_person(subject: str) -> None:
+    assert name_of(subject) == ""
 
 
 def test_every_word_of_a_question_may_be_a_name() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.entry import COUNT_LIMIT, Entry, encode
+from memoranda.retrieval.entry import COUNT_LIMIT, Entry, Indexed, encode
 from memoranda.retrieval.ranking import NamedDate, Question, Ranking, Scope, Searched, rank
 from memoranda.retrieval.segment import Segment, build, decode_run, merge
 from memoranda.retrieval.weights import K1, B, Weights
@@ -20,6 +20,10 @@ DAY_MS = 86_400_000
 TEXT_ALONE = Weights(text=1.0, window=0.0, before=0.0, after=0.0, person=0.0, date=0.0, session=0.0)
 LARGE = st.integers(0, (1 << 64) - 1)
 WORD = st.sampled_from([3, 5, 7, 11, 13, (1 << 64) - 1])
+
+
+def said(words: Sequence[int], speaker: int = 0) -> Indexed:
+    return Indexed(Counter(words), len(words), speaker)
 
 
 @st.composite
@@ -32,10 +36,9 @@ def some_entries(draw: st.DrawFn, *, least: int = 1) -> list[Entry]:
             user=draw(st.sampled_from([0, 21, 22])),
             agent=draw(st.sampled_from([0, 31])),
             session=draw(st.sampled_from([0, 41, 42])),
-            speaker=draw(st.sampled_from([0, 51, 52])),
             at=draw(st.integers(0, 5)) * DAY_MS,
             marks=draw(st.sampled_from([1, 2, 4, 9])),
-            words=draw(st.lists(WORD, max_size=8)),
+            indexed=said(draw(st.lists(WORD, max_size=8)), draw(st.sampled_from([0, 51, 52]))),
         )
         for number in range(count)
     ]
@@ -59,7 +62,7 @@ def asked(entries: list[Entry], question: Question, scope: Scope | None = None, 
 
 @given(some_entries())
 def test_a_few_versions_are_written_as_arrays_would_be(entries: list[Entry]) -> None:
-    if any(entry.words for entry in entries):
+    if any(entry.indexed.words for entry in entries):
         assert encode(entries) == bytes_of(build(entries))
 
 
@@ -83,15 +86,15 @@ def test_nothing_is_left_of_a_version_that_is_taken_out(entries: list[Entry], da
 @given(some_entries(), st.lists(WORD, min_size=1, max_size=4, unique=True))
 def test_words_weigh_as_bm25_says(entries: list[Entry], words: list[int]) -> None:
     found = asked(entries, Question(words=tuple(words)), weights=TEXT_ALONE)
-    mean = max(1.0, sum(len(entry.words) for entry in entries) / len(entries))
+    mean = max(1.0, sum(entry.indexed.length for entry in entries) / len(entries))
     expected = {}
     for entry in entries:
         score = 0.0
         for word in words:
-            holding = sum(word in other.words for other in entries)
+            holding = sum(word in other.indexed.words for other in entries)
             weight = math.log(1 + (len(entries) - holding + 0.5) / (holding + 0.5))
-            times = min(COUNT_LIMIT, Counter(entry.words)[word])
-            score += weight * times * (K1 + 1) / (times + K1 * (1 - B + B * len(entry.words) / mean))
+            times = min(COUNT_LIMIT, entry.indexed.words.get(word, 0))
+            score += weight * times * (K1 + 1) / (times + K1 * (1 - B + B * entry.indexed.length / mean))
         if score:
             expected[entry.version_id] = score
     assert sorted(found.versions.tolist()) == sorted(expected)
@@ -117,7 +120,7 @@ def test_what_may_not_be_seen_is_in_no_number(entries: list[Entry], words: list[
 def test_it_does_not_matter_how_versions_are_cut_into_segments(
     entries: list[Entry], words: list[int], data: st.DataObject
 ) -> None:
-    entries = [replace(entry, session=0) for entry in entries]
+    entries = [entry._replace(session=0) for entry in entries]
     cut = data.draw(st.integers(1, len(entries) - 1))
     question = Question(words=tuple(words), names=(51,))
     pieces = [searched(build(piece), question) for piece in (entries[:cut], entries[cut:])]
@@ -128,13 +131,13 @@ def test_it_does_not_matter_how_versions_are_cut_into_segments(
 
 def talk(*turns: tuple[int, list[int]], session: int = 9) -> list[Entry]:
     return [
-        Entry(version_id=number, space=1, session=session, speaker=speaker, at=number * DAY_MS, words=words)
+        Entry(version_id=number, space=1, session=session, at=number * DAY_MS, indexed=said(words, speaker))
         for number, (speaker, words) in enumerate(turns, start=1)
     ]
 
 
 def test_an_answer_is_found_by_the_question_before_it() -> None:
-    alone = Entry(version_id=9, space=1, words=[5, 7, 7, 7], at=0)
+    alone = Entry(version_id=9, space=1, indexed=said([5, 7, 7, 7]))
     entries = [*talk((51, [3, 5]), (52, [5, 7, 7, 7]), (51, [11])), alone]
     assert asked(entries, Question(words=(3, 5))).versions.tolist()[:2] == [1, 2]
 
@@ -148,7 +151,7 @@ def test_the_one_person_who_is_named_comes_first() -> None:
 
 
 def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:
-    entries = [Entry(version_id=n, space=1, at=n * 20 * DAY_MS, words=[3]) for n in range(1, 8)]
+    entries = [Entry(version_id=n, space=1, at=n * 20 * DAY_MS, indexed=said([3])) for n in range(1, 8)]
     found = asked(entries, Question(words=(3,), dates=(NamedDate(year=1970, month=2, day=8),)))
     # 10 February 1970 is the fortieth day of the year.
     assert found.versions.tolist()[0] == 2

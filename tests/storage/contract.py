@@ -16,7 +16,6 @@ from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Relation, Scope, Version
 from memoranda.model.selection import UPDATED, WRITTEN, Matches, Place, Selected, Selection, Words
-from memoranda.retrieval.words import words
 from memoranda.storage.engine import ApiKey, Engine, Snapshot, Unit
 
 Triple = tuple[str, str, str]
@@ -154,7 +153,7 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             for each, shown in written:
-                unit.append(each, shown, now=NOW, stems=words(shown.text))
+                unit.append(each, shown, now=NOW, indexed=engine.indexed("ada", shown))
 
         engine.write("ada", work)
         assert self.found(engine, "everywhere")[:2] == ["n2099", "n2098"]

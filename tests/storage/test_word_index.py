@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from memoranda.retrieval.entry import Entry
+from memoranda.retrieval.entry import Entry, Indexed
 from memoranda.storage.database import Connection
 from memoranda.storage.search import Memory
 from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, SegmentName, WordIndex
@@ -44,7 +44,7 @@ def test_large_segments_are_merged_outside_the_writers_turn(world: World) -> Non
         tenant_id = snapshot._tenant_id  # type: ignore[attr-defined]
 
     def entry(number: int) -> Entry:
-        return Entry(version_id=1_000 + number, space=1, words=(7, 1_000 + number))
+        return Entry(version_id=1_000 + number, space=1, indexed=Indexed({7: 1, 1_000 + number: 1}, 2))
 
     def write(start: int, connection: Connection) -> None:
         entries = [entry(number) for number in range(start, start + 500)]

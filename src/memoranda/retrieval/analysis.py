@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 # "Ada: …", "Ada Lovelace: …": up to three words that begin with a capital, as chats are written down.
 _SPEAKER: Final = re.compile(r"(?P<first>[^\W\d_a-z][\w'’.-]{0,40})(?: [^\W\d_a-z][\w'’.-]{0,40}){0,2}: ")
 _NAME: Final = re.compile(r"[^\W\d_]{2,40}")
+# A subject is a person when it says so, or is written as a name: "zeppelin" is none.
+_PERSONS: Final = ("person", "people", "user", "contact")
 # A question may be a pasted page.
 _NAMES_LIMIT: Final = 64
 
@@ -39,7 +41,9 @@ def speaker_of(text: str) -> str:
 
 def name_of(subject: str) -> str:
     """The first name in a subject such as "person:ada-7" or "Ada Lovelace", folded; empty where there is none."""
-    found = _NAME.search(subject.rpartition(":")[2])
+    kind, _, name = subject.rpartition(":")
+    is_person = kind.rpartition(":")[2].lower() in _PERSONS or name[:1].isupper()
+    found = _NAME.search(name) if is_person else None
     return "" if found is None else fold(found[0])
 
 

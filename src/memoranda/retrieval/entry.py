@@ -6,11 +6,9 @@ are those of a segment (`segment.py`).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from struct import pack
-from typing import Final
+from typing import Final, NamedTuple
 
 # Bits of `marks`: who may see a version, and whether others are shown only a part of it.
 VISIBILITY_BITS: Final = {"private": 1, "shared": 2, "public": 4}
@@ -21,8 +19,19 @@ LENGTH_LIMIT: Final = 65_535
 COUNT_LIMIT: Final = 255
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Indexed(NamedTuple):
+    """What a text is found by: its words and how often it says each, who speaks in it, and whom it is about."""
+
+    words: Mapping[int, int]
+    length: int
+    speaker: int = 0
+    subject: int = 0
+
+
+NOTHING: Final = Indexed({}, 0)
+
+
+class Entry(NamedTuple):
     """A version as it goes into a segment."""
 
     version_id: int
@@ -30,13 +39,9 @@ class Entry:
     user: int = 0
     agent: int = 0
     session: int = 0
-    # Who speaks in it, and whom it is about.
-    speaker: int = 0
-    subject: int = 0
     at: int = 0
     marks: int = 1
-    # Its words in order, repeats kept.
-    words: Sequence[int] = ()
+    indexed: Indexed = NOTHING
 
 
 def encode(entries: Sequence[Entry]) -> bytes:
@@ -48,26 +53,26 @@ def encode(entries: Sequence[Entry]) -> bytes:
         pack(f"<{count}Q", *(entry.user for entry in entries)),
         pack(f"<{count}Q", *(entry.agent for entry in entries)),
         pack(f"<{count}Q", *(entry.session for entry in entries)),
-        pack(f"<{count}Q", *(entry.speaker for entry in entries)),
-        pack(f"<{count}Q", *(entry.subject for entry in entries)),
+        pack(f"<{count}Q", *(entry.indexed.speaker for entry in entries)),
+        pack(f"<{count}Q", *(entry.indexed.subject for entry in entries)),
         pack(f"<{count}q", *(entry.at for entry in entries)),
-        pack(f"<{count}H", *(min(len(entry.words), LENGTH_LIMIT) for entry in entries)),
+        pack(f"<{count}H", *(min(entry.indexed.length, LENGTH_LIMIT) for entry in entries)),
         bytes(entry.marks for entry in entries),
     )
-    held: dict[int, list[tuple[int, int]]] = {}
-    for place, entry in enumerate(entries):
-        for word, times in Counter(entry.words).items():
-            held.setdefault(word, []).append((place, min(times, COUNT_LIMIT)))
-    words = sorted(held)
-    postings = [posting for word in words for posting in held[word]]
-    starts = [0]
-    for word in words:
-        starts.append(starts[-1] + len(held[word]))
+    found = ((place, entry.indexed.words.items()) for place, entry in enumerate(entries))
+    postings = sorted((word, place, times) for place, words in found for word, times in words)
+    distinct: list[int] = []
+    starts: list[int] = []
+    for number, (word, _, _) in enumerate(postings):
+        if not distinct or distinct[-1] != word:
+            distinct.append(word)
+            starts.append(number)
+    starts.append(len(postings))
     part = (
-        pack("<II", len(words), len(postings)),
-        pack(f"<{len(words)}Q", *words),
+        pack("<II", len(distinct), len(postings)),
+        pack(f"<{len(distinct)}Q", *distinct),
         pack(f"<{len(starts)}I", *starts),
-        pack(f"<{len(postings)}i", *(place for place, _ in postings)),
-        bytes(times for _, times in postings),
+        pack(f"<{len(postings)}i", *(place for _, place, _ in postings)),
+        bytes(min(times, COUNT_LIMIT) for _, _, times in postings),
     )
     return b"".join((*facts, *part))

@@ -166,20 +166,25 @@ class Segment:
 
 def build(entries: Sequence[Entry]) -> Segment:
     """The segment of some versions, in the order of their ids."""
-
-    def column(name: str) -> NDArray[Any]:
-        return np.array([getattr(entry, name) for entry in entries], _COLUMNS[f"{name}s"])
-
-    facts = Facts(
-        versions=np.array([entry.version_id for entry in entries], np.int64),
-        times=np.array([entry.at for entry in entries], np.int64),
-        lengths=np.array([min(len(entry.words), LENGTH_LIMIT) for entry in entries], np.uint16),
-        marks=np.array([entry.marks for entry in entries], np.uint8),
-        **{f"{name}s": column(name) for name in ("space", "user", "agent", "session", "speaker", "subject")},
-    )
-    words = np.concatenate([np.array(entry.words, np.uint64) for entry in entries])
-    places = np.repeat(np.arange(len(entries), dtype=np.int32), [len(entry.words) for entry in entries])
-    return Segment(facts, _parts(words, places, np.ones(len(words), np.uint8)))
+    versions, spaces, users, agents, sessions, times, marks, indexed = zip(*entries, strict=True)
+    held, lengths, speakers, subjects = zip(*indexed, strict=True)
+    columns = {
+        "versions": versions,
+        "spaces": spaces,
+        "users": users,
+        "agents": agents,
+        "sessions": sessions,
+        "speakers": speakers,
+        "subjects": subjects,
+        "times": times,
+        "lengths": [min(length, LENGTH_LIMIT) for length in lengths],
+        "marks": marks,
+    }
+    words = np.fromiter((word for each in held for word in each), np.uint64)
+    counts = np.fromiter((min(n, COUNT_LIMIT) for each in held for n in each.values()), np.uint8)
+    places = np.repeat(np.arange(len(entries), dtype=np.int32), [len(each) for each in held])
+    facts = Facts(**{name: np.array(column, _COLUMNS[name]) for name, column in columns.items()})
+    return Segment(facts, _parts(words, places, counts))
 
 
 def decode_run(pieces: Sequence[tuple[int, bytes]]) -> Segment:

@@ -16,6 +16,7 @@ from memoranda.model.facts import FieldIndex, Kept
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Version
 from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
+from memoranda.retrieval.entry import Indexed
 
 T = TypeVar("T")
 
@@ -282,13 +283,13 @@ class Unit(Snapshot, Protocol):
         field_index: FieldIndex | None = None,
         view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
-        stems: Sequence[str] | None = None,
+        indexed: Indexed | None = None,
     ) -> Version:
         """Write a version: of a new memory, or of the memory of another version, after all that it has.
 
         `view_names` are the names (standard, name) of its views in other standards, `field_index` what it says field
-        by field. `follow_head` lets its own name stand for whatever is the head of the memory. `stems` are the search
-        words of its text, where somebody has read them already: a unit of work holds up every other writer.
+        by field. `follow_head` lets its own name stand for whatever is the head of the memory. `indexed` is what
+        its text is found by, where somebody has read it already: a unit of work holds up every other writer.
         """
         ...
 
@@ -473,6 +474,10 @@ class Engine(Protocol):
 
     def record_later(self, tenant: str, entry: AuditEntry) -> None:
         """Audit a read without making it wait for the disk."""
+        ...
+
+    def indexed(self, tenant: str, projection: Projection) -> Indexed:
+        """What the text of a version is found by; made before the writer's turn."""
         ...
 
     def fingerprint(self, tenant: str, text: str) -> str:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from functools import lru_cache
 
 from memoranda.errors import StoreCorrupt
+from memoranda.model.memory import Projection
+from memoranda.retrieval.analysis import name_of, speaker_of
+from memoranda.retrieval.entry import Indexed
+from memoranda.retrieval.words import words
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database
 
@@ -33,13 +38,22 @@ class Fingerprints:
         """The same as a number for the word index; 0 of nothing."""
         return int.from_bytes(self._value(tenant_id, text) or b"", "little")
 
-    def _term(self, tenant_id: int, word: str) -> int:
-        """A word of a text, as a number for the word index."""
-        return int.from_bytes(self._digest(b"word", tenant_id, word), "little")
+    def _term(self, tenant: str, word: str) -> int:
+        """A word of a text, as a number for the word index; by the tenant's name, so that no row need be read first."""
+        message = f"{tenant}\x00{word}".encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(message, digest_size=8, key=self.secret, person=b"term").digest()
+        return int.from_bytes(digest, "little")
 
-    def name(self, tenant_id: int, name: str) -> int:
-        """The name of a person, as a number for the word index; 0 of nobody."""
-        return int.from_bytes(self._digest(b"name", tenant_id, name), "little") if name else 0
+    def indexed(self, tenant: str, projection: Projection) -> Indexed:
+        """What the text of a version is found by."""
+        found = words(projection.text)
+        terms = {self.term(tenant, word): times for word, times in Counter(found).items()}
+        speaker, subject = speaker_of(projection.text), name_of(projection.subject)
+        return Indexed(terms, len(found), self.name(tenant, speaker), self.name(tenant, subject))
+
+    def name(self, tenant: str, name: str) -> int:
+        """The name of a person, as a number for the word index; 0 of nobody. No word has its number."""
+        return self.term(tenant, f" {name}") if name else 0
 
     def _word(self, tenant_id: int, word: str) -> str:
         return self._digest(b"word", tenant_id, word).hex()

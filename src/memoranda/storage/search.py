@@ -87,6 +87,7 @@ class WordSearch:
     """One search by words. `selected` makes the SQL of the selection anew, as often as it is asked."""
 
     connection: Connection
+    tenant: str
     tenant_id: int
     prints: Fingerprints
     memory: Memory
@@ -145,8 +146,8 @@ class WordSearch:
         from memoranda.retrieval.ranking import Question
 
         return Question(
-            words=tuple(self.prints.term(self.tenant_id, word) for word in distinct),
-            names=tuple(self.prints.name(self.tenant_id, name) for name in names_in(text)),
+            words=tuple(self.prints.term(self.tenant, word) for word in distinct),
+            names=tuple(self.prints.name(self.tenant, name) for name in names_in(text)),
             dates=dates_in(text),
         )
 

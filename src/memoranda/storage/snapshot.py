@@ -161,6 +161,7 @@ class SqlSnapshot(BackgroundReads):
         self._settle()
         search = WordSearch(
             connection=self._connection,
+            tenant=self._tenant,
             tenant_id=self._tenant_id,
             prints=self._prints,
             memory=self._memory,

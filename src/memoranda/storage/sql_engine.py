@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memoranda.errors import MemorandaError
 from memoranda.model.change import AuditEntry
+from memoranda.model.memory import Projection
+from memoranda.retrieval.entry import Indexed
 from memoranda.storage.cipher import Cipher, NoCipher
 from memoranda.storage.database import Connection, Database
 from memoranda.storage.documents import Documents
@@ -117,6 +119,9 @@ class SqlEngine:
         if unit.is_untidy:
             self._untidy.add(row.tenant_id)
         return result
+
+    def indexed(self, tenant: str, projection: Projection) -> Indexed:
+        return self._prints.indexed(tenant, projection)
 
     def fingerprint(self, tenant: str, text: str) -> str:
         digest = hashlib.blake2b(

@@ -11,9 +11,7 @@ from memoranda.model.change import AuditEntry, ChangeType
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, Document, Link, Projection, State, Version
-from memoranda.retrieval.analysis import name_of, speaker_of
-from memoranda.retrieval.entry import REDACTED_BIT, VISIBILITY_BITS, Entry
-from memoranda.retrieval.words import words
+from memoranda.retrieval.entry import REDACTED_BIT, VISIBILITY_BITS, Entry, Indexed
 from memoranda.storage.background import BackgroundWrites
 from memoranda.storage.buffered import Buffered
 from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
@@ -91,7 +89,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         field_index: FieldIndex | None = None,
         view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
-        stems: Sequence[str] | None = None,
+        indexed: Indexed | None = None,
     ) -> Version:
         seal = self._prints.document(self._tenant, document.standard, document.name, document.native)
         (version_id,) = self._buffer.add_now(
@@ -108,8 +106,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         )
         memory = version_id if follows is None else follows.memory_id
         updated = self._updates[memory] = self._updated(projection, follows)
-        stems = words(projection.text) if stems is None else stems
-        self._index(version_id, memory, projection, field_index, now, updated=updated, stems=stems)
+        indexed = self._prints.indexed(self._tenant, projection) if indexed is None else indexed
+        self._index(version_id, memory, projection, field_index, now, updated=updated, indexed=indexed)
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
         version = Version(
@@ -163,7 +161,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         now: Instant,
         *,
         updated: Instant,
-        stems: Sequence[str],
+        indexed: Indexed,
     ) -> None:
         scope = projection.scope
         prints, tenant_id = self._prints, self._tenant_id
@@ -188,9 +186,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             expires_ms=projection.expires,
             exportable=int(projection.exportable),
             redacted=int(projection.redacted),
-            term_count=len(stems),
+            term_count=indexed.length,
         )
-        self._entries.append(self._entry(version_id, projection, stems))
+        self._entries.append(self._entry(version_id, projection, indexed))
         listed = [prints.scope_word(use, tenant_id, name) for use, name in _scope_words(projection)]
         self._buffer.add_later("search_add", {"version_id": version_id, "words": " ".join(listed)})
         if projection.tags:
@@ -199,7 +197,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             self._add_facets(version_id, [(facet_of(link), name) for link, name in links])
         self._add_fields(version_id, field_index)
         self._version_count += 1
-        self._term_count += len(stems)
+        self._term_count += indexed.length
 
     def _field_index_columns(self, field_index: FieldIndex | None) -> dict[str, Any]:
         if field_index is None:
@@ -364,7 +362,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def prune_audit(self, last: int) -> None:
         self._run("audit_prune", last=last)
 
-    def _entry(self, version_id: int, projection: Projection, stems: Sequence[str]) -> Entry:
+    def _entry(self, version_id: int, projection: Projection, indexed: Indexed) -> Entry:
         prints, tenant_id, scope = self._prints, self._tenant_id, projection.scope
         return Entry(
             version_id=version_id,
@@ -372,11 +370,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             user=prints.number(tenant_id, scope.user),
             agent=prints.number(tenant_id, scope.agent),
             session=prints.number(tenant_id, scope.session),
-            speaker=prints.name(tenant_id, speaker_of(projection.text)),
-            subject=prints.name(tenant_id, name_of(projection.subject)),
             at=projection.observed,
             marks=VISIBILITY_BITS[scope.visibility] | (REDACTED_BIT if projection.redacted else 0),
-            words=[prints.term(tenant_id, stem) for stem in stems],
+            indexed=indexed,
         )
 
     def _settle(self) -> None:

@@ -19,7 +19,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS, OMS, UMP
-from memoranda.retrieval.words import words
+from memoranda.retrieval.entry import Indexed
 from memoranda.service.core.context import Context
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.views import grain_of, load, load_record, original_of, project, project_document, record_of
@@ -39,7 +39,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     document: Document
     projection: Projection
     # The search words of its text.
-    stems: tuple[str, ...]
+    indexed: Indexed
     field_index: FieldIndex
     # (standard, name)
     view_names: tuple[tuple[str, str], ...]
@@ -64,7 +64,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             field_index=self.field_index,
             view_names=self.view_names,
             follow_head=follow_head,
-            stems=self.stems,
+            indexed=self.indexed,
         )
 
 
@@ -75,10 +75,10 @@ def prepare(
     *,
     grain: Grain | None = None,
     memory: dict[str, Any] | None = None,
-    stems: tuple[str, ...] | None = None,
+    indexed: Indexed | None = None,
 ) -> NewVersion:
     """A document, read as `projection`, that is to be written; `grain` or `memory` is the document itself, where it is
-    one, and `stems` are the words of its text, where they are known.
+    one, and `indexed` is what its text is found by, where that is known.
     """
     from memoranda.standards.cal.field_index import field_index_of
 
@@ -97,7 +97,7 @@ def prepare(
     return NewVersion(
         document=document,
         projection=projection,
-        stems=tuple(words(projection.text)) if stems is None else stems,
+        indexed=context.engine.indexed(projection.scope.tenant, projection) if indexed is None else indexed,
         field_index=found,
         view_names=tuple(names),
         quotas=context.quotas,
@@ -111,7 +111,7 @@ def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion
         return replace(new, projection=followed)
     scope = followed.scope
     read = bound(project_document(context, new.document, scope.tenant, scope.space), bounds)
-    return replace(prepare(context, new.document, read, stems=new.stems), projection=followed)
+    return replace(prepare(context, new.document, read, indexed=new.indexed), projection=followed)
 
 
 def whole(context: Context, version: Version) -> tuple[Grain, bytes]:

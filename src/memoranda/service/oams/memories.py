@@ -256,8 +256,8 @@ def new_version(
     name, native = name_of(context, place, fresh["key"]), dump(fresh) if raw is None else raw
     document = Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native)
     projection = project_memory(context, fresh, place.tenant)
-    stems = like.stems if like is not None and like.projection.text == projection.text else None
-    return prepare(context, document, projection, memory=fresh, stems=stems)
+    indexed = like.indexed if like is not None and like.projection.text == projection.text else None
+    return prepare(context, document, projection, memory=fresh, indexed=indexed)
 
 
 def _following(

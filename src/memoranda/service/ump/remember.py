@@ -12,6 +12,7 @@ from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Projection, Version
 from memoranda.model.native import NATIVE_KEY
+from memoranda.retrieval.entry import Indexed
 from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -102,12 +103,12 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
     return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)
 
 
-def new_record(context: Context, record: Record, stems: tuple[str, ...] | None = None) -> NewVersion:
-    """A signed record as it is written; `stems` are the words of its text, where they are known."""
+def new_record(context: Context, record: Record, indexed: Indexed | None = None) -> NewVersion:
+    """A signed record as it is written; `indexed` is what its text is found by, where that is known."""
     projection = mapping.project(record)
     if is_view(record):
         projection = cascade.with_links(projection, record)
-    return prepare(context, ump_document(record), projection, stems=stems)
+    return prepare(context, ump_document(record), projection, indexed=indexed)
 
 
 def is_view(record: Record) -> bool:
@@ -272,7 +273,7 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
         if completed["time"] == record["time"]:  # the draft fixes every time itself
             completed["id"] = random_id(secrets.token_bytes(16))
         record = signature.seal(completed, context.operator)
-    return replace(accepted, record=record, new=new_record(context, record, accepted.new.stems))
+    return replace(accepted, record=record, new=new_record(context, record, accepted.new.indexed))
 
 
 def _append(context: Context, unit: Unit, accepted: Accepted, now: Instant, follows: Version | None) -> Version:
@@ -311,10 +312,10 @@ def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) 
         return None
     merged = rules.merge(record, accepted.draft, now=now)
     # The same fact has the same words: `rules.same_fact` takes fewer texts for the same than `words` does.
-    stems = accepted.new.stems
+    indexed = accepted.new.indexed
     if merged is None:
         return None
-    return following(context, known, new_record(context, signature.sign(merged, context.operator), stems))
+    return following(context, known, new_record(context, signature.sign(merged, context.operator), indexed))
 
 
 def _merge(
