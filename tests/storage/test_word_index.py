@@ -74,3 +74,12 @@ def test_what_is_erased_leaves_its_segment(world: World) -> None:
     assert world.texts("word0") == []
     assert world.texts("word1") == ["apple word1"]
     assert SMALL_DOCS > FAN_IN
+
+
+def test_reading_after_every_write_keeps_one_copy_of_what_was_read(world: World) -> None:
+    for number in range(2 * FAN_IN):
+        world.remember(f"apple word{number}", kind="episodic")
+        assert world.texts(f"word{number}") == [f"apple word{number}"]
+    cache = world.engine._memory.segments
+    assert len(cache._kept) <= 3
+    assert cache._size == sum(size for _, size in cache._kept.values())

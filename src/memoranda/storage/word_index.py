@@ -78,8 +78,11 @@ class SegmentCache:
             self._kept.move_to_end(key)
             return found[0]
 
-    def put(self, key: tuple[Any, ...], value: Any, size: int) -> None:
+    def put(self, key: tuple[Any, ...], value: Any, size: int, *, instead: tuple[Any, ...] | None = None) -> None:
+        """Keep something; `instead` of what it has taken the place of."""
         with self._lock:
+            if instead is not None and instead in self._kept:
+                self._size -= self._kept.pop(instead)[1]
             if key in self._kept or size > self._limit:
                 return
             self._kept[key] = value, size
@@ -114,9 +117,10 @@ class WordIndex:
             if whole is None:
                 # Mostly what was there before, and a little more.
                 known = next((n for n in range(len(run) - 1, 0, -1) if self._cache.get((*key[:2], *run[:n]))), 0)
-                head = self._cache.get((*key[:2], *run[:known]))
+                before = (*key[:2], *run[:known])
+                head = self._cache.get(before)
                 whole = self.merged(run) if head is None else merge([head, self.merged(run[known:])])
-                self._cache.put(key, whole, _size(whole))
+                self._cache.put(key, whole, _size(whole), instead=before)
             found.append(OpenSegment(whole.facts, whole.firsts, whole.parts.__getitem__))
         return found
 
