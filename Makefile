@@ -36,7 +36,11 @@ develop: $(TOOLS)  ## install, with the tools of tests, lint and types
 serve: install  ## install, then serve on 127.0.0.1:8420 (ARGS="--port 9000" to change)
 	@exec $(BIN)/memoranda serve $(ARGS)
 
-test: lint types  ## install, then run everything CI runs, on all cores (ARGS="-n 0 tests/service" for a part, on one)
+test: lint  ## install, then run everything CI runs, on all cores (ARGS="-n 0 tests/service" for a part, on one)
+	@$(MAKE) --no-print-directory -j2 types tests
+
+# Types are checked beside them: tests wait for processes now and then, and leave a core to it.
+tests: develop
 	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
 
 explore: develop  ## the properties with examples never asked before (ARGS as for test)
@@ -69,4 +73,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test explore test-loaded lint types format coverage bench lock clean
+.PHONY: help install develop serve test tests explore test-loaded lint types format coverage bench lock clean

@@ -97,12 +97,10 @@ def _why(path: Path, error: OSError) -> str:
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to that appears at `path` whole, or not at all."""
     draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    # From here on, because an interrupt may come as soon as the file is there.
     try:
         # 0o666 less the umask: a person's own files, with the permissions they chose for such.
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o666)
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: {error.strerror}") from None
-    try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
