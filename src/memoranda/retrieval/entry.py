@@ -59,6 +59,24 @@ def encode(entries: Sequence[Entry]) -> bytes:
         pack(f"<{count}H", *(min(entry.indexed.length, LENGTH_LIMIT) for entry in entries)),
         bytes(entry.marks for entry in entries),
     )
+    return b"".join((*facts, *(_postings_of_one(entries[0]) if count == 1 else _postings(entries))))
+
+
+def _postings_of_one(entry: Entry) -> tuple[bytes, ...]:
+    """The same as of several; a version may have twenty thousand words, and whoever writes holds up others."""
+    words = entry.indexed.words
+    distinct = sorted(words)
+    count = len(distinct)
+    return (
+        pack("<II", count, count),
+        pack(f"<{count}Q", *distinct),
+        pack(f"<{count + 1}I", *range(count + 1)),
+        bytes(4 * count),
+        bytes([min(words[word], COUNT_LIMIT) for word in distinct]),
+    )
+
+
+def _postings(entries: Sequence[Entry]) -> tuple[bytes, ...]:
     found = ((place, entry.indexed.words.items()) for place, entry in enumerate(entries))
     postings = sorted((word, place, times) for place, words in found for word, times in words)
     distinct: list[int] = []
@@ -68,11 +86,10 @@ def encode(entries: Sequence[Entry]) -> bytes:
             distinct.append(word)
             starts.append(number)
     starts.append(len(postings))
-    part = (
+    return (
         pack("<II", len(distinct), len(postings)),
         pack(f"<{len(distinct)}Q", *distinct),
         pack(f"<{len(starts)}I", *starts),
         pack(f"<{len(postings)}i", *(place for _, place, _ in postings)),
         bytes(min(times, COUNT_LIMIT) for _, _, times in postings),
     )
-    return b"".join((*facts, *part))
