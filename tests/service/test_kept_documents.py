@@ -16,6 +16,15 @@ from memoranda.storage.sql_engine import SqlEngine
 ASKED = 'RECALL WHERE subject = "ada"'
 
 
+MADE = {
+    "type": "belief",
+    "subject": "ada",
+    "relation": "drinks",
+    "confidence": 0.9,
+    "created_at": 1_780_000_000_000,
+}
+
+
 def elsewhere(home: Path, code: str, *given: str) -> None:
     """Run code on the same store in another process."""
     opened = f"import sys\nfrom memoranda import Memoranda\nwith Memoranda.open(sys.argv[1]) as m:\n    {code}\n"
@@ -65,15 +74,8 @@ def test_what_another_process_erased_is_neither_served_nor_kept(tmp_path: Path, 
 
 def test_what_this_process_erased_is_neither_served_nor_kept(tmp_path: Path) -> None:
     with Memoranda.open(tmp_path) as m:
-        made = {
-            "type": "belief",
-            "subject": "ada",
-            "relation": "drinks",
-            "confidence": 0.9,
-            "created_at": 1_780_000_000_000,
-        }
-        tea = m.grains.put({**made, "object": "green tea"}).address
-        m.grains.put({**made, "object": "coffee"})
+        tea = m.grains.put({**MADE, "object": "green tea"}).address
+        m.grains.put({**MADE, "object": "coffee"})
         assert sorted(objects(m)) == ["coffee", "green tea"]
         m.grains.erase(tea, reason="asked for")
         assert objects(m) == ["coffee"]
@@ -82,14 +84,7 @@ def test_what_this_process_erased_is_neither_served_nor_kept(tmp_path: Path) -> 
 
 def test_what_became_of_a_version_is_asked_anew(tmp_path: Path) -> None:
     with Memoranda.open(tmp_path) as m:
-        made = {
-            "type": "belief",
-            "subject": "ada",
-            "relation": "drinks",
-            "confidence": 0.9,
-            "created_at": 1_780_000_000_000,
-        }
-        tea = m.grains.put({**made, "object": "green tea"}).address
+        tea = m.grains.put({**MADE, "object": "green tea"}).address
         assert objects(m) == ["green tea"]
         m.grains.set_verification(tea, "retracted", reason="wrong")
         assert objects(m) == []

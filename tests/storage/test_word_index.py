@@ -7,7 +7,9 @@ from functools import partial
 
 import pytest
 
+from memoranda.errors import StoreCorrupt
 from memoranda.retrieval.entry import Entry, Indexed
+from memoranda.storage import word_index
 from memoranda.storage.database import Connection
 from memoranda.storage.search import Memory
 from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, SegmentName, WordIndex
@@ -83,3 +85,18 @@ def test_reading_after_every_write_keeps_one_copy_of_what_was_read(world: World)
     cache = world.engine._memory.segments
     assert len(cache._kept) <= 3
     assert cache._size == sum(size for _, size in cache._kept.values())
+
+
+def test_a_segment_of_the_largest_size_is_not_made_larger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_index, "LARGEST_DOCS", FAN_IN)
+    for number in range(2 * FAN_IN * FAN_IN):
+        world.remember(f"apple word{number}", kind="episodic")
+    assert {each.docs for each in names(world)} == {FAN_IN}
+
+
+@pytest.mark.parametrize("value", ["x'00'", "substr(data, 1, length(data) - 3)"])
+def test_a_damaged_word_index_is_said_to_be_damaged(world: World, value: str) -> None:
+    world.remember("green tea")
+    world.engine._database.write(lambda connection: connection.select(f"UPDATE segment SET data = {value}", {}))
+    with pytest.raises(StoreCorrupt, match="word index"):
+        world.texts("tea")

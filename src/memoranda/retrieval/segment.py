@@ -139,16 +139,19 @@ class Part:
         return b"".join(each.tobytes() for each in (head, self.words, self.starts, self.places, self.counts))
 
     @classmethod
-    def decode(cls, data: bytes) -> Part:
+    def decode(cls, data: bytes, *, docs: int) -> Part:
+        """Raises ValueError if the bytes are not those of a part of so many versions."""
         words, postings = (int(each) for each in np.frombuffer(data, "<u4", 2))
         starts = 8 + 8 * words
         places = starts + 4 * (words + 1)
-        return cls(
+        found = cls(
             np.frombuffer(data, "<u8", words, 8),
             np.frombuffer(data, "<u4", words + 1, starts),
             np.frombuffer(data, "<i4", postings, places),
             np.frombuffer(data, "u1", postings, places + 4 * postings),
         )
+        _check(found.places, docs)
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,6 +165,11 @@ class Segment:
     def firsts(self) -> Prints:
         """The first word of each part, by which a word is looked up."""
         return np.array([part.words[0] for part in self.parts], np.uint64)
+
+
+def _check(places: Places, docs: int) -> None:
+    if len(places) and not 0 <= int(places.min()) <= int(places.max()) < docs:
+        raise ValueError("a posting is of no version of its segment")
 
 
 def build(entries: Sequence[Entry]) -> Segment:
@@ -213,6 +221,7 @@ def decode_run(pieces: Sequence[tuple[int, bytes]]) -> Segment:
         places.append(data[third:fourth])
         counts.append(data[fourth : fourth + postings])
         sizes.append(postings)
+    _check(np.frombuffer(b"".join(places), "<i4"), max(docs for docs, _ in pieces))
     ends_of, starts_of = (np.frombuffer(b"".join(times[place::2]), "<u4") for place in (0, 1))
     offsets = np.cumsum([0, *(docs for docs, _ in pieces[:-1])])
     return Segment(

@@ -6,11 +6,14 @@ that are small are read whole and looked at as one. What was erased is taken out
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from memoranda.errors import StoreCorrupt
 from memoranda.retrieval.entry import Entry, encode
 from memoranda.storage.database import Connection
 
@@ -23,14 +26,26 @@ FAN_IN: Final = 16
 SMALL_DOCS: Final = 4_096
 # More bytes than this stand in rows of their own.
 _INLINE_BYTES: Final = 65_536
-# Sixteen to the power of this are more than there can be.
-_TIERS: Final = 12
+# None is made larger, because it is put down in one unit of work: about ten megabytes.
+LARGEST_DOCS: Final = 131_072
+# Sixteen to the power of this are more than that.
+_TIERS: Final = 5
 # As many versions are put together without arrays.
 _FEW: Final = 32
 _CACHE_BYTES: Final = 256 * 1024 * 1024
 
 
 Replaced: TypeAlias = "list[tuple[SegmentName, Segment]]"
+
+
+@contextmanager
+def damage_named() -> Iterator[None]:
+    """Whatever cannot be read in the bytes of a segment is damage."""
+    try:
+        yield
+    except (ValueError, IndexError, TypeError, struct.error) as error:
+        message = "the word index is damaged: restore a backup, or export everything and import it into a new store"
+        raise StoreCorrupt(message) from error
 
 
 class SegmentName(NamedTuple):
@@ -126,6 +141,10 @@ class WordIndex:
 
     def merged(self, names: Sequence[SegmentName], gone: Any = None) -> Segment:
         """All of some segments that follow one another, as one, without some versions."""
+        with damage_named():
+            return self._merged(names, gone)
+
+    def _merged(self, names: Sequence[SegmentName], gone: Any) -> Segment:
         from memoranda.retrieval.segment import Facts, Part, Segment, decode_run, merge
 
         rows = self._rows(
@@ -140,7 +159,7 @@ class WordIndex:
                 continue
             parts = self._rows("segment_parts", first_version=name.first_version, edition=name.edition)
             facts, *postings = (part for (part,) in parts)
-            found.append(Segment(Facts.decode(facts), [Part.decode(each) for each in postings]))
+            found.append(Segment(Facts.decode(facts), [Part.decode(each, docs=docs) for each in postings]))
         return merge(found, gone)
 
     def _large(self, name: SegmentName) -> OpenSegment:
@@ -151,15 +170,17 @@ class WordIndex:
         key = (self._tenant_id, name.first_version, name.edition)
         kept = self._cache.get(key)
         if kept is None:
-            facts = Facts.decode(self._part(name, 0))
-            ((firsts,),) = self._rows("segment_firsts", first_version=name.first_version, edition=name.edition)
-            kept = facts, np.frombuffer(firsts, np.uint64)
+            with damage_named():
+                facts = Facts.decode(self._part(name, 0))
+                ((firsts,),) = self._rows("segment_firsts", first_version=name.first_version, edition=name.edition)
+                kept = facts, np.frombuffer(firsts, np.uint64)
             self._cache.put(key, kept, 80 * name.docs)
 
         def load(number: int) -> Part:
             part: Part | None = self._cache.get((*key, number))
             if part is None:
-                part = Part.decode(self._part(name, number + 1))
+                with damage_named():
+                    part = Part.decode(self._part(name, number + 1), docs=name.docs)
                 self._cache.put((*key, number), part, part.size)
             return part
 
@@ -196,7 +217,8 @@ class WordIndex:
         names = self.names()
         for tier in range(_TIERS):
             run = _last_of_tier(names, tier)
-            if len([name for name in run if name.tier == tier]) >= FAN_IN:
+            is_bounded = sum(name.docs for name in run) <= LARGEST_DOCS
+            if is_bounded and len([name for name in run if name.tier == tier]) >= FAN_IN:
                 return run
         return []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -119,7 +120,7 @@ class RunEvents:
             self._readers.discard(reader)
 
 
-class _Reader(Listener):
+class _Reader(Listener, ABC):
     """One reader of a log."""
 
     def __init__(self, service: Service, threads: Threads, bearer: str, mode: StreamMode) -> None:
@@ -130,9 +131,9 @@ class _Reader(Listener):
 
     # --- in a thread -------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _read(self, access: Access) -> tuple[Events, bool]:
         """What follows, with the place of each, and whether nothing will; the reader has it from then on."""
-        raise NotImplementedError
 
     def page(self) -> tuple[Events, bool]:
         """What is shown of what follows, and whether that is all."""

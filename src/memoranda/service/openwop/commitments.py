@@ -31,8 +31,9 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import holds, load, project, unless_damaged
 from memoranda.service.openwop import memory, runs
+from memoranda.service.openwop.passes import space_in
 from memoranda.service.retrieve import walk
-from memoranda.standards.openwop import events, mapping, refs
+from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.entry import ARCHIVE_TAG
 from memoranda.standards.openwop.events import Event
 from memoranda.storage.engine import Snapshot, Unit
@@ -89,7 +90,7 @@ class Commitment:
 def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
     """Find the commitments in the memories of a ref and arm those that are new; all that are known of it."""
     tenant, now = access.default_tenant, context.clock()
-    space = _space(access, ref)
+    space = space_in(access, ref)
     with context.engine.read(tenant) as snapshot:
         made = _armable(context, snapshot, ref, space, _versions(snapshot, access, space, now))
     arm(context, tenant, made, now)
@@ -102,7 +103,7 @@ def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
 def infer_changed(context: Context, access: Access, ref: str, after: int) -> None:
     """The same in what changed after a place in the feed."""
     tenant, now = access.default_tenant, context.clock()
-    space = _space(access, ref)
+    space = space_in(access, ref)
     with context.engine.read(tenant) as snapshot:
         changed = [each for each in _changed(snapshot, space, after) if memory.is_open(each, None, now)]
         made = _armable(context, snapshot, ref, space, changed)
@@ -141,7 +142,7 @@ def _armable(
 
 def listing(context: Context, access: Access, ref: str | None = None) -> list[Commitment]:
     """The commitments that are known, of a ref or of all."""
-    space = None if ref is None else _space(access, ref)
+    space = None if ref is None else space_in(access, ref)
     with context.engine.read(access.default_tenant) as snapshot:
         return sorted(map(_parsed, snapshot.commitments(space)), key=_order)
 
@@ -451,15 +452,6 @@ def _change(context: Context, access: Access, commitment_id: str, op: str, **cha
         return changed
 
     return context.engine.write(access.default_tenant, work)
-
-
-def _space(access: Access, ref: str) -> str:
-    space = refs.resolve(ref, access.default_tenant)
-    if space is None:
-        raise InvalidInput("memoryRef: not one of this host")
-    tenant = access.default_tenant
-    access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})
-    return space
 
 
 def _order(each: Commitment) -> tuple[int, str]:
