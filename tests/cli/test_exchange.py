@@ -35,6 +35,21 @@ def test_an_export_is_imported_by_another_store_and_verifies(
     assert parse(again.out) == parse(other.out)
 
 
+@pytest.mark.parametrize("name", ["a.ump.md", "a.ump.json", "a.ndjson", "a.mg", "out/", "bundle", "a.jsonl"])
+def test_what_leaves_the_store_can_be_read_by_its_owner_alone(
+    run: Command, notes: list[str], tmp_path: Path, name: str
+) -> None:
+    target = tmp_path / "exported"
+    target.mkdir()
+    form = ("--format", "oams") if name in ("bundle", "a.jsonl") else ()
+    assert run("export", f"{target}/{name}", *form).code == 0
+    if name == "a.mg":
+        assert run("oms", "unpack", target / name, target / "grains").code == 0
+    found = [path for path in target.rglob("*") if path.is_file()]
+    assert found
+    assert [path for path in found if path.stat().st_mode & 0o777 != 0o600] == []
+
+
 def test_an_import_says_what_it_refused_and_why(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_text('{"kind": "semantic", "body": {"text": "good"}}\n{"kind": "bad"}\n')

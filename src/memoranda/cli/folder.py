@@ -35,9 +35,11 @@ def sync(
         raise InvalidInput("--watch and --dry-run do not go together")
     if not dry_run:
         folder.mkdir(parents=True, exist_ok=True)
+    states = run.settings().home / files.STATES_FOLDER
     with run.open() as memoranda:
         if not watch:
-            report = files.FolderSync(memoranda.service, memoranda.access, folder, project=project).run(dry_run=dry_run)
+            sync = files.FolderSync(memoranda.service, memoranda.access, folder, states=states, project=project)
+            report = sync.run(dry_run=dry_run)
             _show(report, run, dry_run=dry_run)
             return 0 if report.ok else 1
         from memoranda.bindings.files import watch as watching
@@ -50,6 +52,7 @@ def sync(
                 memoranda.service,
                 memoranda.access,
                 folder,
+                states=states,
                 project=project,
                 stop=threading.Event(),
                 on_report=lambda report: _show(report, run, quiet=True),

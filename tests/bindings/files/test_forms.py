@@ -430,14 +430,13 @@ def test_a_second_pass_of_sync_does_nothing(
             writer.step(op, which)
         notes = folder / "notes"
         notes.mkdir()
-        sync = FolderSync(one.service, one.access, notes)
+        sync = FolderSync(one.service, one.access, notes, states=folder / "one" / "sync")
         assert sync.run().ok
         before = everything(one)
         assert sync.run().steps == []
         assert everything(one) == before
         # The files in another folder, and another store: the same memories.
-        (notes / ".memoranda-sync.json").unlink(missing_ok=True)
-        there = FolderSync(other.service, other.access, notes)
+        there = FolderSync(other.service, other.access, notes, states=folder / "two" / "sync")
         assert there.run().ok
         assert there.run().steps == []
         assert {found.record["id"] for found in other.recall("tea", limit=50)} == set(before["recalled"])

@@ -12,7 +12,7 @@ from tests.waiting import until
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.sync import FolderSync, Step, SyncReport
-from memoranda.bindings.files.sync_state import STATE_FILE
+from memoranda.bindings.files.sync_state import MARKER_FILE
 from memoranda.bindings.files.watch import watch
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump import markdown, signature
@@ -21,10 +21,16 @@ Sync = Callable[..., list[Step]]
 
 
 @pytest.fixture
-def sync(memoranda: Memoranda, folder: Path) -> Sync:
+def states(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "sync"
+
+
+@pytest.fixture
+def sync(memoranda: Memoranda, folder: Path, states: Path) -> Sync:
     def run(**options: Any) -> list[Step]:
         project = options.pop("project", None)
-        return FolderSync(memoranda.service, memoranda.access, folder, project=project).run(**options).steps
+        both = FolderSync(memoranda.service, memoranda.access, folder, states=states, project=project)
+        return both.run(**options).steps
 
     return run
 
@@ -44,7 +50,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def files_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name != STATE_FILE)
+    return sorted(path.name for path in folder.iterdir() if path.name != MARKER_FILE)
 
 
 def test_memories_become_files_and_a_second_run_does_nothing(memoranda: Memoranda, folder: Path, sync: Sync) -> None:
@@ -273,15 +279,30 @@ def test_an_edited_copy_is_a_new_memory_and_a_plain_copy_a_twin(memoranda: Memor
     assert len(list(memoranda.export())) == 2
 
 
-def test_a_lost_state_file_costs_nothing(memoranda: Memoranda, folder: Path, sync: Sync) -> None:
+@pytest.mark.parametrize("lost", ["marker", "state"])
+def test_a_lost_state_or_marker_costs_nothing(
+    memoranda: Memoranda, folder: Path, sync: Sync, states: Path, lost: str
+) -> None:
     memoranda.remember("one")
     memoranda.remember("two")
     sync()
-    (folder / STATE_FILE).unlink()
+    for path in [folder / MARKER_FILE] if lost == "marker" else states.iterdir():
+        path.unlink()
     edit(folder / "two.ump.md", "\n\ntwo", "\n\nthree")
     assert did(sync()) == [("two.ump.md", "revised")]
     assert sync() == []
     assert files_in(folder) == ["one.ump.md", "two.ump.md"]
+
+
+def test_a_file_of_someone_else_is_written_by_us_before_its_absence_forgets(
+    memoranda: Memoranda, folder: Path, sync: Sync
+) -> None:
+    made = memoranda.remember("one").id
+    theirs = "\n" + markdown.render(memoranda.get(made)) + "\n\n"
+    (folder / "theirs.ump.md").write_text(theirs.lstrip("\n"))
+    assert did(sync()) == [("theirs.ump.md", "written")]
+    (folder / "theirs.ump.md").unlink()
+    assert did(sync()) == [("theirs.ump.md", "forgotten")]
 
 
 def test_a_store_that_does_not_know_the_files_takes_them_in(
@@ -290,7 +311,7 @@ def test_a_store_that_does_not_know_the_files_takes_them_in(
     memoranda.remember("one")
     sync()
     with Memoranda.open(tmp_path / "fresh", owner=memoranda.owner) as fresh:
-        steps = FolderSync(fresh.service, fresh.access, folder).run().steps
+        steps = FolderSync(fresh.service, fresh.access, folder, states=tmp_path / "fresh" / "sync").run().steps
         assert did(steps) == [("one.ump.md", "remembered")]
         assert list(fresh.export()) == list(memoranda.export())
 
@@ -333,18 +354,22 @@ def test_a_dry_run_says_it_all_and_does_nothing(memoranda: Memoranda, folder: Pa
     assert did(sync()) == planned
 
 
-def test_an_unreadable_state_file_stops_before_anything_is_lost(folder: Path, sync: Sync) -> None:
-    (folder / STATE_FILE).write_text("{}")
+def test_an_unreadable_state_file_stops_before_anything_is_lost(memoranda: Memoranda, sync: Sync, states: Path) -> None:
+    memoranda.remember("one")
+    sync()
+    (state,) = states.iterdir()
+    state.write_text("{}")
     with pytest.raises(InvalidInput, match="delete it to start over"):
         sync()
 
 
-def test_watching_sees_changes_of_files_and_of_the_store(memoranda: Memoranda, folder: Path) -> None:
+def test_watching_sees_changes_of_files_and_of_the_store(memoranda: Memoranda, folder: Path, states: Path) -> None:
     stop = threading.Event()
     reports: list[SyncReport] = []
 
     def run() -> None:
-        watch(memoranda.service, memoranda.access, folder, project=None, stop=stop, on_report=reports.append)
+        both = memoranda.service, memoranda.access
+        watch(*both, folder, states=states, project=None, stop=stop, on_report=reports.append)
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final, Generic, Protocol, TypeVar
 
 from memoranda.bindings.files import formats, mg, mg_report, oams
-from memoranda.bindings.files.folder import STANDARD_STREAM, rejoined, shown_name, write_whole, writing
+from memoranda.bindings.files.folder import STANDARD_STREAM, Folder, rejoined, shown_name, writing
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
 from memoranda.bindings.files.names import file_name
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
@@ -106,10 +106,11 @@ def export_folder(records: Iterable[Record], folder: Path, progress: Progress = 
     taken = {path.name.casefold() for path in folder.iterdir()}
     holders = dict(_holders(folder))
     counter = _Counter(records, progress)
-    for record in counter:
-        name = holders.get(record["id"]) or file_name(record, taken)
-        taken.add(name.casefold())
-        write_whole(folder / name, markdown.render(record).encode("utf-8"))
+    with Folder(folder) as opened_folder:
+        for record in counter:
+            name = holders.get(record["id"]) or file_name(record, taken)
+            taken.add(name.casefold())
+            opened_folder.write(name, markdown.render(record).encode("utf-8"))
     return counter.count
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import secrets
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
 
-from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable, TooLarge
+from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge
 
 # Links are refused at the moment of opening, so that nobody can swap a file for one in between.
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
-
+# What leaves the store is as private as the store; whoever wants to share it says so.
+PRIVATE: Final = 0o600
+# Less the umask: a person's own files, with the permissions they chose for such.
+AS_THE_PERSON_CHOSE: Final = 0o666
 
 STANDARD_STREAM: Final = "-"
 
@@ -62,57 +66,106 @@ class _Rejoined(io.RawIOBase):
         return len(data)
 
 
-def open_regular(path: Path) -> IO[bytes]:
-    """A regular file that is not a link, open for reading. Raises NotFound or InvalidInput, which name it."""
+def open_regular(path: Path, *, within: int | None = None) -> IO[bytes]:
+    """A regular file that is not a link, open for reading. Raises NotFound or InvalidInput, which name it.
+
+    `within` is the open folder that the path starts from.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _NO_LINKS)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _NO_LINKS, dir_fd=within)
     except FileNotFoundError:
         raise NotFound(f"{path.name}: there is no such file") from None
     except OSError as error:
-        raise InvalidInput(f"{path.name}: {_why(path, error)}") from None
+        why = "a symbolic link, which is not followed" if error.errno == errno.ELOOP else error.strerror or str(error)
+        raise InvalidInput(f"{path.name}: {why}") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise InvalidInput(f"{path.name}: not a regular file")
     return os.fdopen(descriptor, "rb")
 
 
-def read_whole(path: Path, *, max_bytes: int) -> bytes:
+def read_whole(path: Path, *, max_bytes: int, within: int | None = None) -> bytes:
     """All of a regular file that is not a link."""
-    try:
-        with open_regular(path) as file:
-            data = file.read(max_bytes + 1)
-    except MemorandaError as error:
-        error.message = f"{path.parent}/{error.message}"
-        raise
+    with open_regular(path, within=within) as file:
+        data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise TooLarge(f"{path}: over the limit of {max_bytes} bytes")
+        raise TooLarge(f"{path.name}: over the limit of {max_bytes} bytes")
     return data
 
 
-def _why(path: Path, error: OSError) -> str:
-    return "a symbolic link, which is not followed" if path.is_symlink() else error.strerror or str(error)
+def create(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> IO[bytes]:
+    """A file that was not there, open for writing; readable by its owner alone unless said."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, mode, dir_fd=within), "wb")
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[IO[bytes]]:
+def writing(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> Iterator[IO[bytes]]:
     """A file to write to that appears at `path` whole, or not at all."""
     draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
     # From here on, because an interrupt may come as soon as the file is there.
     try:
-        # 0o666 less the umask: a person's own files, with the permissions they chose for such.
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
+        with create(draft, mode=mode, within=within) as file:
             yield file
             file.flush()
-            os.fsync(descriptor)
-        draft.replace(path)
+            os.fsync(file.fileno())
+        os.replace(draft, path, src_dir_fd=within, dst_dir_fd=within)
     except OSError as error:
         raise StoreUnavailable(f"{path}: {error.strerror}") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=within)
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, *, mode: int = PRIVATE, within: int | None = None) -> None:
     """Replace a file at once."""
-    with writing(path) as file:
+    with writing(path, mode=mode, within=within) as file:
         file.write(data)
+
+
+class Folder:
+    """One folder, held open, that others may write to as well.
+
+    A file is reached by its name in this folder and in no other way: no name leads elsewhere, no link is followed, and
+    a folder that takes its place meanwhile is not looked at.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            raise NotFound(f"{path}: there is no such folder") from None
+        except OSError as error:
+            raise InvalidInput(f"{path}: {error.strerror}") from None
+        # The same folder by whichever path it is named.
+        self.path = path.resolve()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def names(self) -> list[str]:
+        """What there is, in order."""
+        with os.scandir(self._descriptor) as found:
+            return sorted(each.name for each in found)
+
+    def read(self, name: str, *, max_bytes: int) -> bytes:
+        """All of a regular file. Raises NotFound, InvalidInput or TooLarge, which name it."""
+        return read_whole(_plain(name), max_bytes=max_bytes, within=self._descriptor)
+
+    def write(self, name: str, data: bytes, *, mode: int = PRIVATE) -> None:
+        """Replace a file, or the link that has its name, at once."""
+        write_whole(_plain(name), data, mode=mode, within=self._descriptor)
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it is there."""
+        with suppress(FileNotFoundError):
+            os.unlink(_plain(name), dir_fd=self._descriptor)
+
+
+def _plain(name: str) -> Path:
+    """A name that names something directly in a folder."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise InvalidInput(f"{name[:80]!a} is not the name of a file")
+    return Path(name)

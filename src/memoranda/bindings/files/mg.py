@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from memoranda.bindings.files import folder, formats
-from memoranda.bindings.files.folder import STANDARD_STREAM, shown_name, writing
+from memoranda.bindings.files.folder import STANDARD_STREAM, create, shown_name, writing
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.service.exchange import Item
@@ -282,7 +282,8 @@ def _write_quickly(path: Path, data: bytes) -> None:
     """A whole file or none, not waiting for the disk: a grain that a power cut damages says so by its address."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        draft.write_bytes(data)
+        with create(draft) as file:
+            file.write(data)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

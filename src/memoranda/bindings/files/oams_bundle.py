@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from memoranda.bindings.files.folder import open_regular
+from memoranda.bindings.files.folder import create, open_regular
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, TooLarge
 from memoranda.standards.oams import bundle, lines
 from memoranda.standards.oams.bundle import Manifest
@@ -120,7 +120,7 @@ def _is_empty(folder: Path) -> bool:
 
 @contextmanager
 def _durable(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("xb") as file:
+    with create(path) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())

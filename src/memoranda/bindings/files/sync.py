@@ -12,13 +12,13 @@
     –             new           a file is written
     renamed                     followed
 
-Compared is with what both sides agreed on last (sync_state). Only regular files directly in the folder count;
-links are never followed. A file that cannot be read is reported and left alone, and the rest goes on.
+Compared is with what both sides agreed on last (sync_state): only what this machine wrote to the folder can be
+forgotten because it is missing there. Only regular files directly in the folder count; links are never followed. A
+file that cannot be read is reported and left alone, and the rest goes on.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from memoranda.bindings.files import edits
-from memoranda.bindings.files.folder import read_whole, write_whole
+from memoranda.bindings.files.folder import AS_THE_PERSON_CHOSE, Folder
 from memoranda.bindings.files.formats import MARKDOWN_ENDING
 from memoranda.bindings.files.markdown_book import MARK, MAX_FIELD_INDEX_BYTES
 from memoranda.bindings.files.names import file_name
@@ -40,6 +40,8 @@ from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Record, Unchecked
 
 _CONFLICT = re.compile(r"\.conflict(?:-\d+)?\.ump\.md$", re.IGNORECASE)
+# In the data directory.
+STATES_FOLDER: Final = "sync"
 FORGET_REASON: Final = "its file was deleted"
 
 
@@ -77,25 +79,28 @@ class _Plan:
 class FolderSync:
     """One folder, one owner and, if named, one project."""
 
-    def __init__(self, service: Service, access: Access, folder: Path, *, project: str | None = None) -> None:
+    def __init__(
+        self, service: Service, access: Access, folder: Path, *, states: Path, project: str | None = None
+    ) -> None:
         self._service = service
         self._access = access
         self._folder = folder
+        # Where in the data directory it is kept what both sides agreed on.
+        self._states = states
         self._project = project
 
     def run(self, *, dry_run: bool = False) -> SyncReport:
         """Bring both sides together once."""
-        if not self._folder.is_dir():
-            raise NotFound(f"{self._folder}: there is no such folder")
-        state = SyncState.load(self._folder, owner=self._access.default_tenant, project=self._project)
-        before = dict(state.entries)
         report = SyncReport()
-        try:
-            for plan in _Pass(self._service, self._access, self._folder, self._project, state).plans():
-                report.steps.append(plan.step if dry_run else _taken(plan))
-        finally:
-            if not dry_run and state.entries != before:
-                state.save(self._folder)
+        with Folder(self._folder) as folder:
+            state = SyncState.load(self._states, folder, owner=self._access.default_tenant, project=self._project)
+            before = dict(state.entries)
+            try:
+                for plan in _Pass(self._service, self._access, folder, self._project, state).plans():
+                    report.steps.append(plan.step if dry_run else _taken(plan))
+            finally:
+                if not dry_run and state.entries != before:
+                    state.save(folder)
         return report
 
 
@@ -109,13 +114,14 @@ def _taken(plan: _Plan) -> Step:
 class _Pass:
     """One look at both sides, and what follows from it."""
 
-    def __init__(self, service: Service, access: Access, folder: Path, project: str | None, state: SyncState) -> None:
+    def __init__(self, service: Service, access: Access, folder: Folder, project: str | None, state: SyncState) -> None:
         self._service = service
         self._access = access
         self._folder = folder
         self._project = project
         self._state = state
-        self._taken = {entry.name.casefold() for entry in os.scandir(folder)}
+        self._names = folder.names()
+        self._taken = {name.casefold() for name in self._names}
         # Fingerprint of every file; the bytes and the note only of those that are new or were edited.
         self._digests: dict[str, str] = {}
         self._edited: dict[str, bytes] = {}
@@ -144,14 +150,13 @@ class _Pass:
             yield self._write(name, "written", record=record)
 
     def _look_at_files(self) -> None:
-        for found in sorted(os.scandir(self._folder), key=lambda each: each.name):
-            name = found.name
+        for name in self._names:
             if name.startswith(".") or not name.endswith(MARKDOWN_ENDING) or _CONFLICT.search(name):
                 continue
             try:
-                data = read_whole(self._folder / name, max_bytes=MAX_FIELD_INDEX_BYTES)
+                data = self._folder.read(name, max_bytes=MAX_FIELD_INDEX_BYTES)
             except MemorandaError as error:
-                self._problems[name] = error.message.removeprefix(f"{self._folder / name}: ")
+                self._problems[name] = error.message.removeprefix(f"{name}: ")
                 continue
             self._digests[name] = digest(data)
             entry = self._state.entries.get(name)
@@ -246,15 +251,23 @@ class _Pass:
             return self._decide_both(name, entry.id if entry else str(note.get("id")))
         patch = edits.edit(note, head, self._service.get(self._access, head["id"]))
         if not patch:
-            # The same in other words of the format: the person's way of writing it stays.
-            self._agree(name, head, self._digests[name])
-            return None
+            return self._same(name, head)
         if based_on != head["integrity"]["content_hash"]:
             return self._conflict(name, "edited here and changed in the store")
         if patch.get("lifecycle", {}).get("status") == "tombstoned":
             step = Step(name=name, did="forgotten", detail=head["id"])
             return _Plan(step=step, do=lambda: self._forget(name, head["id"]))
         return _Plan(step=Step(name=name, did="revised"), do=lambda: self._revise(name, head["id"], patch))
+
+    def _same(self, name: str, head: Record) -> _Plan | None:
+        """The same in other words of the format: the person's way of writing it stays.
+
+        One that this machine did not write becomes its own first, so that it is not another who can have it forgotten.
+        """
+        if name not in self._state.entries and self._digests[name] != digest(markdown.render(head).encode("utf-8")):
+            return self._write(name, "written")
+        self._agree(name, head, self._digests[name])
+        return None
 
     def _decide_both(self, name: str, base_id: str) -> _Plan:
         """Edited here and revised there: a conflict, unless the store already says what the person wrote."""
@@ -270,7 +283,7 @@ class _Pass:
     def _new(self, name: str) -> _Plan:
         self._state.entries.pop(name, None)
         note = self._notes.get(name)
-        draft = self._draft(note or edits.read_note(read_whole(self._folder / name, max_bytes=MAX_FIELD_INDEX_BYTES)))
+        draft = self._draft(note or edits.read_note(self._folder.read(name, max_bytes=MAX_FIELD_INDEX_BYTES)))
         return _Plan(step=Step(name=name, did="remembered"), do=lambda: self._remember(name, draft))
 
     def _draft(self, note: Unchecked) -> Unchecked:
@@ -307,7 +320,7 @@ class _Pass:
         """Write a file, unless someone was at it since we looked."""
         self._require_unchanged(name)
         data = markdown.render(record).encode("utf-8")
-        write_whole(self._folder / name, data)
+        self._folder.write(name, data, mode=AS_THE_PERSON_CHOSE)
         self._agree(name, record, digest(data))
 
     def _agree(self, name: str, record: Record, file_digest: str) -> None:
@@ -317,12 +330,12 @@ class _Pass:
 
     def _remove(self, name: str) -> None:
         self._require_unchanged(name)
-        (self._folder / name).unlink(missing_ok=True)
+        self._folder.remove(name)
         self._state.entries.pop(name, None)
 
     def _require_unchanged(self, name: str) -> None:
         try:
-            found: str | None = digest(read_whole(self._folder / name, max_bytes=MAX_FIELD_INDEX_BYTES))
+            found: str | None = digest(self._folder.read(name, max_bytes=MAX_FIELD_INDEX_BYTES))
         except NotFound:
             found = None
         if found != self._digests.get(name):
@@ -330,7 +343,7 @@ class _Pass:
 
     def _conflict(self, name: str, why: str) -> _Plan:
         def do() -> None:
-            write_whole(self._folder / beside, self._edited[name])
+            self._folder.write(beside, self._edited[name], mode=AS_THE_PERSON_CHOSE)
             if name in self._heads:
                 self._put(name, self._heads[name])
             else:

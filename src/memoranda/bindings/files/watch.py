@@ -28,12 +28,13 @@ def watch(
     access: Access,
     folder: Path,
     *,
+    states: Path,
     project: str | None,
     stop: threading.Event,
     on_report: Callable[[SyncReport], None],
 ) -> None:
     """Synchronise now, and again whenever a file or a memory has changed, until told to stop."""
-    sync = FolderSync(service, access, folder, project=project)
+    sync = FolderSync(service, access, folder, states=states, project=project)
     scope = {"project": project} if project else {}
     woken, files_changed = threading.Event(), threading.Event()
     files_changed.set()

@@ -284,18 +284,19 @@ def _grain_of(source: str, run: GivenRun) -> Grain:
 
 
 def _write_salts(path: Path, salts: dict[str, bytes]) -> None:
+    from memoranda.bindings.files.folder import create
     from memoranda.encoding.bases import base64_encode
     from memoranda.encoding.json_text import dump_pretty
 
     text = dump_pretty({name: base64_encode(salt) for name, salt in salts.items()}) + "\n"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        created = create(path)
     except FileExistsError:
         raise InvalidInput(f"{path}: there are salts already; without them a view proves nothing") from None
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    with created as file:
+        file.write(text.encode("utf-8"))
         file.flush()
-        os.fsync(descriptor)
+        os.fsync(file.fileno())
 
 
 def _write_bytes(target: str, data: bytes) -> None:
