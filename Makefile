@@ -65,6 +65,9 @@ coverage: develop  ## branch coverage, reported
 bench: develop  ## measure; one JSON object on standard output
 	@$(BIN)/python -m bench $(ARGS)
 
+bench-retrieval: develop  ## measure how well recall finds (ARGS="--conversations FILE", --large); one JSON object
+	@$(BIN)/python -m bench.retrieval $(ARGS)
+
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 	@$(BIN)/$(LOCK) -o requirements.lock pyproject.toml
@@ -73,4 +76,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests explore test-loaded lint types format coverage bench lock clean
+.PHONY: help install develop serve test tests explore test-loaded lint types format coverage bench bench-retrieval lock clean

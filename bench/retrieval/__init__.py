@@ -1,0 +1,1 @@
+"""How well recall finds what answers a question. `make bench-retrieval` prints one JSON object with stable names."""
