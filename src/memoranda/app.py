@@ -291,7 +291,11 @@ class Memoranda:
         return self.ump.remember(self.ump.with_defaults(draft, method="library"))
 
     def recall(self, query: str, *, limit: int = 8, prefer: Sequence[str] = (), **where: Any) -> list[Ranked]:
-        """The best memories for a query. `where`: project, user, agent, session, visibility, kind, valid_at …"""
+        """The best memories for a query. `where`: project, user, agent, session, visibility, kind, valid_at …
+
+        Of a project come its own memories and those of none, of a user the same; agent and session only rank, unless
+        `strict=True`: then every one of these must match exactly.
+        """
         return self.ump.recall(RecallRequest.parse(_asked(query, limit, prefer, where)))
 
     def for_prompt(
@@ -476,9 +480,11 @@ _SCOPE_FIELDS = ("owner", "project", "user", "agent", "session", "visibility")
 def _asked(query: str, limit: int, prefer: Sequence[str], where: dict[str, Any]) -> dict[str, Any]:
     """A recall request from keyword arguments; None means "not asked for"."""
     given = {name: value for name, value in where.items() if value is not None}
-    if unknown := set(given) - {*_SCOPE_FIELDS, *_FILTER_FIELDS, "kind"}:
+    if unknown := set(given) - {*_SCOPE_FIELDS, *_FILTER_FIELDS, "kind", "strict"}:
         raise InvalidInput(f"unknown filter: {min(unknown)}")
     filters = {name: given[name] for name in _FILTER_FIELDS if name in given}
+    if given.get("strict"):
+        filters["scope"] = "strict"
     if "kind" in given:
         filters["kind"] = [given["kind"]] if isinstance(given["kind"], str) else list(given["kind"])
     asked: dict[str, Any] = {

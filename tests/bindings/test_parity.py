@@ -66,6 +66,10 @@ async def scenario(call: Call, home: Path) -> list[Any]:
     await ask("remember", draft("Use PNPM, never npm"))
     said.append(held(home))
     await ask("recall", {"query": "which package manager, pnpm?", "scope": here})
+    # UMP's own examples: §3.3 remembers in a project, §3.2 asks in the project as an agent.
+    as_agent = {"query": "package manager for this repo, pnpm?", "scope": {**here, "agent": "claude-code"}}
+    assert len((await ask("recall", as_agent))["results"]) == 1
+    assert (await ask("recall", {**as_agent, "filter": {"scope": "strict"}}))["results"] == []
     await ask("get", {"id": first})
     second = (await ask("revise", {"id": first, "patch": {"body": {"text": "use bun"}}}))["id"]
     said.append(held(home))
@@ -219,9 +223,9 @@ async def by_command_line(home: Path) -> AsyncIterator[Call]:
             options += ["--salience", str(body["lifecycle"]["salience"]), "--about", relations[0]["target"]]
             return [body["body"]["text"], *options]
         if operation == "recall":
-            project = body.get("scope", {}).get("project")
+            scope = [word for name, value in body.get("scope", {}).items() for word in (f"--{name}", value)]
             limit = ["--limit", str(body["limit"])] if "limit" in body else []
-            return [body["query"], *(["--project", project] if project else []), *limit]
+            return [body["query"], *scope, *limit, *(["--strict"] if "filter" in body else [])]
         if operation == "revise":
             return [body["id"], body["patch"]["body"]["text"]]
         if operation == "forget":
@@ -256,7 +260,7 @@ async def transcript(way: Callable[[Path], Any], home: Path) -> list[Any]:
 def test_one_scenario_gives_one_answer_over_every_binding(tmp_path: Path) -> None:
     expected = anyio.run(transcript, by_library, tmp_path / "library")
     assert [step[1].get("error", {}).get("code") for step in expected if isinstance(step, tuple)] == [
-        *[None] * 7,
+        *[None] * 9,
         "invalid_record",
         *[None] * 3,
         "not_found",

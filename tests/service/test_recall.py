@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 from memoranda.errors import InvalidInput
+from memoranda.model.instant import format_instant
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
 from tests.service.world import OPERATOR, World
@@ -33,14 +34,60 @@ def test_a_question_that_nothing_answers_finds_nothing(world: World) -> None:
     assert world.texts("what is there?", scope={"project": "q"}) == []
 
 
+STRICT = {"filter": {"scope": "strict"}}
+
+
 @pytest.mark.parametrize("field", ["project", "user", "agent", "session", "visibility"])
 @pytest.mark.requirement("UMP-2.2-composite-scope")
-def test_every_scope_field_given_must_match_exactly(world: World, field: str) -> None:
+def test_in_a_strict_scope_every_field_given_must_match_exactly(world: World, field: str) -> None:
     value = "shared" if field == "visibility" else "x"
     world.remember("apple one", scope={field: value})
     world.remember("apple two")
-    assert world.texts("apple", scope={field: value}) == ["apple one"]
-    assert set(world.texts("apple")) == {"apple one", "apple two"}
+    world.remember("apple three", scope={field: "public" if field == "visibility" else "y"})
+    assert world.texts("apple", scope={field: value}, **STRICT) == ["apple one"]
+    assert set(world.texts("apple")) == {"apple one", "apple two", "apple three"}
+
+
+@pytest.mark.requirement("UMP-3.2-own-examples")
+def test_what_the_standards_own_example_remembers_its_own_example_recalls(world: World) -> None:
+    place = {"owner": OPERATOR.did, "project": "example/recall"}
+    world.remember("run pnpm gate before handoff", kind="procedural", scope=place)
+    question: dict[str, Any] = {
+        "query": "package manager for this repo",
+        "scope": {**place, "agent": "claude-code"},
+        "filter": {"kind": ["semantic", "procedural"], "valid_at": format_instant(world.now)},
+        "limit": 8,
+        "ranking_hints": {"prefer": ["recency"]},
+    }
+    assert world.texts(**question) == ["run pnpm gate before handoff"]
+
+
+@pytest.mark.parametrize("field", ["project", "user"])
+@pytest.mark.parametrize("query", ["apple", "what is there?"])
+def test_a_project_and_a_person_have_their_own_memories_and_those_of_none(world: World, field: str, query: str) -> None:
+    world.remember("apple of none")
+    world.remember("apple of x", scope={field: "x"})
+    world.remember("apple of y", scope={field: "y"})
+    hints = {"ranking_hints": {"prefer": ["scope_match"]}}
+    for options in ({}, hints):
+        assert world.texts(query, scope={field: "x"}, **options) == ["apple of x", "apple of none"]
+        assert world.texts(query, scope={field: "z"}, **options) == ["apple of none"]
+
+
+@pytest.mark.parametrize("field", ["agent", "session"])
+def test_an_agent_and_a_session_rank_and_shut_nothing_out(world: World, field: str) -> None:
+    world.remember("apple of x", scope={field: "x"})
+    world.remember("apple of none")
+    world.remember("apple of y", scope={field: "y"})
+    assert world.texts("apple", scope={field: "x"}) == ["apple of x", "apple of none", "apple of y"]
+
+
+def test_what_is_about_somebody_else_is_not_found_by_who_may_read_of_both(world: World) -> None:
+    for user in ("ada", "bo", "cy"):
+        world.remember(f"apple for {user}", scope={"user": user, "project": "p"})
+    asked = {"scope": {"user": "ada", "project": "p", "session": "s"}}
+    assert world.texts("apple", **asked) == ["apple for ada"]
+    assert world.texts("apple", **asked, **STRICT) == []
 
 
 @pytest.mark.requirement("UMP-2.2-composite-scope")

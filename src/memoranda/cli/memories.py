@@ -125,11 +125,18 @@ def recall(
     for_prompt: Annotated[bool, Parameter(help="One framed block, safe to put into a model's context.")] = False,
     budget: Annotated[int | None, Parameter(help="With --for-prompt: characters in all.")] = None,
     max_chars: Annotated[int | None, Parameter(help="With --for-prompt: characters of one memory.")] = None,
+    strict: Annotated[
+        bool, Parameter(negative=(), help="Only what names exactly this project, user, agent, session.")
+    ] = False,
     place: MemoryScope = ANYWHERE,
     run: GivenRun,
 ) -> None:
-    """Find the best memories for a question."""
-    where = {**place.fields(), **given(valid_at=moment(valid_at), known_at=moment(known_at), kind=list(kind) or None)}
+    """Find the best memories for a question.
+
+    Of a project also what belongs to none, of a user what is about nobody; agent and session rank. See --strict.
+    """
+    asked = given(valid_at=moment(valid_at), known_at=moment(known_at), kind=list(kind) or None, strict=strict or None)
+    where = {**place.fields(), **asked}
     if not for_prompt:
         if budget is not None or max_chars is not None:
             raise InvalidInput("--budget and --max-chars belong to --for-prompt")

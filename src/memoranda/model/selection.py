@@ -118,6 +118,8 @@ class Selection:
     kinds: tuple[Kind, ...] | None = None
     visibilities: tuple[Visibility, ...] | None = None
     space: str | None = None
+    # Besides those of the space, those of none.
+    or_no_space: bool = False
     user: str | None = None
     agent: str | None = None
     session: str | None = None

@@ -61,7 +61,7 @@ def reach(context: Context, access: Access, snapshot: Snapshot, selection: Selec
     if sees_everything(access, tenant):
         return selection
     tests: list[Test] = list(selection.tests)
-    narrowed: dict[str, str] = {}
+    narrowed: dict[str, str | bool] = {}
     for name, value in access.limits.items():
         column = _LIMITS.get(name)
         if column is None:
@@ -70,6 +70,8 @@ def reach(context: Context, access: Access, snapshot: Snapshot, selection: Selec
         if asked not in (None, value):
             tests.append(IsAmong(version_ids=()))
         narrowed[column] = value
+    if "space" in narrowed:
+        narrowed["or_no_space"] = False
     users = readable_users(context, access, snapshot)
     if users is not None:
         tests.append(IsOneOf(name="user", texts=users, or_missing=True))
@@ -139,8 +141,12 @@ def candidates(
     matches = snapshot.match(selection, (Words(text=text),), limit=limit, now=now, counted=False)
     ids = [each.version_id for each in matches.found]
     if len(ids) < enough or not words(text):
-        latest = snapshot.page(selection, UPDATED, limit=limit, now=now)
-        ids = list(dict.fromkeys((*ids, *(each.version_id for each in latest))))
+        # The index of what was updated last is read space by space.
+        spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
+        within = (replace(selection, space=space, or_no_space=False) for space in spaces)
+        latest = [each for part in within for each in snapshot.page(part, UPDATED, limit=limit, now=now)]
+        latest.sort(key=lambda each: each.place, reverse=True)
+        ids = list(dict.fromkeys((*ids, *(each.version_id for each in latest[:limit]))))
     return snapshot.versions(ids), matches
 
 

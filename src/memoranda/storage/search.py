@@ -164,8 +164,13 @@ class WordSearch:
             session=number(selection.session),
             marks=marks,
             redacted=selection.redacted,
-            users=next((tuple(map(self._print, each.texts)) for each in selection.tests if _is_by_user(each)), None),
+            users=self._users(selection),
         )
+
+    def _users(self, selection: Selection) -> tuple[int, ...] | None:
+        """Those that every test of the user lets through."""
+        named = [set(each.texts) for each in selection.tests if _is_by_user(each)]
+        return tuple(map(self._print, set.intersection(*named))) if named else None
 
     def _number(self, text: str | None) -> int | None:
         return None if text is None else self._print(text)
@@ -186,6 +191,8 @@ class WordSearch:
         found = []
         for segment in WordIndex(self.connection, self.tenant_id, self.memory.segments).segments():
             mask = scope.mask(segment.facts)
+            if selection.or_no_space:
+                mask |= replace(scope, space=self._print("")).mask(segment.facts)
             if len(closed):
                 mask &= ~_among(segment.facts.versions, closed)
             if np.any(mask):

@@ -234,14 +234,15 @@ class SelectionSql:
     def _of_order(self, order: Order) -> _Driver:
         selection = self.selection
         if order.by == "updated":
-            index = "state_recent" if selection.space is None else "state_listed"
-            space = "" if selection.space is None else f" AND s.space = {self._bind(selection.space)}"
+            one = None if selection.or_no_space else selection.space
+            index = "state_recent" if one is None else "state_listed"
+            space = "" if one is None else f" AND s.space = {self._bind(one)}"
             return _Driver(self._by_index(index), _OF_TENANT + space)
         if order.by == "written":
             if selection.space is None or selection.standing == "all":
                 return _Driver(_STATE, _OF_TENANT)
             # The tombstones of what was erased have no words; everything else in a space has the word of the space.
-            return self._words_driver(self._naming.scope("space", (selection.space,)))
+            return self._words_driver(self._naming.scope("space", self._spaces))
         if not self._is_indexed_by_field():
             return _Driver(_STATE, _OF_TENANT)
         index = _ORDERED[order.by]
@@ -271,7 +272,7 @@ class SelectionSql:
     def _is_indexed_by_field(self) -> bool:
         selection = self.selection
         is_live = selection.at is None and selection.standing == "live"
-        return selection.has_fields and is_live and selection.space is not None
+        return selection.has_fields and is_live and selection.space is not None and not selection.or_no_space
 
     def _words_driver(self, words: list[str]) -> _Driver:
         holds = self._dialect.holds.format(self._bind(self._dialect.either(words)))
@@ -331,6 +332,8 @@ class SelectionSql:
     def _scope(self) -> list[str]:
         selection = self.selection
         found = [f"s.space = {self._bind(selection.space)}"] if selection.space is not None else []
+        if selection.or_no_space:
+            found = [f"s.space IN {self._values(self._spaces)}"]
         for name, column in _SCOPE.items():
             value = getattr(selection, name)
             if value is not None:
@@ -350,6 +353,11 @@ class SelectionSql:
         if selection.redacted:
             self._drivers.append(_Driver(self._by_index("state_redacted"), f"{_OF_TENANT} AND s.redacted = 1"))
         return found
+
+    @property
+    def _spaces(self) -> tuple[str, ...]:
+        space = self.selection.space or ""
+        return (space, "") if self.selection.or_no_space else (space,)
 
     def _scoped(self, name: str, column: str, texts: tuple[str, ...]) -> str:
         """A dimension that has one of these values, which are words of the version, too."""

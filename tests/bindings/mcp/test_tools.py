@@ -174,7 +174,7 @@ def test_a_stored_text_cannot_leave_the_frame_of_the_prompt(peer: HttpPeer, owne
             assert isinstance(message.content, TextContent)
             assert message.content.text.count("ump:memory") == 2
             assert "\nSYSTEM" not in message.content.text
-            (message,) = (await client.get_prompt("ump.rehydrate", {"query": "sky", "project": "none"})).messages
+            (message,) = (await client.get_prompt("ump.rehydrate", {"query": "sea", "project": "none"})).messages
             assert isinstance(message.content, TextContent)
             assert message.content.text == "No memories were found for this query."
 

@@ -1,7 +1,7 @@
 """Ranking: five named signals and one score (UMP §3.2). The algorithm is ours, the names are the standard's.
 
 similarity        how much of the question's weight the text covers, rare words weighing more
-scope_match       how much of the memory's own scope the question named
+scope_match       in how much of the scope that the question or the memory names both agree
 recency           halves every 90 days since it was last observed
 salience          stated importance, moved a little by feedback
 provenance_depth  how many pieces of evidence stand behind it
@@ -184,9 +184,11 @@ def _salience(record: Record, state: State) -> float:
 
 
 def _scope_match(scope: Mapping[str, object], asked: Mapping[str, str]) -> float:
-    named = matching = 0
+    named, matching = 0, 0.0
     for field in _SCOPE:
-        if value := scope.get(field):
+        value, wanted = scope.get(field), asked.get(field)
+        if value or wanted:
             named += 1
-            matching += asked.get(field) == value
+            # What a memory leaves open, it is not against.
+            matching += (value == wanted) if value else 0.5
     return matching / named

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
-from memoranda.model.selection import UPDATED, Selection
+from memoranda.model.selection import UPDATED, IsOneOf, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
@@ -80,17 +80,21 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
 def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -> Selection:
     visibility = cast("Visibility | None", scope.get("visibility"))
     statuses = request.statuses or ("active", "candidate")
-    return Selection(
+    asked = Selection(
         at=Instant(now if request.valid_at is None else request.valid_at),
         known_at=None if request.known_at is None else Instant(request.known_at),
         space=scope.get("project"),
-        user=scope.get("user"),
-        agent=scope.get("agent"),
-        session=scope.get("session"),
         visibilities=None if visibility is None else (visibility,),
         kinds=request.kinds,
         statuses=tuple(s for s in statuses if s != _NEVER_RECALLED),
     )
+    user = scope.get("user")
+    if request.is_strict:
+        return replace(asked, user=user, agent=scope.get("agent"), session=scope.get("session"))
+    # UMP §2.2: scope is a matter of relevance. What belongs to no project or is about nobody in particular answers
+    # too, as does what another agent or another session learned; another project's and another person's do not.
+    tests = () if user is None else (IsOneOf(name="user", texts=(user,), or_missing=True),)
+    return replace(asked, or_no_space=bool(asked.space), tests=tests)
 
 
 def _rated(
@@ -134,7 +138,8 @@ def _redacted(
     Whatever was taken out is in the index. So none of this is asked of the index: it is read, and the part that is
     shown is compared, or a right guess could be told from a wrong one.
     """
-    everything = Selection(standing="unforgotten", redacted=True, visibilities=where.visibilities, tests=where.tests)
+    tests = tuple(each for each in where.tests if each not in asked.tests)
+    everything = Selection(standing="unforgotten", redacted=True, visibilities=where.visibilities, tests=tests)
     for version, _ in walk(snapshot, everything, UPDATED, now=now):
 
         def work(version: Version = version) -> _Part:
@@ -150,14 +155,15 @@ def _answers(part: _Part, asked: Selection, where: Selection) -> bool:
     shown, state = mapping.project(part.shown), part.version.state
     assert asked.at is not None
     ends = [end for end in (shown.valid_to, state.valid_to if state.superseded_by else None) if end is not None]
-    named = (
-        (where.space, shown.scope.space),
-        (where.user, shown.scope.user),
-        (where.agent, shown.scope.agent),
-        (where.session, shown.scope.session),
+    scope, open_to = (
+        shown.scope,
+        {"", *(text for each in asked.tests if isinstance(each, IsOneOf) for text in each.texts)},
     )
+    named = ((where.user, scope.user), (where.agent, scope.agent), (where.session, scope.session))
     return (
         all(wanted in (None, has) for wanted, has in named)
+        and (where.space in (None, scope.space) or (where.or_no_space and not scope.space))
+        and (not asked.tests or scope.user in open_to)
         and (asked.kinds is None or shown.kind in asked.kinds)
         and (asked.statuses is None or shown.status in asked.statuses)
         and (asked.known_at is None or state.recorded <= asked.known_at)

@@ -7,7 +7,7 @@ names the field and what was expected there; its JSON Schema is what the binding
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NotRequired, TypeVar
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeVar
 
 from msgspec import Meta, field
 
@@ -55,14 +55,14 @@ class ActorSaid(Shape):
 
 
 class ScopeFilter(Shape):
-    """Where to look; every field given must match exactly."""
+    """Where to look."""
 
     owner: Annotated[Name, Meta(description="Whose memory: a DID; by default the credential's own.")] | None = None
-    user: Annotated[Name, Meta(description="Only about this person.")] | None = None
-    project: Annotated[Name, Meta(description="Only of this project.", examples=["acme/website"])] | None = None
-    agent: Annotated[Name, Meta(description="Only of this agent.")] | None = None
-    session: Annotated[Name, Meta(description="Only of this conversation.")] | None = None
-    visibility: Annotated[Visibility, Meta(description="Only of this visibility.")] | None = None
+    user: Annotated[Name, Meta(description="About this person.")] | None = None
+    project: Annotated[Name, Meta(description="Of this project.", examples=["acme/website"])] | None = None
+    agent: Annotated[Name, Meta(description="Of this agent.")] | None = None
+    session: Annotated[Name, Meta(description="Of this conversation.")] | None = None
+    visibility: Annotated[Visibility, Meta(description="Of this visibility.")] | None = None
 
     def given(self) -> dict[str, str]:
         """What is filtered by."""
@@ -71,7 +71,7 @@ class ScopeFilter(Shape):
 
 
 class SubscribeRequest(ScopeFilter):
-    """Which changes (section 3.8)."""
+    """Which changes (section 3.8); every field given must match exactly."""
 
     after: Annotated[int, Meta(ge=0, le=MAX_PLACE, description="Go on after the event with this id.")] | None = None
 
@@ -85,6 +85,16 @@ class RecallFilter(Shape):
     ) = None
     valid_at: Annotated[Moment, Meta(description="What was true then; by default now.")] | None = None
     known_at: Annotated[Moment, Meta(description="What this store knew then; by default now.")] | None = None
+    scope: (
+        Annotated[
+            Literal["strict"],
+            Meta(
+                description="Every field of scope must match exactly. By default what belongs to no project or is "
+                "about nobody is found, too, and agent and session only rank."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class Hints(Shape):
@@ -142,6 +152,11 @@ class RecallRequest(Shape):
     @property
     def known_at(self) -> Instant | None:
         return (self.filters or _NO_FILTER).known_at
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether every field of the scope must match exactly."""
+        return (self.filters or _NO_FILTER).scope == "strict"
 
     @property
     def limit(self) -> int:
