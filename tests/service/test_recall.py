@@ -34,7 +34,7 @@ def test_a_question_that_nothing_answers_finds_nothing(world: World) -> None:
     assert world.texts("what is there?", scope={"project": "q"}) == []
 
 
-STRICT = {"filter": {"scope": "strict"}}
+STRICT: dict[str, Any] = {"filter": {"scope": "strict"}}
 
 
 @pytest.mark.parametrize("field", ["project", "user", "agent", "session", "visibility"])
@@ -68,8 +68,8 @@ def test_a_project_and_a_person_have_their_own_memories_and_those_of_none(world:
     world.remember("apple of none")
     world.remember("apple of x", scope={field: "x"})
     world.remember("apple of y", scope={field: "y"})
-    hints = {"ranking_hints": {"prefer": ["scope_match"]}}
-    for options in ({}, hints):
+    hints: dict[str, Any] = {"ranking_hints": {"prefer": ["scope_match"]}}
+    for options in (dict[str, Any](), hints):
         assert world.texts(query, scope={field: "x"}, **options) == ["apple of x", "apple of none"]
         assert world.texts(query, scope={field: "z"}, **options) == ["apple of none"]
 
@@ -85,7 +85,7 @@ def test_an_agent_and_a_session_rank_and_shut_nothing_out(world: World, field: s
 def test_what_is_about_somebody_else_is_not_found_by_who_may_read_of_both(world: World) -> None:
     for user in ("ada", "bo", "cy"):
         world.remember(f"apple for {user}", scope={"user": user, "project": "p"})
-    asked = {"scope": {"user": "ada", "project": "p", "session": "s"}}
+    asked: dict[str, Any] = {"scope": {"user": "ada", "project": "p", "session": "s"}}
     assert world.texts("apple", **asked) == ["apple for ada"]
     assert world.texts("apple", **asked, **STRICT) == []
 
