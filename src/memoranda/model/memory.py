@@ -71,6 +71,8 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     kind: Kind
     text: str
+    # The language of the text, as a tag such as "de"; empty where the document does not say.
+    language: str = ""
     scope: Scope
     created: Instant
     observed: Instant

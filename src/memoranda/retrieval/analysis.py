@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from memoranda.retrieval.words import fold
+from memoranda.retrieval.languages import fold
 
 if TYPE_CHECKING:
     from memoranda.retrieval.ranking import NamedDate

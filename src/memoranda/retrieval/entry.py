@@ -20,12 +20,15 @@ COUNT_LIMIT: Final = 255
 
 
 class Indexed(NamedTuple):
-    """What a text is found by: its words and how often it says each, who speaks in it, and whom it is about."""
+    """What a text is found by: its words and how often it says each, who speaks in it, whom it is about, and in which
+    language that is.
+    """
 
     words: Mapping[int, int]
     length: int
     speaker: int = 0
     subject: int = 0
+    language: int = 0
 
 
 NOTHING: Final = Indexed({}, 0)
@@ -58,6 +61,7 @@ def encode(entries: Sequence[Entry]) -> bytes:
         pack(f"<{count}q", *(entry.at for entry in entries)),
         pack(f"<{count}H", *(min(entry.indexed.length, LENGTH_LIMIT) for entry in entries)),
         bytes(entry.marks for entry in entries),
+        bytes(entry.indexed.language for entry in entries),
     )
     return b"".join((*facts, *(_postings_of_one(entries[0]) if count == 1 else _postings(entries))))
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import COUNT_LIMIT, LENGTH_LIMIT, Entry
+from memoranda.retrieval.languages import CODES
 
 Prints: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.int32]
@@ -44,6 +45,7 @@ class Facts:
     times: NDArray[np.int64]
     lengths: NDArray[np.uint16]
     marks: NDArray[np.uint8]
+    languages: NDArray[np.uint8]
 
     def __len__(self) -> int:
         return len(self.versions)
@@ -52,6 +54,11 @@ class Facts:
     def has_talks(self) -> bool:
         """Whether anything in it belongs to a session."""
         return bool(self.sessions.any())
+
+    @cached_property
+    def spoken(self) -> frozenset[str]:
+        """The languages that its texts are in."""
+        return frozenset(CODES[number] for number in np.unique(self.languages).tolist())
 
     @cached_property
     def neighbours(self) -> tuple[Places, Places]:
@@ -106,7 +113,7 @@ _COLUMNS: Final[dict[str, np.dtype[Any]]] = {
     name: np.dtype(kind)
     for name, kind in zip(
         (each.name for each in fields(Facts)),
-        ("<i8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<i8", "<u2", "u1"),
+        ("<i8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<i8", "<u2", "u1", "u1"),
         strict=True,
     )
 }
@@ -175,7 +182,7 @@ def _check(places: Places, docs: int) -> None:
 def build(entries: Sequence[Entry]) -> Segment:
     """The segment of some versions, in the order of their ids."""
     versions, spaces, users, agents, sessions, times, marks, indexed = zip(*entries, strict=True)
-    held, lengths, speakers, subjects = zip(*indexed, strict=True)
+    held, lengths, speakers, subjects, languages = zip(*indexed, strict=True)
     columns = {
         "versions": versions,
         "spaces": spaces,
@@ -187,6 +194,7 @@ def build(entries: Sequence[Entry]) -> Segment:
         "times": times,
         "lengths": [min(length, LENGTH_LIMIT) for length in lengths],
         "marks": marks,
+        "languages": languages,
     }
     words = np.fromiter((word for each in held for word in each), np.uint64)
     counts = np.fromiter((min(n, COUNT_LIMIT) for each in held for n in each.values()), np.uint8)

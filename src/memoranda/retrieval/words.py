@@ -1,92 +1,130 @@
-"""Text to search words: folded, split, freed of stop words, stemmed. The same for documents and queries.
+"""Text to search words: folded, split, freed of little words, stemmed. Pure, and the same for every database.
 
-Pure, and the same for every database. Scripts written without spaces (Chinese, Japanese, Korean, Thai …) are
-cut into overlapping pairs, which finds words without a dictionary.
+A memory is analysed in its own language (`languages`), a question in all languages that the memories it is asked of
+are in: each of its words has one or more spellings, and a memory answers to any of them. Scripts written without
+spaces (Chinese, Japanese, Korean, Thai …) are cut into overlapping pairs, which finds words without a dictionary.
+Names of code and paths (`parseInstant`, `parse_instant`, `src/app.py`) are found by their parts and as a whole.
+
+In a question, `"database is locked"` is a phrase and `pnp*` the beginning of a word.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 import unicodedata
-from functools import lru_cache
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
-import Stemmer
+from memoranda.retrieval.languages import CODES, ENGLISH, fold, known_language, language_of, little_words, stem
+
+# Changed with whatever changes the words of a text: what was indexed under another is indexed anew.
+ANALYSIS: Final = 2
 
 # A longer word is noise (base64, hashes); a text of more words is a file, not a memory.
-WORD_CHARS_LIMIT = 64
-WORDS_LIMIT = 20_000
+WORD_CHARS_LIMIT: Final = 64
+WORDS_LIMIT: Final = 20_000
+# A question has few words; a pasted page is cut.
+QUESTION_WORDS_LIMIT: Final = 64
 
-_STOP_WORDS = """
-a about above after again all also am an and any are as at be because been before being below
-between both but by can could did do does doing down during each few for from further had has have
-having he her here hers herself him himself his how i if in into is it its itself just me more most
-my myself no nor not now of off on once only or other our ours ourselves out over own same she
-should so some such than that the their theirs them themselves then there these they this those
-through to too under until up very was we were what when where which while who whom why will with
-would you your yours yourself yourselves
-"""
-STOP_WORDS = frozenset(_STOP_WORDS.split())
-
-_WORD = re.compile(r"[^\W_]+")
-# The same, of a text that has no other letters: twice as fast.
-_ASCII_WORD = re.compile("[a-zA-Z0-9]+")
-_UNSPACED = re.compile(
+_WORD: Final = re.compile(r"[^\W_]+")
+_UNSPACED: Final = re.compile(
     r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-_thread = threading.local()
+# Written as one though it has parts: `parse_instant`, `no-floating-promises`, `src/app.py`, `parseInstant`.
+_JOINED: Final = re.compile(r"[^\W_]+(?:[-_./]+[^\W_]+)+|[^\W_]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]{2})[^\W_]*")
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+# What English leaves of a little word behind an apostrophe: she's, don't, they've.
+_CONTRACTED: Final = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
+
+
+class Word(NamedTuple):
+    """A word of a question: what it may be spelt like in the index."""
+
+    terms: tuple[str, ...]
+    # Whether it is to be left out where nothing has it, because its parts are asked for as well.
+    is_optional: bool = False
+
+
+class Analysed(NamedTuple):
+    """A text as it is indexed: its search words in order, repeats kept, and the language they were read in."""
+
+    words: list[str]
+    language: str
 
 
 def words(text: str) -> list[str]:
     """The search words of a text, in order, repeats kept."""
-    folded = fold(text)
-    if folded.isascii():
-        found = _ASCII_WORD.findall(folded)
-        return [_stem(word) for word in found if word not in STOP_WORDS and len(word) <= WORD_CHARS_LIMIT][:WORDS_LIMIT]
-    parts: list[str] = []
-    for match in _WORD.finditer(folded):
-        word = match[0]
-        if word in STOP_WORDS:
-            continue
-        if word.isascii():
-            if len(word) <= WORD_CHARS_LIMIT:
-                parts.append(_stem(word))
-        else:
-            parts.extend(_cut(word))
-        if len(parts) >= WORDS_LIMIT:
-            break
-    return parts
+    return analyse(text).words
 
 
-def fold(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    if any(unicodedata.combining(character) for character in decomposed):
-        decomposed = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return unicodedata.normalize("NFC", decomposed)
+def analyse(text: str, language: str = "") -> Analysed:
+    """A memory's text; `language` is what the memory says of itself."""
+    tokens, wholes = _split(text)
+    folded = tokens if text.isascii() else [fold(token) for token in tokens]
+    spoken = known_language(language) or language_of(folded, text)
+    left_out = little_words(spoken)
+    found: list[str] = []
+    for token, plain in zip(tokens, folded, strict=True):
+        if plain not in left_out:
+            found.extend(_terms(token, plain, spoken))
+            if len(found) >= WORDS_LIMIT:
+                break
+    return Analysed([*found, *wholes][:WORDS_LIMIT], spoken)
 
 
-def _cut(word: str) -> list[str]:
-    """Split a non-ASCII word into its spaced and its unspaced parts."""
+def asked(text: str, languages: Iterable[str] = CODES) -> list[Word]:
+    """The words of a question, as memories in some languages may spell them."""
+    tokens, wholes = _split(text)
+    folded = [fold(token) for token in tokens]
+    left_out = little_words(language_of(folded, text, least=1))
+    spoken = dict.fromkeys((ENGLISH, *languages))
+    found: dict[Word, None] = {}
+    for token, plain in zip(tokens, folded, strict=True):
+        if plain not in left_out:
+            # As it is spelt, and as whoever has no accents on their keyboard would.
+            spelt = [_terms(each, plain, code) for code in spoken for each in dict.fromkeys((token, plain))]
+            # What is cut into pairs is spelt one way.
+            found.update({Word(tuple(dict.fromkeys(terms))): None for terms in zip(*spelt, strict=False)})
+    found.update({Word((whole,), is_optional=True): None for whole in wholes})
+    return list(found)[:QUESTION_WORDS_LIMIT]
+
+
+def sought(text: str) -> frozenset[str]:
+    """Every spelling of every word of a question, in any language."""
+    return frozenset(term for word in asked(text) for term in word.terms)
+
+
+def _split(text: str) -> tuple[list[str], list[str]]:
+    """The words of a text in small letters, parts of names apart; and those names whole."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    joined = [name for name in _JOINED.findall(text) if not name.isdigit()]
+    wholes = ["".join(_WORD.findall(fold(name))) for name in joined]
+    if joined:
+        text = _HUMP.sub(" ", text)
+    return _WORD.findall(text.lower()), [
+        each for each in wholes if len(each) <= WORD_CHARS_LIMIT and not each.isdigit()
+    ]
+
+
+def _terms(token: str, folded: str, language: str) -> list[str]:
+    if token.isascii():
+        return [stem(token, language)] if len(token) <= WORD_CHARS_LIMIT else []
+    return (
+        _cut(token, language) if _UNSPACED.search(folded) else [stem(token, language)][: len(token) <= WORD_CHARS_LIMIT]
+    )
+
+
+def _cut(token: str, language: str) -> list[str]:
+    """Split a word into its spaced and its unspaced parts."""
     parts: list[str] = []
     end = 0
-    for run in _UNSPACED.finditer(word):
+    for run in _UNSPACED.finditer(token):
         if run.start() > end:
-            parts.append(_stem(word[end : run.start()]))
+            parts.append(stem(token[end : run.start()], language))
         characters = run[0]
         parts.extend(characters[i : i + 2] for i in range(max(1, len(characters) - 1)))
         end = run.end()
-    if end < len(word):
-        parts.append(_stem(word[end:]))
+    if end < len(token):
+        parts.append(stem(token[end:], language))
     return [part for part in parts if len(part) <= WORD_CHARS_LIMIT]
-
-
-@lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
-    # A stemmer keeps scratch space and is not to be shared between threads.
-    stemmer = getattr(_thread, "stemmer", None)
-    if stemmer is None:
-        stemmer = _thread.stemmer = Stemmer.Stemmer("english", 0)
-    stem: str = stemmer.stemWord(word)
-    return stem

@@ -10,7 +10,8 @@ from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection
 from memoranda.retrieval.analysis import name_of, speaker_of
 from memoranda.retrieval.entry import Indexed
-from memoranda.retrieval.words import words
+from memoranda.retrieval.languages import NUMBERS
+from memoranda.retrieval.words import analyse
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database
 
@@ -46,10 +47,11 @@ class Fingerprints:
 
     def indexed(self, tenant: str, projection: Projection) -> Indexed:
         """What the text of a version is found by."""
-        found = words(projection.text)
+        found, language = analyse(projection.text, projection.language)
         terms = {self.term(tenant, word): times for word, times in Counter(found).items()}
         speaker, subject = speaker_of(projection.text), name_of(projection.subject)
-        return Indexed(terms, len(found), self.name(tenant, speaker), self.name(tenant, subject))
+        names = self.name(tenant, speaker), self.name(tenant, subject)
+        return Indexed(terms, len(found), *names, NUMBERS[language])
 
     def name(self, tenant: str, name: str) -> int:
         """The name of a person, as a number for the word index; 0 of nobody. No word has its number."""
