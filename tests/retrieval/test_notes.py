@@ -6,6 +6,8 @@ from collections import Counter
 
 from bench.retrieval.notes import half_of, load
 
+from memoranda.retrieval.words import analyse, asked
+
 NOTES = load()
 BY_ID = {note.id: note for note in NOTES.memories}
 
@@ -31,3 +33,11 @@ def test_the_halves_are_by_hash() -> None:
     assert all(question.half == half_of(question.id) for question in NOTES.questions)
     halves = Counter(question.half for question in NOTES.questions)
     assert min(halves.values()) > 0.4 * len(NOTES.questions)
+
+
+def test_a_paraphrase_shares_no_content_word_with_its_answer() -> None:
+    for question in NOTES.questions:
+        if question.style == "paraphrase":
+            held = {word for name in question.answers for word in analyse(BY_ID[name].text, question.language).words}
+            spelt = {term for word in asked(question.text, [question.language]) for term in word.terms}
+            assert not held & spelt, question

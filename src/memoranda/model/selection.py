@@ -213,7 +213,8 @@ class Matches:
     found: tuple[Selected, ...]
     # None: not counted, but more than these.
     total: int | None
-    weights: Mapping[str, float] = field(default_factory=dict)
+    # Of each word of the question, by all that it may be spelt like.
+    weights: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     mean_terms: float = 1.0
     # How much of the question the best one covers, from 0 to 1: comparable between searches, as no score is.
     covered: float = 0.0

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
-from memoranda.retrieval.segment import Facts, Flags, Floats, Places
+from memoranda.retrieval.segment import Facts, Flags, Floats, Places, Postings
 from memoranda.retrieval.weights import K1, LEG_LIMIT, WORDS_ONLY, B, Weights
 
 _DAY_MS: Final = 86_400_000
@@ -92,10 +92,6 @@ class Question:
     words: tuple[int, ...]
     names: tuple[int, ...] = ()
     dates: tuple[NamedDate, ...] = ()
-
-
-# Where a word stands in a segment, and how often.
-Postings: TypeAlias = tuple[Places, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -27,6 +27,9 @@ Places: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float32]
 Flags: TypeAlias = NDArray[np.bool_]
 
+# Where a word stands in a segment, and how often.
+Postings: TypeAlias = tuple[Places, NDArray[Any]]
+
 # Postings in a part: about 80 KB.
 PART_POSTINGS: Final = 16_384
 
@@ -59,6 +62,12 @@ class Facts:
     def spoken(self) -> frozenset[str]:
         """The languages that its texts are in."""
         return frozenset(CODES[number] for number in np.unique(self.languages).tolist())
+
+    def spoken_by(self, mask: Flags) -> frozenset[str]:
+        """The languages of what may be seen."""
+        if len(self.spoken) == 1:
+            return self.spoken
+        return frozenset(CODES[number] for number in np.flatnonzero(np.bincount(self.languages[mask])).tolist())
 
     @cached_property
     def neighbours(self) -> tuple[Places, Places]:
@@ -118,6 +127,15 @@ _COLUMNS: Final[dict[str, np.dtype[Any]]] = {
     )
 }
 ROW_BYTES: Final = sum(kind.itemsize for kind in _COLUMNS.values())
+
+
+def together(found: Sequence[Postings]) -> Postings | None:
+    """Postings of several spellings as those of one word."""
+    if len(found) < 2:
+        return found[0] if found else None
+    places, where = np.unique(np.concatenate([each[0] for each in found]), return_inverse=True)
+    counts = np.bincount(where, np.concatenate([each[1] for each in found]), len(places))
+    return places, counts.astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

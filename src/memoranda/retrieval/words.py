@@ -15,7 +15,16 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from memoranda.retrieval.languages import CODES, ENGLISH, fold, known_language, language_of, little_words, stem
+from memoranda.retrieval.languages import (
+    CODES,
+    ENGLISH,
+    LITTLE_WORDS,
+    fold,
+    known_language,
+    language_of,
+    little_words,
+    stem,
+)
 
 # Changed with whatever changes the words of a text: what was indexed under another is indexed anew.
 ANALYSIS: Final = 2
@@ -89,6 +98,12 @@ def asked(text: str, languages: Iterable[str] = CODES) -> list[Word]:
     return list(found)[:QUESTION_WORDS_LIMIT]
 
 
+def plain_words(text: str) -> list[str]:
+    """The words of a text by the rules of English alone, by which consolidation compares statements."""
+    found = (token for token in _WORD.findall(fold(text)) if token not in LITTLE_WORDS[ENGLISH])
+    return [term for token in found for term in _terms(token, token, ENGLISH)][:WORDS_LIMIT]
+
+
 def sought(text: str) -> frozenset[str]:
     """Every spelling of every word of a question, in any language."""
     return frozenset(term for word in asked(text) for term in word.terms)
@@ -98,21 +113,19 @@ def _split(text: str) -> tuple[list[str], list[str]]:
     """The words of a text in small letters, parts of names apart; and those names whole."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    joined = [name for name in _JOINED.findall(text) if not name.isdigit()]
+    text = _CONTRACTED.sub(" ", text)
+    joined = _JOINED.findall(text)
+    if not joined:
+        return _WORD.findall(text.lower()), []
     wholes = ["".join(_WORD.findall(fold(name))) for name in joined]
-    if joined:
-        text = _HUMP.sub(" ", text)
-    return _WORD.findall(text.lower()), [
-        each for each in wholes if len(each) <= WORD_CHARS_LIMIT and not each.isdigit()
-    ]
+    kept = [each for each in wholes if len(each) <= WORD_CHARS_LIMIT and not each.isdigit()]
+    return _WORD.findall(_HUMP.sub(" ", text).lower()), kept
 
 
 def _terms(token: str, folded: str, language: str) -> list[str]:
-    if token.isascii():
-        return [stem(token, language)] if len(token) <= WORD_CHARS_LIMIT else []
-    return (
-        _cut(token, language) if _UNSPACED.search(folded) else [stem(token, language)][: len(token) <= WORD_CHARS_LIMIT]
-    )
+    if not token.isascii() and _UNSPACED.search(folded):
+        return _cut(token, language)
+    return [stem(token, language)] if len(token) <= WORD_CHARS_LIMIT else []
 
 
 def _cut(token: str, language: str) -> list[str]:

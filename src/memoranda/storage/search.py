@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeGuard
 
 from memoranda.model.memory import VISIBILITIES
 from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Selected, Selection
-from memoranda.retrieval.words import words
+from memoranda.retrieval.words import Word, asked
 from memoranda.storage.database import Connection
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.selection import FOREVER_MS, SelectionSql
-from memoranda.storage.word_index import SegmentCache, WordIndex
+from memoranda.storage.word_index import OpenSegment, SegmentCache, WordIndex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     Closed: TypeAlias = NDArray[np.int64]
 
     from memoranda.retrieval.ranking import Question, Ranking, Scope, Searched
+    from memoranda.retrieval.segment import Postings
 
-# A question has few words; a pasted page is cut.
-QUERY_WORDS_LIMIT: Final = 64
 # What a word weighs that nobody knows, where there is nothing.
 _UNKNOWN: Final = 1.0
 # As many are looked up in the database at once.
@@ -82,6 +81,19 @@ class Memory:
 _TENANTS: Final = 1_024
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A segment, and what may be seen of it."""
+
+    segment: OpenSegment
+    mask: NDArray[np.bool_]
+
+    @property
+    def spoken(self) -> frozenset[str]:
+        """The languages of what may be seen."""
+        return self.segment.facts.spoken_by(self.mask)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordSearch:
     """One search by words. `selected` makes the SQL of the selection anew, as often as it is asked."""
@@ -100,14 +112,15 @@ class WordSearch:
         """The best, best first; `whole`: count them all; `counted`: do, if that is cheap."""
         from memoranda.retrieval.ranking import rank
 
-        distinct = list(dict.fromkeys(words(leg.text)))[:QUERY_WORDS_LIMIT]
-        if not distinct:
+        if not asked(leg.text):
             return Matches(found=(), total=0)
+        places = self._places()
+        distinct = self._asked(leg.text, places)
         question = self._question(leg.text, distinct)
-        segments = self._segments(question)
+        segments = self._segments(distinct, places)
         ranking = rank(question, segments) if segments else None
         if ranking is None or not len(ranking.versions):
-            return Matches(found=(), total=0, weights=dict.fromkeys(distinct, _UNKNOWN))
+            return Matches(found=(), total=0, weights={word.terms: _UNKNOWN for word in distinct})
         size = len(ranking.versions)
         if whole or self._asks_more or (counted and size <= _CHEAP):
             # What passes is known before anything is weighed.
@@ -141,12 +154,17 @@ class WordSearch:
 
     # --- the question ------------------------------------------------------------------------------------
 
-    def _question(self, text: str, distinct: list[str]) -> Question:
+    def _asked(self, text: str, places: list[_Place]) -> list[Word]:
+        """The words of a question as what may be seen spells them; names as a whole only where there are such."""
+        found = asked(text, frozenset[str]().union(*(place.spoken for place in places)))
+        return [word for word in found if not word.is_optional or any(self._find(word, place) for place in places)]
+
+    def _question(self, text: str, distinct: list[Word]) -> Question:
         from memoranda.retrieval.analysis import dates_in, names_in
         from memoranda.retrieval.ranking import Question
 
         return Question(
-            words=tuple(self.prints.term(self.tenant, word) for word in distinct),
+            words=tuple(self.prints.term(self.tenant, word.terms[0]) for word in distinct),
             names=tuple(self.prints.name(self.tenant, name) for name in names_in(text)),
             dates=dates_in(text),
         )
@@ -178,10 +196,9 @@ class WordSearch:
     def _print(self, text: str) -> int:
         return self.prints.number(self.tenant_id, text)
 
-    def _segments(self, question: Question) -> list[Searched]:
+    def _places(self) -> list[_Place]:
+        """Every segment in which there is anything to see."""
         import numpy as np
-
-        from memoranda.retrieval.ranking import Searched
 
         selection = self.selected().selection
         if any(isinstance(test, IsAmong) and not test.version_ids and not test.negated for test in selection.tests):
@@ -196,9 +213,28 @@ class WordSearch:
             if len(closed):
                 mask &= ~_among(segment.facts.versions, closed)
             if np.any(mask):
-                postings = [segment.find(word) for word in question.words]
-                found.append(Searched(facts=segment.facts, mask=mask, allowed=mask, postings=postings))
+                found.append(_Place(segment, mask))
         return found
+
+    def _segments(self, distinct: list[Word], places: list[_Place]) -> list[Searched]:
+        from memoranda.retrieval.ranking import Searched
+
+        return [
+            Searched(
+                facts=place.segment.facts,
+                mask=place.mask,
+                allowed=place.mask,
+                postings=[self._find(word, place) for word in distinct],
+            )
+            for place in places
+        ]
+
+    def _find(self, word: Word, place: _Place) -> Postings | None:
+        """Where a word stands, however it is spelt."""
+        from memoranda.retrieval.segment import together
+
+        terms = (self.prints.term(self.tenant, term) for term in word.terms)
+        return together([found for term in terms if (found := place.segment.find(term)) is not None])
 
     def _closed(self, selection: Selection) -> NDArray[np.int64]:
         """Versions that cannot pass any more."""
@@ -239,7 +275,7 @@ class WordSearch:
         return dict(self.connection.select(sql.passing(version_ids), sql.params))
 
     def _matches(
-        self, ranking: Ranking, distinct: list[str], known: dict[int, str], limit: int, total: int | None
+        self, ranking: Ranking, distinct: list[Word], known: dict[int, str], limit: int, total: int | None
     ) -> Matches:
         """The best that pass; of equal ones first the lower address, where there are addresses."""
         taken: list[Selected] = []
@@ -256,7 +292,7 @@ class WordSearch:
         return Matches(
             found=tuple(taken[:limit]),
             total=total,
-            weights=dict(zip(distinct, ranking.weights.tolist(), strict=True)),
+            weights={word.terms: weight for word, weight in zip(distinct, ranking.weights.tolist(), strict=True)},
             mean_terms=ranking.mean_length,
             covered=ranking.covered,
         )

@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from memoranda.consolidation.text.sentences import sentences
-from memoranda.retrieval import words as analyzer
+from memoranda.retrieval.languages import ENGLISH, LITTLE_WORDS
+from memoranda.retrieval.words import plain_words
 
 # Events in the words that state them; a word may stand in several rows.
 _EVENTS: Final = (
@@ -56,7 +57,9 @@ _AUXILIARIES: Final = frozenset(
 # Only after a verb do these say that something happened.
 _PARTICLES: Final = frozenset("up down back out over here live".split())
 _DETERMINERS: Final = frozenset("the my our your his her their its this that these those a an any some".split())
-_FUNCTION_WORDS: Final = analyzer.STOP_WORDS | frozenset("get gets go goes come comes finally actually already".split())
+_FUNCTION_WORDS: Final = LITTLE_WORDS[ENGLISH] | frozenset(
+    "get gets go goes come comes finally actually already".split()
+)
 # A reply answers something; that it does need not be said again.
 _ANSWERED: Final = frozenset(("email", "messag", "mail", "question", "request", "letter", "note", "text"))
 
@@ -228,7 +231,7 @@ def _event(predicate: list[str], *, is_self: bool) -> tuple[tuple[str, ...], lis
 
 def _stems(written: list[str]) -> tuple[str, ...]:
     found = (
-        _key(word.lower()) for word in written if word.lower() not in analyzer.STOP_WORDS and not _NOT.search(word)
+        _key(word.lower()) for word in written if word.lower() not in LITTLE_WORDS[ENGLISH] and not _NOT.search(word)
     )
     return tuple(dict.fromkeys(stem for stem in found if stem not in _AUXILIARIES))
 
@@ -237,7 +240,7 @@ def _stems(written: list[str]) -> tuple[str, ...]:
 def _key(word: str) -> str:
     word = re.sub(r"['’]s$|s['’]$", "", word)
     word = _IRREGULAR.get(word, word)
-    found = analyzer.words(word)
+    found = plain_words(word)
     return found[0] if found else word
 
 

@@ -17,7 +17,7 @@ from memoranda.consolidation.text.note import Note, ordered
 from memoranda.consolidation.text.sentences import sentences
 from memoranda.consolidation.text.statement import statement_key
 from memoranda.consolidation.time.dates import day_of
-from memoranda.retrieval import words as analyzer
+from memoranda.retrieval.words import plain_words
 
 # What a pronoun can mean stands shortly before it; all that came before would make the keys of a book endless.
 _CONTEXT_SENTENCES: Final = 3
@@ -89,7 +89,7 @@ def read_sentence(note: Note, place: int, text: str, before: Sequence[str] = ())
 
 def content_words(text: str) -> tuple[str, ...]:
     """The search words of a text."""
-    return tuple(analyzer.words(text))
+    return tuple(plain_words(text))
 
 
 def topic_words(text: str) -> list[str]:
@@ -100,7 +100,7 @@ def topic_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _plain_verbs() -> frozenset[str]:
-    return frozenset(analyzer.words(_PLAIN_VERBS))
+    return frozenset(plain_words(_PLAIN_VERBS))
 
 
 def numbers(text: str) -> frozenset[str]:

@@ -17,7 +17,7 @@ from memoranda.model.facts import Kept, Opened
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
-from memoranda.retrieval.words import words
+from memoranda.retrieval.words import sought, words
 from memoranda.service.cal.grouping import COUNTED, Grouping
 from memoranda.service.cal.session import Session
 from memoranda.service.cal.window import (
@@ -200,7 +200,7 @@ class Reader:
                 # What the whole grain is searched for; the words of single fields are looked for in what that finds.
                 texts.insert(0, _text(condition))
             elif condition in lost or (condition.field in SEMANTIC and condition.operator == "="):
-                within.append((condition.field, frozenset(words(_text(condition)))))
+                within.append((condition.field, sought(_text(condition))))
                 texts.append(_text(condition))
             elif condition.field == "hash":
                 tests.append(IsAmong(version_ids=self._hashed(condition)))
@@ -336,7 +336,7 @@ class Reader:
 
     def _run(self, question: _Question, recall: Recall, stages: tuple[Stage, ...], offset: int) -> Found:
         self.scores, self.asked = {}, question.asked
-        self.sought = frozenset(() if question.text is None else words(question.text))
+        self.sought = frozenset() if question.text is None else sought(question.text)
         reorders = [option for option in recall.options if option.name in ("dedup", "diversity")]
         is_looked_at = bool(question.left_over or question.within or reorders or not self._sees_all())
         # WITH comes before every stage, also before an ORDER BY.

@@ -43,7 +43,7 @@ _DIGITS = 9
 class Question:
     """What ranking needs to know about a query: its words with their weights, and its scope."""
 
-    weights: Mapping[str, float]
+    weights: Mapping[tuple[str, ...], float]
     mean_terms: float
     scope: Mapping[str, str]
     now: Instant
@@ -161,15 +161,12 @@ def _similarity(text: str, question: Question) -> float:
     total = sum(question.weights.values())
     if not total:
         return 0.0
-    weights, stems = question.weights, words(text)
-    counts: dict[str, int] = {}
-    for stem in stems:
-        if stem in weights:
-            counts[stem] = counts.get(stem, 0) + 1
+    stems = words(text)
     length = _K1 * (1.0 - _B + _B * len(stems) / question.mean_terms)
     covered = 0.0
-    for stem, count in counts.items():
-        covered += weights[stem] * min(1.0, (_K1 + 1.0) * count / (count + length))
+    for spellings, weight in question.weights.items():
+        if count := sum(map(stems.count, spellings)):
+            covered += weight * min(1.0, (_K1 + 1.0) * count / (count + length))
     return min(1.0, covered / total)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant, parse_instant
+from memoranda.retrieval.words import asked as asked_words
 from memoranda.retrieval.words import words
 from memoranda.service.oams.recall import score_of
 from memoranda.standards.oams.jsonl_store import JsonlStore
@@ -50,7 +51,7 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
         raise CrossNamespace("a query that spans owners needs the consent of each; ask for one owner at a time")
     if missing := [each for each in map(str, asked) if each not in store.namespaces]:
         raise NamespaceNotFound(f"the file has no namespace {missing[0]!a}")
-    wanted = tuple(dict.fromkeys(words(request.query)))
+    wanted = tuple(word.terms for word in asked_words(request.query) if not word.is_optional)
     is_newest = not request.query.strip()
     named = request.replaced(namespace=None, several=list(asked))
     matches, weights, mean = _matches(store, named, wanted, everything=is_newest)
@@ -62,7 +63,7 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
 
 
 def _matches(
-    store: JsonlStore, request: RecallRequest, wanted: tuple[str, ...], *, everything: bool
+    store: JsonlStore, request: RecallRequest, wanted: tuple[tuple[str, ...], ...], *, everything: bool
 ) -> tuple[list[_Match], list[float], float]:
     """What may be in the answer; what each word of the query weighs; how many words a memory has on average."""
     matches: list[_Match] = []
@@ -73,7 +74,7 @@ def _matches(
         stems = words(memory["value"] or memory["key"])
         total += 1
         length += len(stems)
-        counts = tuple(map(stems.count, wanted))
+        counts = tuple(sum(map(stems.count, spellings)) for spellings in wanted)
         if any(counts):
             holders = [held + bool(count) for held, count in zip(holders, counts, strict=True)]
         elif not everything:

@@ -14,7 +14,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import IsOneOf, Selection
-from memoranda.retrieval.words import words
+from memoranda.retrieval.words import sought
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
@@ -67,12 +67,12 @@ def find(context: Context, access: Access, request: FindRequest, *, owner: str |
     matched = tuple(request.asked())
     if request.text is not None:
         found = _best(context, access, request.text, request.selection, owner, request.type_byte, request.limit)
-        sought = frozenset(words(request.text))
+        asked = sought(request.text)
         results = tuple(
             FoundGrain(
                 stored=hit.shown,
                 score=round(hit.lexical, _SCORE_DIGITS),
-                matched_fields=(*matched, *grain_views.telling(hit.shown.grain.fields, sought, matched)),
+                matched_fields=(*matched, *grain_views.telling(hit.shown.grain.fields, asked, matched)),
             )
             for hit in found.hits
         )

@@ -21,7 +21,7 @@ from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import DERIVED_FROM, Document, Relation, Version, is_over
 from memoranda.model.selection import UPDATED, Selection, WasThere
-from memoranda.retrieval.words import words
+from memoranda.retrieval.words import sought, words
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
 from memoranda.service.core.authorship import refuse_unnamed
@@ -389,7 +389,7 @@ def _with_changed(
     context: Context, snapshot: Snapshot, space: str, query: str, ranked: list[Version], run: Run
 ) -> list[Version]:
     """What the run still sees and no search finds any more, put among what is found by how many words it shares."""
-    asked = frozenset(words(query))
+    asked = sought(query)
 
     def shared(version: Version) -> int:
         read = unless_damaged(version, lambda: project(context, version))

@@ -81,6 +81,7 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         kind=shown_kind,
         # What is shown through other standards must say something.
         text=memory["value"] or memory["key"],
+        language=str(metadata.get("language", "")),
         scope=Scope(
             tenant=tenant,
             space=space,
