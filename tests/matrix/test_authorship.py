@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from memoranda.errors import ForbiddenScope
+from memoranda.model.instant import format_instant
+from memoranda.model.native import CLAIMED_KEY
 from memoranda.service.core.access import Access
-from memoranda.service.core.authorship import CLAIMED_KEY
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange import Item, numbered
 from memoranda.standards.oams.mapping import ACTOR_KEY, VISIBILITY_KEY
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import signature
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature as ump_signature
 from memoranda.standards.ump.record import complete
-from memoranda.standards.ump.requests import ReviseRequest
+from memoranda.standards.ump.requests import AuditRequest, FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
 from tests.matrix.doors import SPACE, House, key
 from tests.service.oams_verbs import Oams
 from tests.service.world import OPERATOR, PEER, grain
@@ -149,3 +150,82 @@ def test_a_signed_record_keeps_its_author_and_who_names_himself_claims_nothing(h
     record = house.get(name)
     assert record["provenance"]["actor"] == agent.actor
     assert CLAIMED_KEY not in (record["body"].get("structured") or {})
+
+
+# A file that names somebody as the author without a signature of his; from a stranger, or from the owner's own key.
+BOB = "did:example:bob"
+
+
+def as_bundle(house: House) -> dict[str, object]:
+    at = format_instant(house.now)
+    return {
+        "key": key(TEXT),
+        "namespace": house.oams.namespace,
+        "value": TEXT,
+        "metadata": {ACTOR_KEY: BOB},
+        "created_at": at,
+        "updated_at": at,
+    }
+
+
+def unsigned(house: House) -> object:
+    said = {"actor": BOB, "actor_kind": "user", "method": "user_correction"}
+    return {"id": "urn:ump:abcdefgh234567", **house.draft(TEXT, scope=SHARED, provenance=said)}
+
+
+FILES: Mapping[str, Callable[[House], Item]] = {
+    "ump": lambda house: next(iter(numbered("ump", [unsigned(house)]))),
+    "oams": lambda house: next(iter(numbered("oams", [as_bundle(house)]))),
+    "oms": lambda house: next(iter(numbered("oms", [codec.encode(fields(house, author_did=BOB)).blob]))),
+}
+
+
+@pytest.mark.requirement("OURS-verified-author")
+@pytest.mark.parametrize("by", ["the person at the machine", "a key of the owner"])
+@pytest.mark.parametrize("form", FILES)
+def test_whom_a_file_names_without_a_signature_is_a_claim(house: House, form: str, by: str) -> None:
+    who = house.owner if by.startswith("the") else house.key(house.tenant, "read", "write")
+    report = house.service.import_items(who, [FILES[form](house)])
+    assert report.created == 1, report
+    version = house.head(TEXT)
+    record = house.get(house.names(version)["ump"])
+    assert record["provenance"]["actor"] == who.actor
+    assert record["provenance"]["actor_kind"] == "import"
+    assert (record["body"].get("structured") or {})[CLAIMED_KEY]["actor"] == BOB
+    assert ump_signature.verify(record)
+    if form == "oams":
+        metadata = house.oams.get(key(TEXT))["metadata"]
+        assert (metadata[ACTOR_KEY], metadata[CLAIMED_KEY]) == (who.actor, BOB)
+        assert [each["metadata"][ACTOR_KEY] for each in house.oams.recall(TEXT)] == [who.actor]
+    if form == "oms":
+        assert house.service.grains.get(house.owner, version.document.name).document()["written_by"] == who.actor
+    # The very same again changes nothing.
+    again = house.service.import_items(who, [FILES[form](house)])
+    assert (again.created, again.updated, again.refused) == (0, 0, 0), again
+
+
+@pytest.mark.requirement("OURS-verified-author")
+def test_an_author_that_an_owners_key_names_in_a_grain_is_a_claim_until_he_signs(house: House) -> None:
+    agent = house.key(house.tenant, "read", "write")
+    address = house.service.grains.put(agent, fields(house, author_did=PEER.did)).address
+    record = house.as_record(address)
+    assert record["provenance"]["actor"] == agent.actor
+    assert (record["body"].get("structured") or {})[CLAIMED_KEY]["actor"] == PEER.did
+    signed = signature.sign(fields(house, confidence=0.5, author_did=PEER.did), PEER, issued_at=1_780_000_000)
+    record = house.as_record(house.service.grains.put(agent, signed).address)
+    assert record["provenance"]["actor"] == PEER.did
+    assert CLAIMED_KEY not in (record["body"].get("structured") or {})
+
+
+@pytest.mark.requirement("OURS-verified-author")
+def test_who_says_to_have_asked_is_a_claim_in_the_audit_log(house: House) -> None:
+    agent = house.key(house.tenant, "read", "write", "derive")
+    name = house.remember(TEXT)
+    said = {"actor": {"did": BOB, "kind": "user"}}
+    house.service.feedback(agent, FeedbackRequest.parse({"id": name, "outcome": "followed", **said}))
+    house.service.recall(agent, RecallRequest.parse({"query": TEXT, **said}))
+    house.service.forget(agent, ForgetRequest.parse({"id": name, **said}))
+    for op in ("feedback", "recall", "forget"):
+        (event,) = house.service.audit(house.owner, AuditRequest.parse({"op": op}))
+        assert event["actor"]["did"] == agent.actor, op
+        assert event["meta"]["claimed"] == {"did": BOB, "kind": "user"}, op

@@ -40,6 +40,30 @@ def test_only_what_is_true_now_is_stated(house: House, way: str) -> None:
             assert {each for each in ("spring", "summer", "winter") if f"in {each}" in found} == true, (read, after)
 
 
+@pytest.mark.requirement("CAL-OURS-true-now")
+@pytest.mark.parametrize("way", ["oms", "ump"])
+def test_openwop_shows_by_its_id_only_what_is_true_now(house: House, way: str) -> None:
+    """An entry has no words for when it is true."""
+    start = house.now
+    house.advance(10 * DAY)
+    believe(house, way, "zanzibar in spring", start, start + 5 * DAY)
+    believe(house, way, "zanzibar in winter", start + 15 * DAY, start + 20 * DAY)
+    spring, winter = (house.names(house.head(f"in {season}"))["openwop"] for season in ("spring", "winter"))
+    run = house.service.openwop.begin_run(house.owner, "tests.matrix").run_id
+
+    def shown(name: str, **options: str) -> bool:
+        return house.service.openwop.get_entry(house.owner, SPACE, name, **options) is not None
+
+    moments = ((0, False), (5 * DAY - 1, False), (5 * DAY, True), (10 * DAY, False))
+    begun = house.now
+    for after, is_true in moments:
+        house.now = type(begun)(begun + after)
+        assert not shown(spring)
+        assert (shown(winter), shown(winter, run_id=run)) == (is_true, is_true), after
+    # What is not shown can still be forgotten.
+    assert house.service.openwop.delete_entry(house.owner, SPACE, spring)
+
+
 @pytest.mark.parametrize("way", ["oms", "ump"])
 def test_a_list_of_what_is_stored_says_when_it_is_true(house: House, way: str) -> None:
     start = house.now

@@ -15,7 +15,8 @@ from memoranda.encoding import json_text
 from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.service.openwop import schedule
-from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, INDEX_PATH, MAX_TOKEN_BUDGET
+from memoranda.service.openwop.archive_index import INDEX_PATH
+from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, MAX_TOKEN_BUDGET
 from memoranda.standards.openwop.entry import Draft
 from tests.service.wop import REF, Wop
 from tests.service.world import START
@@ -220,6 +221,39 @@ def test_the_index_is_a_workspace_file_that_leads_to_every_archive(wop: Wop) -> 
     assert bare.index is None
     assert bare.event["payload"]["distillation"]["indexUpdated"] is False
     assert wop.wop.file(wop.owner, INDEX_PATH) == file
+
+
+@pytest.mark.requirement("WOP-3-distillation-index")
+@pytest.mark.parametrize("how", ["openwop", "ump", "ump hard", "its source", "its source hard", "its end"])
+def test_the_index_names_no_archive_that_is_gone(wop: Wop, how: str) -> None:
+    source = wop.write("The first note says something of the garden.")
+    first = wop.wop.distill(wop.owner, REF)
+    wop.write("Another note", ref="other")
+    other = wop.wop.distill(wop.owner, "other")
+    if how == "openwop":
+        assert wop.wop.delete_entry(wop.owner, REF, first.entry["id"])
+    elif how == "its end":
+        wop.advance((ARCHIVE_RETENTION_DAYS + 1) * 86_400_000)
+        wop.service.purge()
+    else:
+        goes = source if how.startswith("its") else first.entry
+        with wop.engine.read(wop.owner.default_tenant) as snapshot:
+            version = snapshot.named("openwop", goes["id"])
+            assert version is not None
+            name = snapshot.names_of(version.version_id)["ump"]
+        wop.forget(name, hard=how.endswith("hard"), reason="asked")
+    assert wop.read(first.entry["id"]) is None
+    file = wop.wop.file(wop.owner, INDEX_PATH)
+    refs = json_text.parse(file["content"].encode())["refs"]
+    assert REF not in refs
+    if how != "its end":
+        assert [each["id"] for each in refs["other"]] == [other.entry["id"]]
+    assert file["version"] > 2
+    told = [fact["version"] for fact in wop.facts("workspace.updated")]
+    assert sorted(told) == list(range(1, file["version"] + 1))
+    if how.endswith("hard") or how == "its end":
+        with pytest.raises(NotFound):
+            wop.wop.file(wop.owner, INDEX_PATH, version=1)
 
 
 @pytest.mark.parametrize("content", ["no JSON", "[]", '{"refs": []}', '{"refs": {"mem://support/agent-1": 3}}', "{}"])

@@ -15,7 +15,7 @@ from memoranda.errors import Conflict, InvalidInput, MemorandaError, NotFound
 from memoranda.keys import MasterKeyFile
 from memoranda.service.cal import evolve
 from memoranda.service.openwop import memory
-from memoranda.service.openwop.distill import INDEX_PATH
+from memoranda.service.openwop.archive_index import INDEX_PATH
 from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolved, Vault
 from memoranda.standards.cal.language.canonical import query_hash
 from memoranda.standards.openwop.detection import Policy

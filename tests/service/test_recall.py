@@ -11,6 +11,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
+from memoranda.storage.cipher import Coverage
 from tests.service.world import OPERATOR, World
 from tests.storage.contract import everything
 
@@ -221,6 +222,27 @@ def test_a_sealed_document_needs_no_verification_and_a_touched_seal_falls_back_t
         # A seal that is wrong proves nothing: the signature decides.
         sealed.engine._database.write(lambda connection: connection.raw.execute("UPDATE version SET seal = X'00'"))  # type: ignore[attr-defined]
         assert {r.record["id"] for r in sealed.recall("apple")} == {names[0], names[2]}
+    finally:
+        sealed.service.close()
+
+
+@pytest.mark.parametrize("coverage", [None, "all"])
+@pytest.mark.parametrize("touched", ["bounds = NULL", "bounds = CAST('{}' AS BLOB)"])
+def test_what_binds_a_memory_is_under_the_seal_of_its_document(touched: str, coverage: Coverage | None) -> None:
+    sealed = World(document_key=b"k" * 32, coverage=coverage)
+    try:
+        consent = {"exportable": False, "redact": ["body.text"]}
+        name = sealed.remember("apple", scope={"visibility": "shared"}, consent=consent)
+        version = sealed.named("ump", name)
+        with sealed.engine.read(OPERATOR.did) as snapshot:
+            address = snapshot.names_of(version.version_id)["oms"]
+        new = sealed.supersede(address, object="apple pie")
+        assert len(sealed.recall("apple")) == 1
+        assert list(sealed.service.grains.export(sealed.owner)) == []
+        sealed.engine._database.write(lambda connection: connection.raw.execute(f"UPDATE version SET {touched}"))  # type: ignore[attr-defined]
+        assert sealed.recall("apple") == []
+        assert list(sealed.service.grains.export(sealed.owner)) == []
+        assert new in sealed.service.verify(sealed.owner).unverified
     finally:
         sealed.service.close()
 

@@ -41,6 +41,7 @@ def both(one: Bounds, other: Bounds) -> Bounds:
         expires=min(ends, default=None),
         tags=tuple(dict.fromkeys((*one.tags, *other.tags))),
         said={**other.said, **one.said},
+        writer=one.writer or other.writer,
     )
 
 

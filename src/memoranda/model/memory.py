@@ -64,6 +64,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # Marks of personal data and of a domain, and what else the rules of a domain or a preset look at.
     tags: tuple[str, ...] = ()
     said: Mapping[str, str | bool] = msgspec.field(default_factory=dict)
+    # Who wrote it, where its document names another author and nothing proves that; no later version inherits it.
+    writer: str = ""
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -8,7 +8,7 @@ form gives them, whichever comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -234,6 +234,8 @@ class _Waiting:
     valid_to: Instant | None
     closed: int | None
     where: str
+    # What each standard calls the successor.
+    names: Mapping[str, str]
 
 
 _Batch = list[tuple[Item, Ready]]
@@ -498,6 +500,7 @@ class _Import:
             valid_to=ready.valid_to,
             closed=closed,
             where=item.where,
+            names=ready.successor_names,
         )
         if not self._link(unit, item.form, ready.successor, waiting, now):
             written.links[item.form, ready.successor] = waiting
@@ -545,7 +548,7 @@ class _Import:
             prior = _still_head(unit, waiting)
             if prior is not None and waiting.is_fresh and prior.state.closed is None:
                 _close(unit, prior, None, waiting.valid_to, waiting.closed, now)
-                note_elsewhere(unit, prior, form, name)
+                note_elsewhere(unit, prior, waiting.names)
         return refused, missing
 
 

@@ -253,11 +253,13 @@ def _with_beside(context: Context, record: Record, more: Mapping[str, object]) -
 
 
 def _known_beside(version: Version) -> dict[str, object]:
-    """What a record has no word for: a verdict, when something was superseded, and what earlier versions bind it to."""
+    """What a record has no word for: a verdict, when and by which grain it was superseded, and what binds it."""
     state = version.state
     known: dict[str, object] = {} if state.verification == UNVERIFIED else {"verification": state.verification}
     if version.bounds is not None:
         known["bounds"] = load(encode(version.bounds))
+    if (address := state.successor_names.get(oms.STANDARD)) is not None:
+        known["successor"] = address
     return {**known, "closed": state.closed} if state.closed is not None else known
 
 

@@ -17,8 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, cast
 
+from msgspec import structs
+
 from memoranda.encoding.json_text import dump, parse
-from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
+from memoranda.errors import GrainError, InvalidInput, MemorandaError, StoreCorrupt
 from memoranda.model.bounds import FREE, bound, bounds_of_view, decode
 from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Version
@@ -98,13 +100,20 @@ class Ready:
     successor: str | None = None
     valid_to: Instant | None = None
 
+    @property
+    def successor_names(self) -> dict[str, str]:
+        """What each standard calls its successor, as far as its form tells."""
+        record = self.successor if self.successor != self.index.superseded_by else self.index.successor_name
+        names = {ump.STANDARD: record, oms.STANDARD: self.index.superseded_by}
+        return {standard: name for standard, name in names.items() if name is not None}
+
 
 # --- UMP -------------------------------------------------------------------------------------------------------------
 
 
 def ready_record(context: Context, access: Access, draft: object, now: Instant) -> Ready:
     """A record, or the document that it is the view of."""
-    accepted = remember.accept(context, access, draft, now)
+    accepted = remember.accept(context, access, draft, now, is_from_file=True)
     inner, index = ump.unwrap(accepted.record), _index_of(accepted.record)
     if inner is not None:
         original = _or_none(lambda: _original_of_record(context, access, accepted.record, inner, now))
@@ -203,7 +212,10 @@ def _index_of(record: Record) -> IndexState:
         _bounds_of(record)
     except StoreCorrupt:
         raise InvalidInput(f"{where}.bounds is not what binds a memory") from None
-    found = IndexState(verification_status=verdict, system_valid_to=closed)
+    try:
+        found = IndexState(verification_status=verdict, system_valid_to=closed, superseded_by=known.get("successor"))
+    except GrainError:
+        raise InvalidInput(f"{where}.successor must be the address of a grain") from None
     return DEFAULT if found == DEFAULT else found
 
 
@@ -297,7 +309,8 @@ def _grain(
     index: IndexState = DEFAULT,
     kept: Bounds | None = None,
 ) -> Ready:
-    grain, new = opened.grain, _tightened(context, admitted(context, access, opened, tenant), kept)
+    grain, new = opened.grain, admitted(context, access, opened, tenant, is_from_file=True)
+    new = _tightened(context, new, kept)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
         known = None if new_here.name else unit.named(oms.STANDARD, grain.address)
@@ -443,7 +456,11 @@ def _or_none(make: Callable[[], Ready | None]) -> Ready | None:
 
 
 def _tightened(context: Context, new: NewVersion, kept: Bounds | None) -> NewVersion:
-    return new if kept is None or kept == FREE else with_bounds(context, new, kept)
+    if kept is None or kept == FREE:
+        return new
+    # Who wrote it is who brings it here, whomever the store it comes from had verified.
+    told = new.projection.bounds or FREE
+    return with_bounds(context, new, structs.replace(kept, writer=told.writer))
 
 
 def _ready_document(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from functools import lru_cache
+from typing import Final
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection
@@ -17,6 +18,9 @@ from memoranda.storage.database import Connection, Database
 
 # Longer than a key itself, so that neither passes for the other.
 _IN_RING = b"kept in the key ring as: "
+
+# Of a document; what binds it has as much beside it.
+SEAL_BYTES: Final = 16
 
 
 class Fingerprints:
@@ -63,12 +67,18 @@ class Fingerprints:
     def _scope_word(self, use: bytes, tenant_id: int, name: str) -> str:
         return self._digest(use, tenant_id, name).hex()
 
-    def document(self, tenant: str, standard: str, name: str, native: bytes) -> bytes | None:
-        """The seal of a document: whoever can only write to the database cannot make one."""
+    def document(
+        self, tenant: str, standard: str, name: str, native: bytes, bounds: bytes | None = None
+    ) -> bytes | None:
+        """The seal of a document and of what binds it: whoever can only write to the database cannot make one."""
         if self._document_key is None:
             return None
         message = f"{tenant}\x00{standard}\x00{name}\x00".encode() + native
-        return hashlib.blake2b(message, digest_size=16, key=self._document_key).digest()
+        seal = hashlib.blake2b(message, digest_size=SEAL_BYTES, key=self._document_key).digest()
+        if bounds is None:
+            return seal
+        # A second part, so that it tells if what binds the document is missing.
+        return seal + hashlib.blake2b(seal + bounds, digest_size=SEAL_BYTES, key=self._document_key).digest()
 
     def _digest(self, use: bytes, tenant_id: int, text: str) -> bytes:
         message = b"%d\x00" % tenant_id + text.encode("utf-8", "surrogatepass")

@@ -20,7 +20,7 @@ from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.dialect import Dialect
 from memoranda.storage.documents import Age, Documents
-from memoranda.storage.fingerprints import Fingerprints
+from memoranda.storage.fingerprints import SEAL_BYTES, Fingerprints
 from memoranda.storage.paging import Paging
 from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.search import Memory, Stamp, WordSearch
@@ -72,6 +72,12 @@ class SqlSnapshot(BackgroundReads):
 
     def _version(self, row: VersionRow, opener: Opener | None = None) -> Version:
         native, cause, kept, is_readable = self._opened(row, opener or self._cipher.open)
+        said = None if kept is None else bounds.encode(kept)
+        seal = None if row.seal is None else self._prints.document(self._tenant, row.standard, row.name, native, said)
+        is_sealed = seal is not None and seal == row.seal
+        if seal is not None and seal[:SEAL_BYTES] == (row.seal or b"")[:SEAL_BYTES] and not is_sealed:
+            # Without what binds it the document could be shown to anybody, for ever: it is damaged.
+            native = b""
         return Version(
             tenant=self._tenant,
             version_id=row.version_id,
@@ -79,8 +85,7 @@ class SqlSnapshot(BackgroundReads):
             document=Document(standard=row.standard, media_type=row.media_type, name=row.name, native=native),
             cause=cause,
             bounds=kept,
-            is_sealed=row.seal is not None
-            and self._prints.document(self._tenant, row.standard, row.name, native) == row.seal,
+            is_sealed=is_sealed,
             state=_state(row, is_readable),
         )
 
@@ -214,7 +219,9 @@ class SqlSnapshot(BackgroundReads):
     def _document(self, row: Sequence[Any], opener: Opener) -> Opened:
         standard, name, native, key_id, recorded, seal = row
         if key_id is None:
-            is_sealed = seal is not None and self._prints.document(self._tenant, standard, name, native) == seal
+            is_sealed = (
+                seal is not None and self._prints.document(self._tenant, standard, name, native) == seal[:SEAL_BYTES]
+            )
             return Opened(standard, name, native, is_sealed=is_sealed)
         try:
             clear = opener(key_id, native, bound_to(self._tenant, standard, name, recorded) + b"native")

@@ -91,7 +91,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         follow_head: bool = False,
         indexed: Indexed | None = None,
     ) -> Version:
-        seal = self._prints.document(self._tenant, document.standard, document.name, document.native)
+        kept = None if projection.bounds is None else bounds.encode(projection.bounds)
+        seal = self._prints.document(self._tenant, document.standard, document.name, document.native, kept)
         (version_id,) = self._buffer.add_now(
             "version_add",
             {
@@ -101,7 +102,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
                 "name": document.name,
                 "recorded_ms": now,
                 "seal": seal,
-                **self._sealed(document, projection, cause, now),
+                **self._sealed(document, projection, cause, kept, now),
             },
         )
         memory = version_id if follows is None else follows.memory_id
@@ -135,13 +136,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             (last,) = self._buffer.add_now("memory_updated", asked)
         return written if last is None else min(LATEST, max(written, Instant(last + 1)))
 
-    def _sealed(self, document: Document, projection: Projection, cause: bytes | None, now: Instant) -> dict[str, Any]:
+    def _sealed(
+        self, document: Document, projection: Projection, cause: bytes | None, kept: bytes | None, now: Instant
+    ) -> dict[str, Any]:
         """The document as it goes to the disk: encrypted under its user's key when the store encrypts."""
         if self._sealer is None:
             # Once in a unit of work, which lasts milliseconds.
             self._sealer = self._cipher.sealer()
         key_id = self._sealer.key_for(self._tenant, projection.scope.user)
-        kept = None if projection.bounds is None else bounds.encode(projection.bounds)
         if key_id is None:
             return {"key_id": None, "native": document.native, "cause": cause, "bounds": kept}
         bound, seal = bound_to(self._tenant, document.standard, document.name, now), self._sealer.seal

@@ -355,10 +355,12 @@ def test_what_was_superseded_by_something_missing_is_out_of_use_until_that_comes
             # Nor does it come back to life by leaving once more.
             with Memoranda.open(folder / "three", owner=one.owner) as third:
                 write(other, folder / f"again-{form}", form)
-                # What superseded it is named also by those who never had it.
-                assert _successors(other, form) == _successors(one, form)
                 read(third, folder / f"again-{form}")
                 assert third.recall("tea") == []
+                # What superseded it is named, in every form, also by those who never had it.
+                for store in (other, third):
+                    for told in ("all.mg", "all.ndjson"):
+                        assert _successors(store, told) == _successors(one, told), told
         read(other, folder / f"whole-{form}")
         assert everything(other) == before
 

@@ -1,33 +1,61 @@
 """Who wrote it: the verified caller (UMP §2.6). What a caller says beyond that is kept as a claim, and marked as one.
 
-Whoever is at the machine is taken at his word. Everybody else is the author of what he writes, whatever he says, the
-owner's own keys included: the operator signs it, and would sign it as somebody's word otherwise. What cannot be
-changed, because it came finished or signed, is refused to someone else to whom the owner granted something (a peer).
+Whoever is at the machine is taken at his word, but not the files that he takes in. Everybody else is the author of what
+he writes, whatever he says, the owner's own keys included: the operator signs it, and would sign it as somebody's word
+otherwise. What names another author without a signature and cannot be changed, a grain or a memory from a file, is kept
+as it is, and who wrote it beside it (`Bounds.writer`). To someone else to whom the owner granted something (a peer) it
+is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from memoranda.errors import ForbiddenScope
+from memoranda.model.memory import Bounds, Version
+from memoranda.model.native import CLAIMED_KEY
 from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.standards.ump.record import Actor, Draft, Record
 from memoranda.standards.ump.shapes import ActorKind, Body, Provenance
 
-# In a body, or the metadata of a memory: whom the caller named as the author, though that was not verified.
-CLAIMED_KEY: Final = "memoranda:claimed"
 Said = TypeVar("Said", Draft, Record)
 
 
-def attributed(access: Access, draft: Draft) -> Draft:
+def _is_word_of(access: Access, author: object, *, is_from_file: bool) -> bool:
+    """Whether what names this author, or none, is the caller's own word, or that of the person at the machine."""
+    return author in (None, "", access.actor) or (access.credential == "local" and not is_from_file)
+
+
+def attributed(access: Access, draft: Draft, *, is_from_file: bool) -> Draft:
     """A draft with its author: whoever the credential says."""
     claimed: Provenance | None = draft.get("provenance")
-    if access.credential == "local" or claimed is None or claimed["actor"] == access.actor:
+    if claimed is None or _is_word_of(access, claimed["actor"], is_from_file=is_from_file):
         return draft
-    mine = draft.copy()
-    mine["provenance"] = {**claimed, "actor": access.actor, "actor_kind": cast("ActorKind", access.actor_kind)}
+    mine, kind = draft.copy(), "import" if is_from_file else access.actor_kind
+    mine["provenance"] = {**claimed, "actor": access.actor, "actor_kind": cast("ActorKind", kind)}
+    if is_from_file:
+        # UMP §2.6: an import carries its provider.
+        mine["provenance"]["source"] = {"provider": "file", **claimed.get("source", {})}
     return with_claim(mine, (claimed["actor"], claimed["actor_kind"]))
+
+
+def with_writer(
+    context: Context, access: Access, new: NewVersion, *, signer: str | None = None, is_from_file: bool = False
+) -> NewVersion:
+    """A document that is written as it came, with who wrote it, where it names another author who did not sign it."""
+    author = new.projection.actor
+    if author == signer or _is_word_of(access, author, is_from_file=is_from_file):
+        return new
+    return with_bounds(context, new, Bounds(writer=access.actor))
+
+
+def marked(version: Version, metadata: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The metadata of a memory as it is shown: with who wrote it under a key, and whom it names as a claim."""
+    writer = "" if version.bounds is None else version.bounds.writer
+    return {**metadata, key: writer, CLAIMED_KEY: metadata.get(key)} if writer and key in metadata else dict(metadata)
 
 
 def with_claim(said: Said, claimed: Actor | None) -> Said:

@@ -96,8 +96,10 @@ def audit_entry(
     scope: dict[str, str] | None = None,
     result: str = "",
     meta: Mapping[str, object] | None = None,
+    claimed: tuple[str, str] | None = None,
 ) -> AuditEntry:
-    """An audit entry for what this caller did."""
+    """An audit entry for what this caller did; `claimed` is who the caller says it was, by name and kind."""
+    said = {} if claimed is None or claimed[0] == access.actor else {"claimed": {"did": claimed[0], "kind": claimed[1]}}
     return AuditEntry(
         at=now,
         op=op,
@@ -106,5 +108,5 @@ def audit_entry(
         targets=targets,
         scope=tuple((name, value) for name, value in (scope or {}).items() if name in _AUDITED_SCOPE),
         result=result,
-        meta={"credential": access.credential, **(meta or {})},
+        meta={"credential": access.credential, **(meta or {}), **said},
     )

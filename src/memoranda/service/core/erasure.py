@@ -6,7 +6,7 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.model.standard import OMS
+from memoranda.model.standard import OMS, OPENWOP
 from memoranda.service.core.context import Context
 from memoranda.service.core.protection import check_erasure, policy_fields, refuse_held
 from memoranda.service.core.succession import forget_elsewhere
@@ -31,7 +31,21 @@ def erase_version(
         # What cannot be read any more protects nothing but itself; a hold in the index still stands.
         refuse_held(version)
     forget_elsewhere(unit, version)
+    _unlist(unit, version, now, is_hard=True)
     unit.erase(version, tombstone=tombstone or tombstone_of(context, version, reason, now), now=now)
+
+
+def tombstone_version(unit: Unit, version: Version, *, valid_to: Instant, now: Instant) -> None:
+    """Forget a version softly: it is on record, and in no answer."""
+    _unlist(unit, version, now, is_hard=False)
+    unit.tombstone(version, valid_to=valid_to, now=now)
+
+
+def _unlist(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> None:
+    if version.document.standard == OPENWOP:
+        from memoranda.service.openwop.archive_index import unlist
+
+        unlist(unit, version, now, is_hard=is_hard)
 
 
 def tombstone_of(context: Context, version: Version, reason: str, now: Instant) -> bytes:

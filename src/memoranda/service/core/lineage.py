@@ -16,7 +16,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Link, Version
 from memoranda.model.standard import OAMS, OMS, OPENWOP
 from memoranda.service.core.context import Context
-from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.erasure import erase_version, tombstone_version
 from memoranda.service.core.views import holds, load
 from memoranda.storage.engine import Snapshot, Unit
 
@@ -144,7 +144,7 @@ def _let_go(context: Context, unit: Unit, version: Version, *, is_hard: bool, no
         erase_version(context, unit, version, _REASON, now)
     elif version.state.tombstoned is None:
         ends = version.state.valid_to
-        unit.tombstone(version, valid_to=now if ends is None else min(ends, now), now=now)
+        tombstone_version(unit, version, valid_to=now if ends is None else min(ends, now), now=now)
 
 
 def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:

@@ -17,7 +17,7 @@ from memoranda.model.memory import Version
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import erase_version, tombstone_of
+from memoranda.service.core.erasure import erase_version, tombstone_of, tombstone_version
 from memoranda.service.core.views import EXPIRED
 from memoranda.storage.engine import Unit
 
@@ -73,7 +73,7 @@ def _end_one(
         result = "erased"
     except GrainError:
         # A hold beats the end: it is kept, and out of every answer.
-        unit.tombstone(version, valid_to=_earlier(state.valid_to, state.expires or now), now=now)
+        tombstone_version(unit, version, valid_to=_earlier(state.valid_to, state.expires or now), now=now)
         result = "kept by a hold"
     if version.version_id not in named or state.tombstoned is not None or state.retired is not None:
         return  # told before, or an earlier document of a memory that is announced once

@@ -7,6 +7,7 @@ found by every index. It is only ever tightened; the owner alone may say that mo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -112,9 +113,9 @@ def _redact(context: Context, document: Document, read: Projection, tenant: str)
 # --- a successor that is not here --------------------------------------------------------------------------------
 
 
-def note_elsewhere(unit: Unit, version: Version, standard: str, name: str) -> None:
+def note_elsewhere(unit: Unit, version: Version, names: Mapping[str, str]) -> None:
     """Note what superseded a version in the store it came from, so that it is told when it leaves again."""
-    unit.put_item(_ELSEWHERE, str(version.version_id), dump([standard, name]))
+    unit.put_item(_ELSEWHERE, str(version.version_id), dump(dict(names)))
 
 
 def with_elsewhere(snapshot: Snapshot, version: Version) -> Version:
@@ -123,8 +124,8 @@ def with_elsewhere(snapshot: Snapshot, version: Version) -> Version:
     kept = snapshot.item(_ELSEWHERE, str(version.version_id)) if is_superseded_elsewhere(version) else None
     if kept is None:
         return version
-    standard, name = parse(kept)
-    return replace(version, state=state._replace(superseded_by=name, successor_names={standard: name}))
+    names = parse(kept)
+    return replace(version, state=state._replace(superseded_by=next(iter(names.values())), successor_names=names))
 
 
 def is_superseded_elsewhere(version: Version) -> bool:

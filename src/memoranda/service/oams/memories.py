@@ -31,14 +31,14 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.indexing import NewVersion, prepare
+from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import holds, original_of, project_memory
 from memoranda.service.oams.guards import check_condition
-from memoranda.service.oams.views import Place, Shown, etag_of, key_in, may_see, sees_all, show
+from memoranda.service.oams.views import Place, Shown, etag_of, key_in, may_see, present, sees_all, show
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.namespace import (
@@ -219,7 +219,7 @@ def accept(
         # Section 4: a namespace is an access envelope; what is written into another's would be read by nobody.
         raise CrossNamespace("namespace: under the owner hash of another tenant")
     metadata = memory.metadata_of(checked)
-    # What an owner brings from a file is what it was: its bytes are compared with those that are here.
+    # What an owner brings from a file is what it was: its bytes are compared with those here, its author is a claim.
     is_written = access.is_peer or not complete
     if is_written and (said := authorship.attributed_metadata(access, metadata, mapping.ACTOR_KEY)) is not metadata:
         checked = {**checked, "metadata": said}
@@ -233,6 +233,7 @@ def accept(
     fresh = memory.with_times(checked, context.clock() if now is None else now, None)
     # Bytes that say more than what is kept are not kept.
     new = new_version(context, place, fresh, raw if fresh is value else None)
+    new = new if is_written else authorship.with_writer(context, access, new, is_from_file=True)
     return Given(
         place=place,
         memory=checked,
@@ -266,6 +267,8 @@ def _following(
     """What is written when something is there already, or was, and what is answered then."""
     fresh = memory.with_times(wanted, now, current)
     new = new_version(context, given.place, fresh, like=given.new)
+    if (told := given.new.projection.bounds) is not None:
+        new = with_bounds(context, new, told)
     return new, as_stored(fresh, new, "created" if current is None else "updated", given.warnings)
 
 
@@ -506,7 +509,7 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Sho
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
         if not holds(version):
             raise StoreCorrupt("the stored memory is not what was accepted any more; run 'memoranda verify'")
-        found = show(context, snapshot, version, place)
+        found = present(context, snapshot, version, place)
     context.audit_read(place.tenant, audited(access, "get", now, place, (found.etag,), "ok"))
     return found
 

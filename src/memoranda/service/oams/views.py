@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memoranda.model.instant import format_instant
 from memoranda.model.memory import Document, Version
+from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
@@ -42,6 +43,15 @@ def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -
     return Shown(memory=memory.shown(as_memory(context, snapshot, version, place)), etag=etag_of(version.document))
 
 
+def present(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
+    """The same for readers: whom the memory names as its author without proof is marked as a claim."""
+    found = show(context, snapshot, version, place)
+    if version.bounds is None or not version.bounds.writer:
+        return found
+    said = authorship.marked(version, memory.metadata_of(found.memory), mapping.ACTOR_KEY)
+    return replace(found, memory={**found.memory, "metadata": said})
+
+
 def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
     """A version as a memory of OAMS: itself, or the view of what another standard wrote."""
     if version.document.standard == mapping.STANDARD:
@@ -55,7 +65,7 @@ def seen(context: Context, access: Access, snapshot: Snapshot, version: Version,
     """The same for lists: without what is damaged or not for this caller."""
     if version.state.erased or not holds(version) or not may_see(context, access, snapshot, version):
         return None
-    return unless_damaged(version, lambda: show(context, snapshot, version, place))
+    return unless_damaged(version, lambda: present(context, snapshot, version, place))
 
 
 def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory) -> Memory:

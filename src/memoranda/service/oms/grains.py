@@ -384,7 +384,9 @@ def _refuse_index_fields(grain: Grain) -> None:
         raise GrainError(f"{found[0]}: belongs to the index and cannot be in a grain", oms_code="ERR_SCHEMA")
 
 
-def admitted(context: Context, access: Access, opened: Opened, tenant: str) -> NewVersion:
+def admitted(
+    context: Context, access: Access, opened: Opened, tenant: str, *, is_from_file: bool = False
+) -> NewVersion:
     """The grain as it is written, if the caller's scope and the store's presets let it in."""
     grain, delivery = opened.grain, opened.delivery
     if context.grain_profile != EXTENDED.name:
@@ -401,7 +403,8 @@ def admitted(context: Context, access: Access, opened: Opened, tenant: str) -> N
     compliance.check_write(context.presets, grain.fields, is_encrypted=is_encrypted)
     media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
     document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
-    return prepare(context, document, projection, grain=grain)
+    new = prepare(context, document, projection, grain=grain)
+    return authorship.with_writer(context, access, new, signer=opened.signer, is_from_file=is_from_file)
 
 
 def _check_profile(profile: SizeProfile, grain: Grain) -> None:

@@ -70,6 +70,8 @@ class StoredGrain:
     needs_review: bool = False
     # False when the memory was written through another standard and this is its view.
     is_native: bool = True
+    # Who wrote it, where it names another as its author and is not signed.
+    writer: str = ""
 
     def document(self) -> dict[str, Any]:
         """As JSON: full field names, and the index beside them."""
@@ -85,6 +87,7 @@ class StoredGrain:
             "held": self.is_held,
             "needs_review": self.needs_review,
             "native": self.is_native,
+            **({"written_by": self.writer} if self.writer else {}),
         }
 
 
@@ -125,6 +128,7 @@ def shown(context: Context, version: Version) -> StoredGrain:
         is_held=state.held,
         needs_review=state.needs_review,
         is_native=is_native,
+        writer="" if version.bounds is None else version.bounds.writer,
     )
 
 
@@ -136,6 +140,7 @@ def _index_state(context: Context, version: Version) -> IndexState:
         superseded_by=_successor_address(context, version),
         system_valid_to=state.closed,
         verification_status=state.verification,
+        successor_name=state.successor_names.get(ump.STANDARD),
     )
 
 

@@ -30,7 +30,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, try_again
 from memoranda.service.core.lineage import note_replaced
 from memoranda.service.core.views import holds
-from memoranda.service.openwop import memory, runs, workspace
+from memoranda.service.openwop import archive_index, memory, runs
 from memoranda.service.openwop.passes import (
     entries,
     notes_of,
@@ -52,7 +52,6 @@ from memoranda.storage.engine import Unit
 # A context window's part that a digest of a ref may take, read and written together.
 MAX_TOKEN_BUDGET: Final = 16_000
 ARCHIVE_RETENTION_DAYS: Final = 365
-INDEX_PATH: Final = "MEMORY-INDEX.json"
 # What a digest may take of a budget that also pays for reading.
 _OUTPUT_SHARE: Final = 0.25
 # Half of what an entry may have: redaction may make a text longer.
@@ -318,7 +317,7 @@ class Distillation:
         assert made is not None
         run = runs.begin(unit, workflow_id=f"{runs.HOST_WORKFLOW}distillation", now=now, run_id=self.run_id)
         archives = self.archives if made is self.known else (*self.archives, made)
-        index = _index(unit, run, asked.ref, archives, now) if asked.is_indexed else None
+        index = archive_index.put(unit, run.run_id, asked.ref, archives, now) if asked.is_indexed else None
         payload = {
             "memoryRef": asked.ref,
             "outputId": made["id"],
@@ -420,33 +419,6 @@ def _archive(ref: str, budget: int, chosen: Sequence[Note], text: str) -> str:
         digest.update(f"{note.name}\x00{note.at}\x00".encode() + note.text.encode("utf-8", "surrogatepass") + b"\x00")
     head = f"# Distilled from {ref}\n\n{len(chosen)} sources, sha256:{digest.hexdigest()}, budget {budget} tokens\n"
     return f"{head}\n{text}\n" if text else head
-
-
-def _index(unit: Unit, run: Run, ref: str, archives: Sequence[Entry], now: Instant) -> dict[str, Any]:
-    """MEMORY-INDEX.json: where the archives are."""
-    known = _known_index(workspace.read(unit, INDEX_PATH))
-    known["refs"][ref] = [
-        {
-            "id": entry["id"],
-            "checksum": next(tag for tag in entry["tags"] if tag.startswith(ARCHIVE_TAG))[8:],
-            "createdAt": entry["createdAt"],
-            "expiresAt": entry.get("expiresAt"),
-        }
-        for entry in archives
-    ]
-    content = json_text.dump_pretty(known) + "\n"
-    return workspace.write(unit, INDEX_PATH, content, now=now, run_id=run.run_id, content_type="application/json")
-
-
-def _known_index(kept: dict[str, Any] | None) -> dict[str, Any]:
-    """What the index says so far; anybody may write the file, and what is no index is made anew."""
-    try:
-        known = json_text.parse(kept["content"]) if kept is not None else None
-    except InvalidInput:
-        known = None
-    if isinstance(known, dict) and isinstance(known.get("refs"), dict):
-        return known
-    return {"refs": {}}
 
 
 # --- consolidation -------------------------------------------------------------------------------------------

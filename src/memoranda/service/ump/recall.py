@@ -204,5 +204,6 @@ def _audit(
         result=f"{len(best)} hits",
         # The question may quote what is later erased, so only its fingerprint is kept.
         meta={"query": context.engine.fingerprint(tenant, request.query), "count": len(best)},
+        claimed=request.actor,
     )
     context.audit_read(tenant, entry)

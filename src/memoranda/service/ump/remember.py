@@ -75,7 +75,7 @@ def with_defaults(_: Context, access: Access, draft: object, *, method: str, act
     return filled
 
 
-def accept(context: Context, access: Access, draft: object, now: Instant) -> Accepted:
+def accept(context: Context, access: Access, draft: object, now: Instant, *, is_from_file: bool = False) -> Accepted:
     """Everything that can be decided without the store. UMP §3.3: reject, never silently store."""
     version = context.ump_version
     checked = records.check(draft, version=version)
@@ -92,7 +92,7 @@ def accept(context: Context, access: Access, draft: object, now: Instant) -> Acc
         authorship.refuse_forged(access, record.get("provenance", {}).get("actor"), record["integrity"]["signer"])
         refuse_secrets(context, _said(record))
     else:
-        checked = authorship.attributed(access, screened(context, checked))
+        checked = authorship.attributed(access, screened(context, checked), is_from_file=is_from_file)
         record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
     _check_consent(record)
     if context.presets:

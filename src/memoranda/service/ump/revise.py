@@ -12,7 +12,7 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.erasure import erase_version, tombstone_version
 from memoranda.service.core.find import find_own
 from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import forget_derived
@@ -75,6 +75,7 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
             scope=scope_of(sealed),
             result="revised",
             meta={"supersedes": [request.id]},
+            claimed=request.actor,
         )
         unit.record(entry)
         return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
@@ -111,10 +112,17 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
             forget_derived(context, unit, version.memory_id, is_hard=False, now=now)
             tombstone(unit, version, now)
             unit.announce("tombstoned", version, now=now)
-        meta = {"reason": request.reason or "", "hard": request.hard}
-        scope = scope_of(record)
         unit.record(
-            audit_entry(access, "forget", now=now, targets=(request.id,), scope=scope, result=result, meta=meta)
+            audit_entry(
+                access,
+                "forget",
+                now=now,
+                targets=(request.id,),
+                scope=scope_of(record),
+                result=result,
+                meta={"reason": request.reason or "", "hard": request.hard},
+                claimed=request.actor,
+            )
         )
         return result
 
@@ -132,16 +140,16 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
     def work(unit: Unit) -> None:
         version, record = _current(context, access, unit, request.id, now)
         unit.feedback(version, request.outcome, request.session or "", now=now)
-        scope, meta = scope_of(record), {"outcome": request.outcome}
         unit.record(
             audit_entry(
                 access,
                 "feedback",
                 now=now,
                 targets=(request.id,),
-                scope=scope,
+                scope=scope_of(record),
                 result=request.outcome,
-                meta=meta,
+                meta={"outcome": request.outcome},
+                claimed=request.actor,
             )
         )
 
@@ -167,7 +175,7 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
         is_meant = each.document.name == version.document.name and each.version_id <= version.version_id
         is_ended = each.state.expires is not None and each.state.expires <= now
         if (whole or is_meant) and each.state.tombstoned is None and not is_ended:
-            unit.tombstone(each, valid_to=_ended(each, now), now=now)
+            tombstone_version(unit, each, valid_to=_ended(each, now), now=now)
 
 
 def _erase(context: Context, unit: Unit, version: Version, reason: str, now: Instant) -> None:

@@ -25,6 +25,7 @@ _SHOWN: Final[dict[str, Schema]] = {
     "held": said(FLAG, "Whether it is on legal hold, and cannot be changed."),
     "needs_review": _NEEDS_REVIEW,
     "native": said(FLAG, "false: written through another standard; this is its view."),
+    "written_by": said(NAME, "Who wrote it, if it names another author and is not signed."),
 }
 _RESULT: Final = closed(
     "content_address score matched_fields grain index held needs_review native",

@@ -6,6 +6,7 @@ one store's statistics. None of them is part of a grain, its address or its sign
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +21,8 @@ UNVERIFIED: Final = "unverified"
 # From careless to careful: where two stores disagree, the more careful word stands.
 STATUSES: Final = (UNVERIFIED, "verified", "contested", "retracted")
 
+_RECORD_NAME: Final = re.compile(r"urn:ump:[a-z2-7]{1,128}")
+
 _MSGPACK_MAP_16, _MSGPACK_MAP_32 = 0xDE, 0xDF
 _CBOR_MAP = 5
 
@@ -33,8 +36,14 @@ class IndexState:
     verification_status: str = UNVERIFIED
     access_count: int = 0
     last_accessed_at: int | None = None
+    # What UMP calls the successor; ours, and passed over by other readers.
+    successor_name: str | None = None
 
     def __post_init__(self) -> None:
+        if self.successor_name is not None and not (
+            isinstance(self.successor_name, str) and _RECORD_NAME.fullmatch(self.successor_name)
+        ):
+            raise GrainError("memoranda:successor is not the name of a record", oms_code="ERR_SCHEMA")
         if self.superseded_by is not None:
             if not isinstance(self.superseded_by, str):
                 raise GrainError("superseded_by is not an address", oms_code="ERR_SCHEMA")
@@ -54,6 +63,7 @@ _KEYS: Final = {
     "vstatus": "verification_status",
     "ac": "access_count",
     "laa": "last_accessed_at",
+    "memoranda:successor": "successor_name",
 }
 
 
@@ -70,6 +80,9 @@ def merge(ours: IndexState, theirs: IndexState) -> IndexState:
         verification_status=max(ours.verification_status, theirs.verification_status, key=STATUSES.index),
         access_count=ours.access_count,
         last_accessed_at=ours.last_accessed_at,
+        successor_name=next(
+            (each.successor_name for each in (ours, theirs) if each.superseded_by == superseded_by), None
+        ),
     )
 
 

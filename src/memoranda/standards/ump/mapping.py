@@ -13,7 +13,7 @@ from memoranda.model import native
 from memoranda.model.bounds import narrower
 from memoranda.model.instant import Instant, format_duration, format_instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Projection, Relation, Scope
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.native import CLAIMED_KEY, NATIVE_KEY
 from memoranda.model.standard import UMP
 from memoranda.standards.ump import rules, shapes
 from memoranda.standards.ump.canonical import derived_name
@@ -159,6 +159,12 @@ def with_bounds(record: Record, bounds: Bounds) -> Record:
     if bounds.redact:
         cut = _FOREIGN_CUT if unwrap(record) is not None else ()
         consent["redact"] = list(dict.fromkeys((*consent.get("redact", ()), *bounds.redact, *cut)))
+    if bounds.writer:
+        provenance: shapes.Provenance = record["provenance"]
+        claimed = {"actor": provenance["actor"], "actor_kind": provenance["actor_kind"]}
+        bound["provenance"] = {**provenance, "actor": bounds.writer}
+        structured = {**(record["body"].get("structured") or {}), CLAIMED_KEY: claimed}
+        bound["body"] = {**record["body"], "structured": structured}
     bound["scope"] = scope
     if consent:
         bound["consent"] = consent

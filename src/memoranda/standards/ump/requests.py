@@ -48,7 +48,7 @@ T = TypeVar("T", bound=str)
 
 
 class ActorSaid(Shape):
-    """Who asks, for the audit log, if it is not the credential's own holder."""
+    """Who asks, if it is not the credential's own holder; the audit log keeps it as a claim."""
 
     did: Annotated[Name, Meta(description="A DID or another name.")]
     kind: Annotated[ActorKind, Meta(description="What they are; user by default.")] | None = None
@@ -195,21 +195,26 @@ class GetRequest(Shape):
     id: Identifier
 
 
-class ReviseRequest(GetRequest):
-    """Which memory, and its new content (section 3.5)."""
+class ActRequest(GetRequest):
+    """What is done to a memory, and by whom it is said to be done."""
 
-    patch: Annotated[dict[str, Any], Meta(extra={"shape": Patch})]
     said_by: ActorSaid | None = field(default=None, name="actor")
-
-    def __post_init__(self) -> None:
-        check_patch(self.patch)
 
     @property
     def actor(self) -> Actor | None:
         return _actor(self.said_by)
 
 
-class ForgetRequest(GetRequest):
+class ReviseRequest(ActRequest):
+    """Which memory, and its new content (section 3.5)."""
+
+    patch: Annotated[dict[str, Any], Meta(extra={"shape": Patch})]
+
+    def __post_init__(self) -> None:
+        check_patch(self.patch)
+
+
+class ForgetRequest(ActRequest):
     """Which memory, and why (section 3.6)."""
 
     reason: (
@@ -228,14 +233,9 @@ class ForgetRequest(GetRequest):
     hard: Annotated[
         bool, Meta(description="true erases the content for good; false keeps it for the record, out of every recall.")
     ] = False
-    said_by: ActorSaid | None = field(default=None, name="actor")
-
-    @property
-    def actor(self) -> Actor | None:
-        return _actor(self.said_by)
 
 
-class FeedbackRequest(GetRequest):
+class FeedbackRequest(ActRequest):
     """Which memory, and what became of it (section 3.8)."""
 
     outcome: Annotated[Outcome, Meta(description="What you did with it.")]

@@ -351,7 +351,7 @@ WHERE EXISTS (SELECT 1 FROM state k
   JOIN version b ON b.version_id = excluded.version_id AND b.tenant_id = k.tenant_id
   WHERE k.tenant_id = excluded.tenant_id AND k.version_id = ifnull(alias.version_id, alias.memory_id)
     AND (k.erased = 1 OR k.tombstoned_ms IS NOT NULL AND a.standard = b.standard AND a.name = b.name
-      AND a.media_type = b.media_type AND ifnull(a.seal = b.seal, a.native = b.native)))
+      AND a.media_type = b.media_type AND ifnull(substr(a.seal, 1, 16) = substr(b.seal, 1, 16), a.native = b.native)))
 
 -- name: facts_known
 SELECT j.key FROM json_each(:keys) j
