@@ -40,9 +40,7 @@ class IndexState:
     successor_name: str | None = None
 
     def __post_init__(self) -> None:
-        if self.successor_name is not None and not (
-            isinstance(self.successor_name, str) and _RECORD_NAME.fullmatch(self.successor_name)
-        ):
+        if self.successor_name is not None and not _RECORD_NAME.fullmatch(str(self.successor_name)):
             raise GrainError("memoranda:successor is not the name of a record", oms_code="ERR_SCHEMA")
         if self.superseded_by is not None:
             if not isinstance(self.superseded_by, str):
