@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from collections.abc import Callable, Mapping
 
-from memoranda.encoding.untrusted import _LOOKALIKES
+import pytest
+from mcp_types import TextContent, TextResourceContents
+
+from memoranda.bindings.mcp import resources, tools
+from memoranda.encoding.untrusted import _LOOKALIKES, harmless, harmless_json
 from memoranda.standards.cal.language.words import FORMATS
+from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
 from tests.encoding.test_untrusted import SPELLINGS
 from tests.matrix.doors import SPACE, WRITES, House
@@ -33,6 +39,52 @@ def test_every_text_for_a_model_is_framed_and_harmless(house: House, way: str) -
     lines = block.text.splitlines()
     assert len(lines) == 6
     _check(lines[4], "ump")
+
+
+ARGUMENTS: Mapping[str, Callable[[House, Mapping[str, str]], dict[str, object]]] = {
+    "ump.recall": lambda house, names: {"query": "tea end", "scope": {"project": SPACE}},
+    "ump.get": lambda house, names: {"id": names["ump"]},
+    "oms.get": lambda house, names: {"address": names["oms"]},
+    "oms.find": lambda house, names: {"namespace": SPACE},
+    "cal": lambda house, names: {"query": "RECALL RECENT 5", "namespace": SPACE},
+    "oams.consolidate": lambda house, names: {
+        "strategy": "validate",
+        "namespace": house.oams.namespace,
+        "dry_run": True,
+    },
+}
+
+
+@pytest.mark.requirement("OURS-one-neutraliser")
+@pytest.mark.parametrize("way", WRITES)
+def test_every_tool_and_resource_of_mcp_gives_a_model_harmless_text(house: House, way: str) -> None:
+    stored = f"{HIDDEN} " + " ".join(SPELLINGS) + " end"
+    WRITES[way](house, stored.replace("\u202e", "").replace("\u202c", "") if way == "cal add" else stored)
+    names = house.names(house.head("end"))
+    for tool, arguments in ARGUMENTS.items():
+        answer = tools.run(tools.OPERATIONS[tool], house.service, house.owner, arguments(house, names))
+        for block in answer.content:
+            assert isinstance(block, TextContent)
+            _check_json(block.text, tool)
+        if tool == "ump.get":
+            # Programs read it as it was signed.
+            assert answer.structured_content is not None
+            assert signature.verify(answer.structured_content["record"])
+    page = resources.listing(house.service, house.owner, None)
+    for resource in page.resources:
+        for said in (resource.title, resource.description):
+            assert said is not None
+            assert harmless(said) == said
+        (content,) = resources.read(house.service, house.owner, resource.uri).contents
+        assert isinstance(content, TextResourceContents)
+        _check_json(content.text, "resource")
+        assert resource.size == len(content.text.encode())
+
+
+def _check_json(text: str, where: str) -> None:
+    assert harmless(text) == text, where
+    read = json.loads(text)
+    assert harmless_json(read) == read, where
 
 
 def _printed(answer: object) -> str:

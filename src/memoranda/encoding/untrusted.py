@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 # The tags of SML and its envelope, and the frame of UMP: whichever frame a text stands in, it spells none of them.
 FRAME_TAGS: Final = (
@@ -99,6 +99,15 @@ def harmless(text: str, *, instead: str = "&lt;") -> str:
     if text.isascii():
         return _ASCII_TAG.sub(instead, text) if "<" in text else text
     return text if _OPENER.search(text) is None else _without_lookalikes(text, instead)
+
+
+def harmless_json(value: Any) -> Any:
+    """The same of every text in a JSON value, names included."""
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, Mapping):
+        return {harmless(name): harmless_json(each) for name, each in value.items()}
+    return [harmless_json(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _without_lookalikes(text: str, instead: str) -> str:

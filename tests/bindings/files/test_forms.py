@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.service.world import PEER
 
-from memoranda.app import Memoranda
+from memoranda.app import Memoranda, open_service
 from memoranda.bindings.files import exchange, mg, oams
 from memoranda.bindings.files.sync import FolderSync
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import Selection
 from memoranda.service.exchange import Report
 from memoranda.service.retrieve import read_page
+from memoranda.settings import load_settings
 from memoranda.standards.oams.mapping import from_projection
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature as oms_signature
@@ -196,11 +197,19 @@ EACH = settings(
 )
 
 
+def opened(home: Path, owner: str | None, encryption: str) -> Memoranda:
+    """A store that encrypts what names a user, all, or nothing."""
+    service = open_service(load_settings(home=home, encryption=encryption))
+    return Memoranda(service, service.gate.local(owner))
+
+
 @contextmanager
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memoranda, Memoranda, Path]]:
+def two(
+    tmp_path_factory: pytest.TempPathFactory, encryption: str = "users"
+) -> Iterator[tuple[Memoranda, Memoranda, Path]]:
     """Two stores of one owner, each with an operator of its own."""
     folder = tmp_path_factory.mktemp("forms")
-    with Memoranda.open(folder / "one") as one, Memoranda.open(folder / "two", owner=one.owner) as other:
+    with opened(folder / "one", None, encryption) as one, Memoranda.open(folder / "two", owner=one.owner) as other:
         yield one, other, folder
 
 
@@ -266,11 +275,22 @@ def test_a_memory_of_any_standard_is_the_same_after_any_path_of_forms(
 
 @pytest.mark.requirement("OAMS-OURS-one-identity")
 @settings(EACH, max_examples=25)
-@given(steps=STEPS, path=st.lists(st.sampled_from(FORMS), min_size=1, max_size=4))
+@given(
+    steps=STEPS,
+    path=st.lists(st.sampled_from(FORMS), min_size=1, max_size=4),
+    encrypted=st.tuples(*[st.sampled_from(("users", "all", "off"))] * 3),
+)
+# Every document is encrypted, here and on the way; what one store encrypts the next does not.
+@example(steps=[("put", 0), ("store", 0), ("revise", 0)], path=["all.mg", "bundle"], encrypted=("all", "all", "all"))
+@example(steps=[("entry", 0), ("remember", 0)], path=["all.ndjson", "all.oams.md"], encrypted=("all", "off", "all"))
 def test_any_path_of_up_to_four_forms_ends_where_it_began_or_names_what_it_left(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]], path: list[str]
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[str, int]],
+    path: list[str],
+    encrypted: tuple[str, ...],
 ) -> None:
-    with two(tmp_path_factory) as (one, _, folder):
+    first, *others = encrypted
+    with two(tmp_path_factory, first) as (one, _, folder):
         writer = Writer(one)
         for op, which in steps:
             writer.step(op, which)
@@ -284,7 +304,7 @@ def test_any_path_of_up_to_four_forms_ends_where_it_began_or_names_what_it_left(
             missing |= left_behind(report)
             assert len(left_behind(report)) == report.left_behind
             warned, refused = warned or bool(report.warnings), refused or bool(report.refusals)
-            with Memoranda.open(folder / f"store{number}", owner=one.owner) as store:
+            with opened(folder / f"store{number}", one.owner, others[number % len(others)]) as store:
                 is_partial = bool(read(store, target).warnings) or is_partial
                 after = everything(store)
                 assert set(after["recalled"]) == set(before["recalled"]) - missing

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 import mcp_types as types
 
 from memoranda.encoding.json_text import dump
+from memoranda.encoding.untrusted import harmless, harmless_json
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
@@ -67,7 +68,7 @@ TEMPLATES: Final = (
         name="memory",
         title="One memory",
         uri_template="ump://{project}/{id}",
-        description="A memory as a signed UMP record. Use _ as the project of a memory that has none.",
+        description="A memory as a UMP record, for a model to read. Use _ as the project of a memory that has none.",
         mime_type=MEDIA_TYPE,
     ),
     types.ResourceTemplate(
@@ -105,23 +106,27 @@ def read(service: Service, access: Access, uri: str) -> types.ReadResourceResult
 
 def _contents(found: list[tuple[str, Record]]) -> types.ReadResourceResult:
     contents: list[types.TextResourceContents | types.BlobResourceContents] = [
-        types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=dump(record).decode("utf-8"))
-        for uri, record in found
+        types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=_text(record)) for uri, record in found
     ]
     return types.ReadResourceResult(contents=contents)
 
 
+def _text(record: Record) -> str:
+    """A record for a model: what it says spells no tag of a frame."""
+    return dump(harmless_json(record)).decode("utf-8")
+
+
 def _resource(record: Record) -> types.Resource:
     place = place_of_record(record)
-    text = _UNPRINTABLE.sub(" ", record["body"]["text"][: _TITLE_CHARS * 2]).strip()
+    text = _UNPRINTABLE.sub(" ", harmless(record["body"]["text"][: _TITLE_CHARS * 2])).strip()
     short = text if len(text) <= _TITLE_CHARS else text[: _TITLE_CHARS - 1] + "…"
     return types.Resource(
         name=record["id"],
         title=short,
         uri=uri_of(place),
-        description=f"{record['kind']} memory" + (f" of {place.project}" if place.project else ""),
+        description=f"{record['kind']} memory" + (f" of {harmless(place.project)}" if place.project else ""),
         mime_type=MEDIA_TYPE,
-        size=len(dump(record)),
+        size=len(_text(record).encode()),
         annotations=types.Annotations(last_modified=record["time"].get("observed")),
     )
 

@@ -11,6 +11,7 @@ import mcp_types as types
 from memoranda.bindings.mcp import cal_tools, oams_tools, oms_tools
 from memoranda.bindings.mcp.operation import Answer, Arguments, Operation, operation, result
 from memoranda.encoding import json_text
+from memoranda.encoding.untrusted import harmless_json
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryError
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
@@ -59,8 +60,12 @@ def run(
 
 
 def _result(body: Answer, asked_for: str | None = None, *, is_error: bool = False) -> types.CallToolResult:
-    """The text that was asked for, alone, so that a budget holds; else the answer as JSON."""
-    text = asked_for or json_text.dump(body).decode("utf-8")
+    """The text that was asked for, alone, so that a budget holds; else the answer as JSON.
+
+    The text is for a model, so what memories say in it spells no tag of a frame; the structured answer is for programs,
+    which verify what is signed: it is exact.
+    """
+    text = asked_for or json_text.dump(harmless_json(body)).decode("utf-8")
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=content, structured_content=body, is_error=is_error)
 
