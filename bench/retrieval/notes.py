@@ -89,7 +89,7 @@ def ask(m: Memoranda, notes: Notes, names: dict[str, str], **where: Any) -> dict
     asked: dict[Half, list[Asked]] = {half: [] for half in HALVES}
     for question in notes.questions:
         start = time.perf_counter()
-        found = m.recall(question.text, project=PROJECT, limit=LIMIT, **where)
+        found = m.recall(question.text, project=PROJECT, limit=LIMIT, asked_at=notes.asked, zone=notes.zone, **where)
         elapsed = (time.perf_counter() - start) * 1000
         groups = (f"style.{question.style}", f"language.{question.language}", f"category.{question.category}")
         ids = tuple(names[each.record["id"]] for each in found)

@@ -294,7 +294,8 @@ class Memoranda:
         """The best memories for a query. `where`: project, user, agent, session, visibility, kind, valid_at …
 
         Of a project come its own memories and those of none, of a user the same; agent and session only rank, unless
-        `strict=True`: then every one of these must match exactly.
+        `strict=True`: then every one of these must match exactly. `asked_at` and `zone` say when and where it is asked,
+        for "yesterday" and "last May"; by default now, in the time zone of this machine.
         """
         return self.ump.recall(RecallRequest.parse(_asked(query, limit, prefer, where)))
 
@@ -475,12 +476,13 @@ def _draft(
 
 _FILTER_FIELDS = ("valid_at", "known_at", "status")
 _SCOPE_FIELDS = ("owner", "project", "user", "agent", "session", "visibility")
+_HINTS = ("asked_at", "zone")
 
 
 def _asked(query: str, limit: int, prefer: Sequence[str], where: dict[str, Any]) -> dict[str, Any]:
     """A recall request from keyword arguments; None means "not asked for"."""
     given = {name: value for name, value in where.items() if value is not None}
-    if unknown := set(given) - {*_SCOPE_FIELDS, *_FILTER_FIELDS, "kind", "strict"}:
+    if unknown := set(given) - {*_SCOPE_FIELDS, *_FILTER_FIELDS, *_HINTS, "kind", "strict"}:
         raise InvalidInput(f"unknown filter: {min(unknown)}")
     filters = {name: given[name] for name in _FILTER_FIELDS if name in given}
     if given.get("strict"):
@@ -493,6 +495,7 @@ def _asked(query: str, limit: int, prefer: Sequence[str], where: dict[str, Any])
         "scope": {name: given[name] for name in _SCOPE_FIELDS if name in given},
         "filter": filters,
     }
+    hints: dict[str, Any] = {name: given[name] for name in _HINTS if name in given}
     if prefer:
-        asked["ranking_hints"] = {"prefer": list(prefer)}
-    return asked
+        hints["prefer"] = list(prefer)
+    return {**asked, "ranking_hints": hints} if hints else asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.retrieval.entry import COUNT_LIMIT, Entry, Indexed, encode
-from memoranda.retrieval.ranking import NamedDate, Question, Ranking, Scope, Searched, rank
+from memoranda.retrieval.ranking import Question, Ranking, Scope, Searched, rank
 from memoranda.retrieval.segment import Segment, build, decode_run, merge
+from memoranda.retrieval.time_words import Span, spans_in
 from memoranda.retrieval.weights import K1, B, Weights
 
 DAY_MS = 86_400_000
@@ -150,12 +152,22 @@ def test_the_one_person_who_is_named_comes_first() -> None:
     assert both.signals["person"].tolist() == [0.0, 0.0]
 
 
+def spans(text: str) -> tuple[Span, ...]:
+    return spans_in(text, datetime(1970, 6, 1, tzinfo=UTC), UTC)
+
+
 def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:
     entries = [Entry(version_id=n, space=1, at=n * 20 * DAY_MS, indexed=said([3])) for n in range(1, 8)]
-    found = asked(entries, Question(words=(3,), dates=(NamedDate(year=1970, month=2, day=8),)))
+    found = asked(entries, Question(words=(3,), spans=spans("on 8 February 1970")))
     # 10 February 1970 is the fortieth day of the year.
     assert found.versions.tolist()[0] == 2
-    month = asked(entries, Question(words=(3,), dates=(NamedDate(year=0, month=3, day=0),)))
+    month = asked(entries, Question(words=(3,), spans=spans("in March")))
     assert set(month.versions.tolist()[:2]) == {3, 4}
-    never = asked(entries, Question(words=(3,), dates=(NamedDate(year=2023, month=2, day=30),)))
+    never = asked(entries, Question(words=(3,), spans=spans("on 30 February 2023")))
     assert never.signals["date"].tolist() == [0.0] * 7
+
+
+def test_a_question_whose_words_nobody_used_finds_what_is_of_its_time() -> None:
+    entries = [Entry(version_id=n, space=1, at=n * 20 * DAY_MS, indexed=said([3])) for n in range(1, 8)]
+    assert asked(entries, Question(words=(99,), spans=spans("on 10 February 1970"))).versions.tolist() == [2]
+    assert asked(entries, Question(words=(99,))).versions.tolist() == []

@@ -275,3 +275,17 @@ def test_recalled_records_verify(world: World) -> None:
     world.revise(first, body={"text": "apple two"})
     for at in ("2026-06-04T10:00:00.000Z", "2026-06-04T10:00:01.000Z"):
         assert all(signature.verify(found.record) for found in world.recall("apple", filter={"valid_at": at}))
+
+
+def test_when_a_question_means_is_by_the_clock_of_whoever_asks(world: World) -> None:
+    for day, text in (("2025-06-29T20:00:00Z", "the swim"), ("2025-06-30T20:00:00Z", "the swim of Leo")):
+        world.remember(text, time={"created": day, "observed": day, "valid_from": day})
+
+    def first(**hints: str) -> str:
+        return world.texts("how was the swim yesterday?", ranking_hints=hints)[0]
+
+    assert first(asked_at="2025-07-01T09:00:00Z", zone="UTC") == "the swim of Leo"
+    assert first(asked_at="2025-06-30T09:00:00Z", zone="UTC") == "the swim"
+    # In Auckland it is a day later.
+    assert first(asked_at="2025-06-30T13:00:00Z", zone="Pacific/Auckland") == "the swim"
+    assert first(asked_at="2025-07-01T13:00:00Z", zone="Pacific/Auckland") == "the swim of Leo"

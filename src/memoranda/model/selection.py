@@ -200,6 +200,9 @@ class Words:
     """A leg of a search: by the words of a text. The rarer a word is, the more it weighs."""
 
     text: str
+    # When and where it is asked, for "yesterday" and "last May": by default now, in the time zone of this machine.
+    asked_at: Instant | None = None
+    zone: str | None = None
 
 
 # Another way to find what answers a question becomes one more of these, fused in `Snapshot.match`.

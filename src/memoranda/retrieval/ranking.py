@@ -6,10 +6,8 @@ are. What a caller may not see is in none of them.
 
 from __future__ import annotations
 
-from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
@@ -18,14 +16,10 @@ from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
 from memoranda.retrieval.segment import Facts, Flags, Floats, Places, Postings
+from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import K1, LEG_LIMIT, WORDS_ONLY, B, Weights
 
-_DAY_MS: Final = 86_400_000
 _BEST_OF_SESSION: Final = 3
-# People tell of something up to so many days afterwards.
-_DAYS_AFTER: Final = 10
-# A month without a year is looked for in the last so many.
-_YEARS: Final = 20
 _FAR_DOWN: Final = 1e-4
 _SIGNALS: Final = ("score", "text", "window", "neighbours", "person", "date")
 
@@ -64,34 +58,12 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedDate:
-    """A day or a month that a question names; 0 stands for any year, and for no day."""
-
-    year: int
-    month: int
-    day: int
-
-    def spans(self, times: NDArray[np.int64]) -> list[tuple[int, int]]:
-        """From when to when, in milliseconds, in every year that is meant and in which something was said."""
-        first, last = (datetime.fromtimestamp(int(each) / 1000, UTC).year for each in (times.min(), times.max()))
-        found = []
-        for year in (self.year,) if self.year else range(max(first, last - _YEARS), last + 1):
-            try:
-                start = datetime(year, self.month, self.day or 1, tzinfo=UTC)
-            except ValueError:
-                continue
-            end = start + timedelta(days=1 if self.day else monthrange(year, self.month)[1])
-            found.append((int(start.timestamp()) * 1000, int(end.timestamp()) * 1000))
-        return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked: the fingerprints of its words, of the names among them, and the days it names."""
+    """What is asked: the fingerprints of its words, of the names among them, and the times it means."""
 
     words: tuple[int, ...]
     names: tuple[int, ...] = ()
-    dates: tuple[NamedDate, ...] = ()
+    spans: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -184,12 +156,15 @@ def rank(question: Question, segments: Sequence[Searched], *, weights: Weights =
             window.add(lengths, segment.mask, own)
     raw = text.scores()
     held = [np.flatnonzero((each > 0) & segment.allowed) for each, segment in zip(raw, segments, strict=True)]
+    if question.spans and not any(map(len, held)):
+        # "What happened yesterday?": whatever is of then.
+        held = [np.flatnonzero((_by_date(question, each.facts.times) > 0) & each.allowed) for each in segments]
     legs = _normalised(raw, held), _normalised(window.scores(), held)
     fused = _fused(question, segments, held, legs, weights)
     versions = np.concatenate([each.facts.versions[places] for each, places in zip(segments, held, strict=True)])
     plain = np.concatenate([each[places] for each, places in zip(raw, held, strict=True)])
     # Far down, where no leg tells two apart, the words themselves do.
-    fused["score"] += _FAR_DOWN * (plain / plain.max() if len(plain) else plain)
+    fused["score"] += _FAR_DOWN * plain / max(1e-9, plain.max(initial=0.0))
     order = np.lexsort((-versions, -fused["score"]))
     most = (K1 + 1.0) * float(text.weights.sum())
     decisive = versions[(fused["text"] > 0) | (fused["window"] > 0)]
@@ -287,17 +262,16 @@ def _named_person(question: Question, segments: Sequence[Searched]) -> np.uint64
 
 
 def _by_date(question: Question, times: NDArray[np.int64]) -> NDArray[np.float64]:
-    """People tell of a day on it or soon after."""
+    """How near each is to a time that the question means: people tell of something then or soon after."""
     found = np.zeros(len(times))
-    for named in question.dates if len(times) else ():
-        for start, end in named.spans(times):
-            if named.day:
-                days = (times - start) // _DAY_MS
-                near = np.where((days >= 0) & (days <= _DAYS_AFTER), 1.0 - days / 14.0, 0.0)
-            else:
-                inside, soon = (times >= start) & (times < end), (times >= end) & (times < end + _DAYS_AFTER * _DAY_MS)
-                near = np.where(inside, 0.7, np.where(soon, 0.35, 0.0))
-            found = np.maximum(found, near)
+    if not len(times) or not question.spans:
+        return found
+    first, last = int(times.min()), int(times.max())
+    for span in question.spans:
+        if span.start <= last and first < span.end + span.tail:
+            late = (times - span.end) / span.tail
+            tail = np.where((late >= 0) & (late < 1), span.after + (span.later - span.after) * late, 0.0)
+            found = np.maximum(found, np.where((times >= span.start) & (late < 0), span.inside, tail))
     return found
 
 

@@ -28,8 +28,8 @@ class Weights:
     after: float = 0.15
     # By or about the one person that the question names.
     person: float = 0.30
-    # Of the day or month that the question names.
-    date: float = 0.30
+    # Of the time that the question means.
+    date: float = 0.40
     # The mean of the three best of its session.
     session: float = 0.40
 

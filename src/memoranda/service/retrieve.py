@@ -132,15 +132,15 @@ def best(
 
 
 def candidates(
-    snapshot: Snapshot, selection: Selection, text: str, *, limit: int, enough: int, now: Instant
+    snapshot: Snapshot, selection: Selection, asked: Words, *, limit: int, enough: int, now: Instant
 ) -> tuple[list[Version], Matches]:
     """The best matches, and the weights of the words; of a question without words what was updated last.
 
     With signals to prefer, what was updated last comes to the matches up to `enough`.
     """
-    matches = snapshot.match(selection, (Words(text=text),), limit=limit, now=now, counted=False)
+    matches = snapshot.match(selection, (asked,), limit=limit, now=now, counted=False)
     ids = [each.version_id for each in matches.found]
-    if len(ids) < enough or not words(text):
+    if len(ids) < enough or not (ids or words(asked.text)):
         # The index of what was updated last is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
         within = (replace(selection, space=space, or_no_space=False) for space in spaces)

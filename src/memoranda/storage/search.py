@@ -10,10 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeGuard
+from zoneinfo import ZoneInfo
 
+from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES
 from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Selected, Selection
+from memoranda.retrieval.time_words import spans_in
 from memoranda.retrieval.words import Word, asked
 from memoranda.storage.database import Connection
 from memoranda.storage.fingerprints import Fingerprints
@@ -104,6 +108,7 @@ class WordSearch:
     prints: Fingerprints
     memory: Memory
     stamp: Stamp
+    now: Instant
     selected: Callable[[], SelectionSql]
     # The first of what passes, up to a number, whatever its words.
     first: Callable[[int], list[Selected]]
@@ -116,7 +121,7 @@ class WordSearch:
             return Matches(found=(), total=0)
         places = self._places()
         distinct = self._asked(leg.text, places)
-        question = self._question(leg.text, distinct)
+        question = self._question(leg, distinct)
         segments = self._segments(distinct, places)
         ranking = rank(question, segments) if segments else None
         if ranking is None or not len(ranking.versions):
@@ -159,14 +164,15 @@ class WordSearch:
         found = asked(text, frozenset[str]().union(*(place.spoken for place in places)))
         return [word for word in found if not word.is_optional or any(self._find(word, place) for place in places)]
 
-    def _question(self, text: str, distinct: list[Word]) -> Question:
-        from memoranda.retrieval.analysis import dates_in, names_in
+    def _question(self, leg: Leg, distinct: list[Word]) -> Question:
+        from memoranda.retrieval.analysis import names_in
         from memoranda.retrieval.ranking import Question
 
+        asked_at = datetime.fromtimestamp((self.now if leg.asked_at is None else leg.asked_at) / 1000, UTC)
         return Question(
             words=tuple(self.prints.term(self.tenant, word.terms[0]) for word in distinct),
-            names=tuple(self.prints.name(self.tenant, name) for name in names_in(text)),
-            dates=dates_in(text),
+            names=tuple(self.prints.name(self.tenant, name) for name in names_in(leg.text)),
+            spans=spans_in(leg.text, asked_at, None if leg.zone is None else ZoneInfo(leg.zone)),
         )
 
     def _scope(self, selection: Selection) -> Scope:

@@ -171,6 +171,7 @@ class SqlSnapshot(BackgroundReads):
             prints=self._prints,
             memory=self._memory,
             stamp=Stamp(self._change_seq, self._version_count, self._live_count),
+            now=now,
             selected=lambda: self._selection(selection, now),
             first=lambda most: self.page(selection, limit=most, now=now),
         )

@@ -41,7 +41,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     enough = wanted if request.prefer else 0
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, asked)
-        versions, matches = candidates(snapshot, where, request.query, limit=wanted, enough=enough, now=now)
+        versions, matches = candidates(snapshot, where, request.words, limit=wanted, enough=enough, now=now)
         hidden = [] if where.redacted is None else list(_redacted(context, snapshot, asked, where, now))
         known = snapshot.audit_head()[0] > 0
         question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)

@@ -14,6 +14,7 @@ from msgspec import Meta, field
 from memoranda.encoding.shapes import Shape, fields_of
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, Moment
+from memoranda.model.selection import Words
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.record import Actor, patch_problems
 from memoranda.standards.ump.shapes import (
@@ -104,9 +105,21 @@ class Hints(Shape):
         Annotated[list[Signal], Meta(max_length=MAX_PREFERENCES, description="Signals that matter most, first first.")]
         | None
     ) = None
+    asked_at: Annotated[Moment, Meta(description='When it is asked, for "yesterday"; by default now.')] | None = None
+    zone: (
+        Annotated[Name, Meta(description="Where it is asked; by default the server's.", examples=["Europe/Berlin"])]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        if self.zone is not None:
+            from memoranda.model.cron import zone
+
+            zone(self.zone)
 
 
 _NO_FILTER: Final = RecallFilter()
+_NO_HINTS: Final = Hints()
 
 
 class RecallRequest(Shape):
@@ -165,6 +178,12 @@ class RecallRequest(Shape):
     @property
     def prefer(self) -> tuple[Signal, ...]:
         return () if self.ranking_hints is None else tuple(self.ranking_hints.prefer or ())
+
+    @property
+    def words(self) -> Words:
+        """What is looked for, with the clock of whoever asks."""
+        hints = self.ranking_hints or _NO_HINTS
+        return Words(text=self.query, asked_at=hints.asked_at, zone=hints.zone)
 
     @property
     def actor(self) -> Actor | None:
