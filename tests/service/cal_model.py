@@ -1,7 +1,7 @@
 """CAL evaluated naively, over a list: what an answer must be, written from the specification alone.
 
 It shares nothing with the executor but the syntax tree, the time expressions and the words of the search. Nothing is
-fast here, and nothing is clever: every condition is asked of every grain.
+clever here: every condition is asked of every grain. What a grain says is read once, because it never changes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
 from memoranda.retrieval.words import words
@@ -77,7 +78,7 @@ class ModelError(Exception):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Kept:
     """A grain that is in the store, and what became of it."""
 
@@ -90,13 +91,22 @@ class Kept:
     # What is searched, where the grain is only the view of another standard's memory.
     said: str | None = None
 
-    @property
+    @cached_property
     def address(self) -> str:
         return self.grain.address
 
-    @property
+    @cached_property
     def is_current(self) -> bool:
         return self.superseded_by is None and self.verification != "retracted"
+
+    @cached_property
+    def type(self) -> str:
+        """The type in the words of 1.3, whatever the grain calls it."""
+        return BY_BYTE[self.grain.type_byte].name
+
+    @cached_property
+    def text(self) -> str:
+        return text_of(self.grain) if self.said is None else self.said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,18 +126,9 @@ class Answer:
 Scores = Callable[["Model", Recall], Mapping[str, float]]
 
 
-def evaluate(
-    query: Query,
-    grains: Sequence[Kept],
-    *,
-    now: int,
-    current_user: str,
-    scores: Scores,
-    namespace: str = "shared",
-    unpaged: bool = False,
-) -> Answer:
+def evaluate(query: Query, model: Model, scores: Scores, *, unpaged: bool = False) -> Answer:
     """The answer. `unpaged`: all pages of it."""
-    model = Model(grains, now=now, current_user=current_user, namespace=namespace, scores=scores)
+    model.scores, model.lets = scores, {}
     for each in query.lets:
         model.lets[each.name] = model.members(each.query)
     statement = query.statement
@@ -146,11 +147,6 @@ def evaluate(
 # --- fields ----------------------------------------------------------------------------------------------
 
 
-def type_of(kept: Kept) -> str:
-    """The type in the words of 1.3, whatever the grain calls it."""
-    return BY_BYTE[kept.grain.type_byte].name
-
-
 def time_of(kept: Kept) -> int:
     fields = kept.grain.fields
     return int(fields.get("timestamp_ms", fields["created_at"]))
@@ -158,10 +154,10 @@ def time_of(kept: Kept) -> int:
 
 def triple_part(kept: Kept, name: str) -> Any:
     fields = kept.grain.fields
-    if type_of(kept) == "consent":
+    if kept.type == "consent":
         relation = "mg:revokes" if fields["is_withdrawal"] else "mg:permits"
         return {"subject": fields["subject_did"], "relation": relation, "object": fields["grantee_did"]}[name]
-    if name == "object" and type_of(kept) == "goal":
+    if name == "object" and kept.type == "goal":
         return fields.get("object") or fields.get("description")
     return fields.get(name)
 
@@ -196,9 +192,9 @@ def stored_value(kept: Kept, name: str) -> Any:
         value = domain_value(kept, name)
     elif name in ("subject", "relation", "object"):
         value = triple_part(kept, name)
-    elif name == "context" and type_of(kept) == "state":
+    elif name == "context" and kept.type == "state":
         value = state_context(kept)
-    elif name == "content" and type_of(kept) == "event":
+    elif name == "content" and kept.type == "event":
         value = event_content(kept)
     elif name == "consent_action":
         value = "withdraw" if fields.get("is_withdrawal") else "grant"
@@ -244,8 +240,13 @@ def compares(operator: str, left: Any, right: Any) -> bool:
     return bool({">=": left >= right, "<=": left <= right, ">": left > right, "<": left < right}[operator])
 
 
+@lru_cache(maxsize=65_536)
+def _words_in(text: str) -> frozenset[str]:
+    return frozenset(words(text))
+
+
 def share_a_word(text: str, asked: str) -> bool:
-    return not set(words(text)).isdisjoint(words(asked))
+    return not _words_in(text).isdisjoint(_words_in(asked))
 
 
 def searched_text(kept: Kept, name: str) -> str:
@@ -260,13 +261,15 @@ def searched_text(kept: Kept, name: str) -> str:
 class Model:
     """What one caller can see, and the answers to be given about it."""
 
-    def __init__(self, grains: Sequence[Kept], *, now: int, current_user: str, namespace: str, scores: Scores) -> None:
+    def __init__(self, grains: Sequence[Kept], *, now: int, current_user: str, namespace: str = "shared") -> None:
         self.grains = [each for each in grains if each.grain.namespace == namespace and each.grain.type_byte in BY_BYTE]
         self.by_address = {each.address: each for each in self.grains}
         self.now = now
         self.current_user = current_user
-        self.scores = scores
+        # Of the query at hand.
+        self.scores: Scores = lambda *_: {}
         self.lets: dict[str, list[Any]] = {}
+        self._visible: dict[tuple[str | None, bool, bool], list[Kept]] = {}
         self.contradicting = self.ends_of_contradictions()
 
     def ends_of_contradictions(self) -> set[str]:
@@ -281,7 +284,7 @@ class Model:
         """Any field but those that only filter."""
         known: dict[str, Callable[[], Any]] = {
             "hash": lambda: f"sha256:{kept.address}",
-            "type": lambda: type_of(kept),
+            "type": lambda: kept.type,
             "time": lambda: time_of(kept),
             "score": lambda: score,
             "verification_status": lambda: kept.verification,
@@ -403,12 +406,15 @@ class Model:
     def visible(self, recall: Recall) -> list[Kept]:
         everything = any(option.name == "superseded" for option in recall.options)
         anytime = everything or any(condition.field == "expires_at" for condition in recall.where)
-        return [
-            each
-            for each in self.grains
-            if (everything or each.is_current) and recall.grain_type in (None, type_of(each))
-            if anytime or self.is_in_force(each)
-        ]
+        asked = recall.grain_type, everything, anytime
+        if asked not in self._visible:
+            self._visible[asked] = [
+                each
+                for each in self.grains
+                if (everything or each.is_current) and recall.grain_type in (None, each.type)
+                if anytime or self.is_in_force(each)
+            ]
+        return self._visible[asked]
 
     def is_in_force(self, kept: Kept) -> bool:
         """Whether it is true now: the last instant counts in (OMS section 15)."""
@@ -469,9 +475,7 @@ class Model:
         return found, bool(searches)
 
     def text(self, kept: Kept, name: str) -> str:
-        if name != "query":
-            return searched_text(kept, name)
-        return text_of(kept.grain) if kept.said is None else kept.said
+        return kept.text if name == "query" else searched_text(kept, name)
 
     def thread(self, thread: Thread) -> set[str]:
         """The addresses of the thread that holds a message."""
@@ -632,7 +636,7 @@ class Model:
 def contradictions(answer: Answer, grains: Sequence[Kept]) -> list[tuple[str, str, set[str]]]:
     """The current beliefs among the results that say different things of one subject and relation."""
     shown = set(answer.items) if answer.kind == "grains" else set()
-    beliefs = [each for each in grains if each.address in shown and each.is_current and type_of(each) == "belief"]
+    beliefs = [each for each in grains if each.address in shown and each.is_current and each.type == "belief"]
     pairs = sorted({(each.grain.fields["subject"], each.grain.fields["relation"]) for each in beliefs})
     found = []
     for subject, relation in pairs:

@@ -34,6 +34,7 @@ class Proof:
         self.access = access or world.owner
         self.grains = grains
         self.user = user
+        self._model: Model | None = None
         # What the queries came to, so that a test can say that they were not all empty.
         self.seen: Counter[str] = Counter()
 
@@ -62,7 +63,9 @@ class Proof:
         return expected
 
     def evaluate(self, bound: Query, scores: Any, *, unpaged: bool = False) -> Answer:
-        return evaluate(bound, self.grains, now=self.world.now, current_user=self.user, scores=scores, unpaged=unpaged)
+        if self._model is None or self._model.now != self.world.now:
+            self._model = Model(self.grains, now=self.world.now, current_user=self.user)
+        return evaluate(bound, self._model, scores, unpaged=unpaged)
 
     def check_refusal(self, text: str, code: str) -> None:
         self.seen["refused"] += 1

@@ -36,7 +36,7 @@ from memoranda.standards.cal.language.syntax import (
     Thread,
 )
 from memoranda.standards.oms.grains import Grain, encode
-from tests.service.cal_model import SEARCHED_FIELDS, Kept, Model, share_a_word, stored_value, type_of
+from tests.service.cal_model import SEARCHED_FIELDS, Kept, Model, share_a_word, stored_value
 from tests.service.world import World
 
 ME: Final = "u1"
@@ -387,7 +387,7 @@ class Queries:
     model: Model = field(init=False)
 
     def __post_init__(self) -> None:
-        self.model = Model(self.grains, now=self.now, current_user=ME, namespace="shared", scores=lambda *_: {})
+        self.model = Model(self.grains, now=self.now, current_user=ME)
 
     def pick(self, values: Any) -> Any:
         return self.random.choice(tuple(values))
@@ -491,7 +491,7 @@ class Queries:
         self.aim = self.pick(seen) if seen else None
         grain_type = self.pick((None, "belief", *fields.SINGULARS)) if self.chance(0.8) else None
         if self.aim is not None and self.chance(0.85):
-            grain_type = type_of(self.aim) if self.chance(0.8) else None
+            grain_type = self.aim.type if self.chance(0.8) else None
         if ends == "values" and self.chance(0.7):
             grain_type = "belief"
         parts: dict[str, Any] = {"grain_type": grain_type, "my": self.chance(0.1)}
@@ -634,7 +634,7 @@ class Queries:
         kept = self.pick([*self.model.grains, None])
         options = (Option(name="superseded"),) if self.chance(0.3) else ()
         if kind == "thread":
-            events = [each for each in self.model.grains if type_of(each) == "event"]
+            events = [each for each in self.model.grains if each.type == "event"]
             address = self.pick(events).address if events else "0" * 64
             return Recall(grain_type="event", thread=Thread(message=Hash(text=f"sha256:{address}")), options=options)
         if kind == "texts":
@@ -648,7 +648,7 @@ class Queries:
         said = self.pick(words(self.model.text(kept, "query")) or ["tea"])
         found, other = (
             Recall(like=said, options=options),
-            self.pick((Recall(grain_type=type_of(kept)), Recall(like="tea"))),
+            self.pick((Recall(grain_type=kept.type), Recall(like="tea"))),
         )
         pair = self.pick(((found, other), (other, found)))
         return SetOp(operator=self.pick(("union", "intersect", "except")), left=pair[0], right=pair[1])

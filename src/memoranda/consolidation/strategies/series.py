@@ -19,7 +19,7 @@ from statistics import median
 from typing import Final, Literal
 
 from memoranda.consolidation.text.note import Note
-from memoranda.consolidation.text.reading import Reading, Sentence, content_words
+from memoranda.consolidation.text.reading import Reading, Sentence, content_words, once
 from memoranda.consolidation.time.dates import day_of, named_days
 from memoranda.model.instant import DAY_MS
 
@@ -154,6 +154,7 @@ def framed(sentence: Sentence) -> Framed | None:
     return Framed(sentence=sentence, day=day, at=at, key=key, text=text.rstrip("."), figures=tuple(figures))
 
 
+@once
 def frames(reading: Reading) -> list[list[Framed]]:
     """Sentences of one frame together, oldest first."""
     found: dict[tuple[tuple[str, ...], frozenset[str]], list[Framed]] = defaultdict(list)

@@ -31,7 +31,7 @@ from memoranda.consolidation.text.predicates import (
     Predicate,
     denial_first,
 )
-from memoranda.consolidation.text.reading import Reading, content_words, numbers
+from memoranda.consolidation.text.reading import Reading, content_words, numbers, once
 from memoranda.consolidation.text.sentences import is_code
 
 Mood = Literal["fact", "past", "plan", "hedged"]
@@ -151,6 +151,7 @@ def key_of(text: str) -> str:
     return f"{lead} {found}".strip() or plain.casefold()
 
 
+@once
 def read_claims(reading: Reading) -> list[Claim]:
     """The claims of all notes, in order."""
     return [
@@ -357,6 +358,7 @@ def _opposite(value: str) -> str | None:
     return _opposites().get(value.casefold())
 
 
+@once
 def conflicts(reading: Reading) -> list[Conflict]:
     """Statements of different notes that cannot both hold; of many for one place, each against the latest."""
     facts = [claim for claim in read_claims(reading) if claim.mood == "fact"]

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Final
+from functools import cached_property, lru_cache, wraps
+from typing import Any, Final, TypeVar
 
 from memoranda.consolidation.text.note import Note, ordered
 from memoranda.consolidation.text.sentences import sentences
 from memoranda.consolidation.text.statement import statement_key
 from memoranda.consolidation.time.dates import day_of
 from memoranda.retrieval.words import plain_words
+
+T = TypeVar("T")
 
 # What a pronoun can mean stands shortly before it; all that came before would make the keys of a book endless.
 _CONTEXT_SENTENCES: Final = 3
@@ -66,10 +68,25 @@ class Reading:
 
     def __init__(self, notes: Iterable[Note]) -> None:
         self.notes = ordered(notes)
+        # What was found in them, by the function that found it.
+        self.found: dict[Callable[..., Any], Any] = {}
 
     @cached_property
     def sentences(self) -> list[Sentence]:
         return [sentence for note in self.notes for sentence in _read_note(note)]
+
+
+def once(find: Callable[[Reading], T]) -> Callable[[Reading], T]:
+    """A function of a reading that is asked once of each, however many strategies or parts of one need it."""
+
+    @wraps(find)
+    def found(reading: Reading) -> T:
+        if find not in reading.found:
+            reading.found[find] = find(reading)
+        result: T = reading.found[find]
+        return result
+
+    return found
 
 
 def _read_note(note: Note) -> list[Sentence]:

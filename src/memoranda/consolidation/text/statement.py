@@ -23,6 +23,7 @@ _LEAD = re.compile(
 )
 _LABEL = re.compile(r"^([^:.!?]{1,60}?)\s*:\s+(?=[^:]+$)")
 _LABEL_WORDS_LIMIT: Final = 5
+_MAY_BE_SHORT = re.compile(r"['’]|\bcannot\b", re.IGNORECASE)
 _SHORT_FORMS: Final = (
     (re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE), "can not"),
     (re.compile(r"\bwon['’]t\b", re.IGNORECASE), "will not"),
@@ -67,8 +68,9 @@ def _words(text: str) -> tuple[str, ...]:
     label = _LABEL.match(plain)
     if label is not None and len(label[1].split()) <= _LABEL_WORDS_LIMIT:
         plain = f"{label[1]} is {plain[label.end() :]}"
-    for short, long in _SHORT_FORMS:
-        plain = short.sub(long, plain)
+    if _MAY_BE_SHORT.search(plain):
+        for short, long in _SHORT_FORMS:
+            plain = short.sub(long, plain)
     found: list[str] = []
     for place, raw in enumerate(plain.split()):
         word = _bare(raw)
