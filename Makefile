@@ -11,6 +11,9 @@ ARGS   ?=
 TIMES  ?= 10
 LOAD   ?= 4
 
+# What was compiled once is not compiled again by each of the many processes that the tests start.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 
 help:            ## show this help

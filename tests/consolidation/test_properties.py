@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict, replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.consolidation.notes import NOTES, NOW, note
 
@@ -90,6 +90,13 @@ def test_what_has_been_merged_is_not_merged_again(notes: list[Note]) -> None:
 
 
 @given(notes=NOTES)
+# A sentence without a mark at its end, in the place of one that has it.
+@example(
+    [
+        note("The port live in 0", "2026-03-02"),
+        note("The port is 8080. The port lives in 8080. Disk usage of alpha was 0%."),
+    ]
+)
 @MANY
 def test_what_has_been_revised_is_not_revised_again(notes: list[Note]) -> None:
     found = {dream.revises: dream.text for dream in run("evolve", notes, now=NOW, options=Options(limit=1_000))}

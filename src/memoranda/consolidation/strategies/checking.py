@@ -11,6 +11,7 @@ from memoranda.consolidation.text.claims import Claim, Conflict, agreements, con
 from memoranda.consolidation.text.note import Note, clean, quote
 from memoranda.consolidation.text.reading import Reading
 
+_ENDS = (".", "!", "?", "…", "。", "！", "？")
 _REASONS = {"values": "different values", "denial": "one denies the other"}
 
 
@@ -123,6 +124,11 @@ def _in_place(text: str, sentences: Sequence[str], after: dict[int, str]) -> str
         found = re.compile(r"\s+".join(map(re.escape, sentence.split()))).search(body, cursor)
         if found is None:
             return None
-        made += [body[cursor : found.start()], after.get(place, found[0])]
+        made += [body[cursor : found.start()], _ended(after[place], found[0]) if place in after else found[0]]
         cursor = found.end()
     return "".join(made) + body[cursor:]
+
+
+def _ended(text: str, before: str) -> str:
+    """A sentence with the mark at its end that the one in its place had: else it would run into the next."""
+    return text if text.endswith(_ENDS) or not before.endswith(_ENDS) else text + before[-1]
