@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
-from memoranda.retrieval.words import words
+from memoranda.retrieval.words import sought, words
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import (
     Between,
@@ -245,8 +245,13 @@ def _words_in(text: str) -> frozenset[str]:
     return frozenset(words(text))
 
 
+@lru_cache(maxsize=65_536)
+def _sought_in(text: str) -> frozenset[str]:
+    return sought(text)
+
+
 def share_a_word(text: str, asked: str) -> bool:
-    return not _words_in(text).isdisjoint(_words_in(asked))
+    return not _words_in(text).isdisjoint(_sought_in(asked))
 
 
 def searched_text(kept: Kept, name: str) -> str:
