@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import apsw
 from tests.cli.conftest import Command
 
 
@@ -97,6 +98,20 @@ def test_the_doctor_finds_all_well_and_says_how_to_mend_what_is_not(run: Command
     open_key = run("doctor", "--json")
     assert open_key.code == 1
     assert any("chmod 600" in finding.get("mend", "") for finding in open_key.json["findings"])
+
+
+def test_a_damaged_word_index_is_found_by_the_doctor_and_made_anew(run: Command, home: Path) -> None:
+    run("remember", "use pnpm, never npm")
+    assert "word index: as the documents say" in run("doctor").out
+    with apsw.Connection(str(home / "memoranda.db")) as connection:
+        connection.execute("DELETE FROM segment")
+    ran = run("doctor")
+    assert ran.code == 1
+    assert "memoranda reindex" in ran.out
+    assert run("verify").code == 1
+    assert "1 version indexed" in run("reindex").out
+    assert run("doctor").code == run("verify").code == 0
+    assert "use pnpm" in run("recall", "pnpm").out
 
 
 def test_the_doctor_recognises_a_file_that_is_no_database(run: Command, home: Path) -> None:

@@ -89,6 +89,7 @@ SECTIONS: tuple[Section, ...] = (
                 "doctor",
                 ("doctor", "doctor", "Look for what is wrong and say how to mend it."),
                 ("purge", "purge", "Erase now what is past its retention."),
+                ("reindex", "reindex", "Make the word index anew from the documents."),
             ),
             *_entries("completion", ("completion", "completion", "Print the completion script for a shell.")),
         ),

@@ -1,4 +1,6 @@
-"""doctor looks for what is wrong and says how to mend it, and changes nothing; purge erases what is past its end."""
+"""doctor looks for what is wrong and says how to mend it, and changes nothing; purge erases what is past its end;
+reindex makes the word index anew.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +68,24 @@ def purge(*, run: GivenRun) -> int:
     return 0
 
 
+def reindex(*, run: GivenRun) -> int:
+    """Make the word index of every owner anew from the documents: what recall finds by.
+
+    Searches go on meanwhile, and so may everything else. An interrupted run is begun again from the start.
+    """
+    from memoranda.app import open_service
+    from memoranda.cli.show import counted, progress
+
+    service = open_service(run.settings())
+    try:
+        with progress("indexing") as done:
+            count = service.reindex(progress=done)
+    finally:
+        service.close()
+    run.answer({"indexed": count}, lambda: line(f"{counted(count, 'version')} indexed"))
+    return 0
+
+
 def _findings(settings: Settings) -> Iterator[Finding]:
     yield Finding(what="version", ok=True, seen=f"Memoranda {__version__}, Python {platform.python_version()}")
     if not settings.home.is_dir():
@@ -118,6 +138,9 @@ def _store(settings: Settings) -> Iterator[Finding]:
     yield Finding(what="operator", ok=True, seen=service.operator_did)
     damage = "; ".join(report.database[:3])
     yield Finding(what="database", ok=not damage, seen=damage or "sound", mend=restore if damage else "")
+    index = "; ".join(report.index[:3])
+    mend = "run 'memoranda reindex'" if index else ""
+    yield Finding(what="word index", ok=not index, seen=index or "as the documents say", mend=mend)
     bad = len(report.unverified)
     yield Finding(
         what="signatures",

@@ -353,6 +353,7 @@ def _store_document(report: VerifyReport) -> dict[str, object]:
             "pruned": report.audit.pruned,
         },
         "database": list(report.database),
+        "index": list(report.index),
     }
 
 
@@ -361,6 +362,8 @@ def _show_store(report: VerifyReport) -> None:
         note(f"{name}: the stored record does not match its signature")
     for problem in report.database:
         note(f"database: {problem}")
+    for problem in report.index:
+        note(f"{problem}; `memoranda reindex` makes it anew")
     if not report.audit.ok:
         note(f"the audit chain is broken at entry {report.audit.broken_at}: {report.audit.reason}")
     verdict = "all is well" if report.ok else "something is wrong"

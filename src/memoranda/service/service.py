@@ -16,7 +16,7 @@ from memoranda.service.core.feed import ChangeNotifier
 from memoranda.service.core.retention import purge
 from memoranda.service.core.upkeep import Upkeep
 from memoranda.service.ump.ump import Ump
-from memoranda.service.verify import VerifyReport, verify_store
+from memoranda.service.verify import VerifyReport, reindex, verify_store
 
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
@@ -94,6 +94,10 @@ class Service(Ump[None]):
     def verify_store(self, *, progress: Callable[[int], None] | None = None) -> VerifyReport:
         """Check the memory of every owner, their audit chains and the database: for whoever has the files."""
         return verify_store(self._context, progress=progress)
+
+    def reindex(self, *, progress: Callable[[int], None] | None = None) -> int:
+        """Make the word index of every owner anew from the documents; how many versions."""
+        return reindex(self._context, progress=progress)
 
     def close(self) -> None:
         self.upkeep.close()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from memoranda.model.memory import Version
+from memoranda.model.memory import Projection, Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import verify_tenant
 from memoranda.service.core.context import Context
-from memoranda.service.core.views import verifies
+from memoranda.service.core.views import project, unless_damaged, verifies
 from memoranda.service.retrieve import read_page
 from memoranda.standards.ump.audit import ChainReport
 
@@ -27,10 +28,12 @@ class VerifyReport:
     unverified: tuple[str, ...]
     audit: ChainReport
     database: tuple[str, ...]
+    # Where the word index is not what the documents say.
+    index: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        return not self.unverified and self.audit.ok and not self.database
+        return not self.unverified and self.audit.ok and not self.database and not self.index
 
 
 def verify_all(
@@ -69,7 +72,30 @@ def _report(context: Context, tenants: Sequence[str], progress: Callable[[int], 
         audit=broken
         or ChainReport(ok=True, count=sum(each.count for each in chains), pruned=sum(each.pruned for each in chains)),
         database=tuple(context.engine.check()),
+        index=tuple(dict.fromkeys(each for tenant in tenants for each in _index_problems(context, tenant))),
     )
+
+
+def reindex(context: Context, *, progress: Callable[[int], None] | None = None, outdated: bool = False) -> int:
+    """Make the word index of every owner anew from the documents, or what of it is outdated; how many versions."""
+    count = 0
+    for tenant in context.engine.system.tenants():
+        before = count
+
+        def done(made: int, before: int = before) -> None:
+            if progress:
+                progress(before + made)
+
+        count += context.engine.reindex(tenant, partial(_read, context), progress=done, outdated=outdated)
+    return count
+
+
+def _index_problems(context: Context, tenant: str) -> list[str]:
+    return context.engine.index_problems(tenant, partial(_read, context))
+
+
+def _read(context: Context, version: Version) -> Projection | None:
+    return None if version.state.erased else unless_damaged(version, lambda: project(context, version))
 
 
 def _versions(context: Context, tenant: str) -> Iterator[Version]:

@@ -505,6 +505,24 @@ class Engine(Protocol):
         """
         ...
 
+    def reindex(
+        self,
+        tenant: str,
+        reads: Callable[[Version], Projection | None],
+        *,
+        progress: Callable[[int], None] | None = None,
+        outdated: bool = False,
+    ) -> int:
+        """Make the word index of a tenant anew, or what of it is of an older analysis; how many versions.
+
+        `reads` reads a version without its standard; what it gives None for is found by none of its words.
+        """
+        ...
+
+    def index_problems(self, tenant: str, reads: Callable[[Version], Projection | None]) -> list[str]:
+        """Where the word index of a tenant is not what its documents say."""
+        ...
+
     def change_token(self) -> int:
         """Changes whenever any process has written."""
         ...

@@ -67,6 +67,10 @@ class SqlSnapshot(BackgroundReads):
     def tenant(self) -> str:
         return self._tenant
 
+    @property
+    def tenant_id(self) -> int:
+        return self._tenant_id
+
     def _versions(self, query: str, /, **params: Any) -> list[Version]:
         return [self._version(VersionRow(*row)) for row in self._rows(query, **params)]
 

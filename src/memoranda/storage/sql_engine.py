@@ -18,6 +18,7 @@ from memoranda.storage.database import Connection, Database
 from memoranda.storage.documents import Documents
 from memoranda.storage.engine import Seal, Snapshot, System, Unit
 from memoranda.storage.fingerprints import Fingerprints, index_key
+from memoranda.storage.reindexing import Reads, Reindexing
 from memoranda.storage.rows import UnindexedRow
 from memoranda.storage.search import Memory
 from memoranda.storage.snapshot import SqlSnapshot, as_json
@@ -184,6 +185,33 @@ class SqlEngine:
         if set(run) <= set(index.names()):
             index.replace(run, merged)
         return bool(index.overdue())
+
+    def reindex(
+        self,
+        tenant: str,
+        reads: Reads,
+        *,
+        progress: Callable[[int], None] | None = None,
+        outdated: bool = False,
+    ) -> int:
+        return self._reindexing(tenant, reads).rebuild(progress, outdated=outdated)
+
+    def index_problems(self, tenant: str, reads: Reads) -> list[str]:
+        return self._reindexing(tenant, reads).problems()
+
+    def _reindexing(self, tenant: str, reads: Reads) -> Reindexing:
+        def snapshot(connection: Connection) -> SqlSnapshot:
+            row = connection.row("tenant_get", {"name": tenant})
+            return SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row)
+
+        return Reindexing(
+            database=self._database,
+            prints=self._prints,
+            cache=self._memory.segments,
+            tenant=tenant,
+            snapshot=snapshot,
+            reads=reads,
+        )
 
     def change_token(self) -> int:
         return self._database.token()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from memoranda.errors import StoreCorrupt
 from memoranda.retrieval.entry import Entry, encode
+from memoranda.retrieval.words import ANALYSIS
 from memoranda.storage.database import Connection
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def damage_named() -> Iterator[None]:
     try:
         yield
     except (ValueError, IndexError, TypeError, struct.error) as error:
-        message = "the word index is damaged: restore a backup, or export everything and import it into a new store"
+        message = "the word index is damaged: `memoranda reindex` makes it anew"
         raise StoreCorrupt(message) from error
 
 
@@ -54,6 +55,8 @@ class SegmentName(NamedTuple):
     first_version: int
     edition: int
     docs: int
+    # By which rules its texts were cut into words.
+    analysis: int = ANALYSIS
 
     @property
     def tier(self) -> int:
@@ -192,9 +195,9 @@ class WordIndex:
 
     # --- writing -----------------------------------------------------------------------------------------
 
-    def add(self, segment: Segment, edition: int = 0) -> None:
+    def add(self, segment: Segment, edition: int = 0, analysis: int = ANALYSIS) -> None:
         facts, parts = segment.facts.encode(), [part.encode() for part in segment.parts]
-        name = SegmentName(int(segment.facts.versions[0]), edition, len(segment.facts))
+        name = SegmentName(int(segment.facts.versions[0]), edition, len(segment.facts), analysis)
         if len(parts) <= 1 and len(facts) + sum(map(len, parts)) <= _INLINE_BYTES:
             self._put(name, b"", facts + (parts[0] if parts else _NO_POSTINGS))
         else:
@@ -249,13 +252,18 @@ class WordIndex:
         return True
 
     def replace(self, names: Sequence[SegmentName], segment: Segment) -> None:
+        self.remove(names)
+        if len(segment.facts):
+            edition, analysis = max(name.edition for name in names) + 1, min(name.analysis for name in names)
+            self.add(segment, edition, analysis)
+
+    def remove(self, names: Sequence[SegmentName]) -> None:
+        """Take out segments that follow one another."""
         for query in ("segments_remove", "segments_parts_remove"):
             self._run(query, names[0], last_version=names[-1].first_version)
-        if len(segment.facts):
-            self.add(segment, max(name.edition for name in names) + 1)
 
     def _put(self, name: SegmentName, firsts: bytes, data: bytes | None) -> None:
-        self._run("segment_add", name, docs=name.docs, firsts=firsts, data=data)
+        self._run("segment_add", name, docs=name.docs, analysis=name.analysis, firsts=firsts, data=data)
 
     def _run(self, query: str, name: SegmentName, **params: Any) -> None:
         named = {"tenant_id": self._tenant_id, "first_version": name.first_version, "edition": name.edition}

@@ -45,6 +45,7 @@ class Upkeep:
     def _run(self) -> None:
         # Only who stays needs it: a command is over before anything falls due.
         from memoranda.service.openwop import runs, schedule
+        from memoranda.service.verify import reindex
 
         wait = 0.0
         while not self._stop.wait(wait):
@@ -53,6 +54,8 @@ class Upkeep:
                 if self._is_another_day():
                     audit.keep_retention(self._context)
                     runs.keep_retention(self._context)
+                    # What an older Memoranda wrote.
+                    reindex(self._context, outdated=True)
                 cascade.finish_all(self._context)
                 schedule.tick(self._context)
                 self._context.engine.tidy()

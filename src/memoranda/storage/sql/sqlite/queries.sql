@@ -403,7 +403,7 @@ WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
 ORDER BY s.version_id LIMIT 1
 
 -- name: segments_of
-SELECT first_version, edition, docs FROM segment WHERE tenant_id = :tenant_id ORDER BY first_version
+SELECT first_version, edition, docs, analysis FROM segment WHERE tenant_id = :tenant_id ORDER BY first_version
 
 -- name: segments_between
 SELECT docs, data FROM segment
@@ -422,8 +422,8 @@ SELECT data FROM segment_part
 WHERE tenant_id = :tenant_id AND first_version = :first_version AND edition = :edition AND number = :number
 
 -- name: segment_add
-INSERT INTO segment (tenant_id, first_version, edition, docs, firsts, data)
-VALUES (:tenant_id, :first_version, :edition, :docs, :firsts, :data)
+INSERT INTO segment (tenant_id, first_version, edition, docs, analysis, firsts, data)
+VALUES (:tenant_id, :first_version, :edition, :docs, :analysis, :firsts, :data)
 
 -- name: segment_part_add
 INSERT INTO segment_part (tenant_id, first_version, edition, number, data)
@@ -434,6 +434,14 @@ DELETE FROM segment WHERE tenant_id = :tenant_id AND first_version BETWEEN :firs
 
 -- name: segments_parts_remove
 DELETE FROM segment_part WHERE tenant_id = :tenant_id AND first_version BETWEEN :first_version AND :last_version
+
+-- What the word index knows of versions besides their words, as the store knows it.
+-- name: index_rows
+SELECT version_id, space, user_key, agent_key, session_key, observed_ms, visibility, redacted FROM state
+WHERE tenant_id = :tenant_id AND version_id >= :first AND version_id < :end AND erased = 0 ORDER BY version_id
+
+-- name: unindexed_of
+SELECT version_id FROM unindexed WHERE tenant_id = :tenant_id ORDER BY version_id
 
 -- name: unindexed_add
 INSERT INTO unindexed (tenant_id, version_id) VALUES (:tenant_id, :version_id) ON CONFLICT DO NOTHING

@@ -294,6 +294,8 @@ CREATE TABLE segment (
   first_version INTEGER NOT NULL,
   edition       INTEGER NOT NULL,
   docs          INTEGER NOT NULL,
+  -- By which rules its texts were cut into words: what is of older ones is made anew.
+  analysis      INTEGER NOT NULL,
   -- Of a large one, whose parts are rows of their own: the first word of each part.
   firsts        BLOB NOT NULL,
   data          BLOB,

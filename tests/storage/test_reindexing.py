@@ -1,0 +1,103 @@
+"""The word index is compared with the documents, and made anew from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memoranda.service.verify import reindex
+from memoranda.storage import reindexing
+from memoranda.storage.word_index import FAN_IN
+from tests.service.world import World, grain
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(path=tmp_path / "store.db")
+    yield made
+    made.service.close()
+
+
+def filled(world: World) -> list[str]:
+    """Memories of every standard, some of them revised, forgotten and erased."""
+    kept = [world.remember(f"Die Äpfel von Baum {number}", kind="episodic") for number in range(FAN_IN + 3)]
+    world.revise(kept[0], body={"text": "Ada: parse_instant raises"})
+    world.forget(kept[1])
+    world.forget(kept[2], hard=True)
+    for number in range(3):
+        world.service.grains.put(world.owner, grain(world.now, object=f"tea {number}"))
+    place = world.service.oams.namespace(world.owner, "notes")
+    memory = {"key": "k", "namespace": str(place), "value": "les clés", "metadata": {"language": "fr"}}
+    world.service.oams.store(world.owner, memory)
+    return kept
+
+
+def problems(world: World) -> tuple[str, ...]:
+    return world.service.verify_store().index
+
+
+def run(world: World, sql: str) -> None:
+    world.engine._database.write(lambda connection: connection.select(sql, {}))
+
+
+def test_the_index_of_every_standard_is_what_its_documents_say(world: World) -> None:
+    filled(world)
+    assert problems(world) == ()
+    before = {text: world.texts(text) for text in ("apfel", "parseInstant", "tea", "clé")}
+    assert all(before.values())
+    assert reindex(world.service.context) > FAN_IN
+    assert problems(world) == ()
+    assert {text: world.texts(text) for text in before} == before
+
+
+def test_what_is_of_an_older_analysis_is_found_and_made_anew_once(world: World) -> None:
+    filled(world)
+    assert reindex(world.service.context, outdated=True) == 0
+    run(world, "UPDATE segment SET analysis = 1")
+    assert problems(world) == ("the word index is of an older analysis",)
+    assert reindex(world.service.context, outdated=True) > FAN_IN
+    assert problems(world) == ()
+    assert reindex(world.service.context, outdated=True) == 0
+
+
+def test_segments_that_are_lost_are_missed_and_made_anew(world: World) -> None:
+    filled(world)
+    run(world, "DELETE FROM segment")
+    (missed,) = problems(world)
+    assert missed.startswith("the word index is not what the documents say")
+    assert world.texts("apfel") == []
+    assert reindex(world.service.context) > FAN_IN
+    assert problems(world) == ()
+    assert world.texts("apfel")
+
+
+def test_damage_is_found_and_mended(world: World) -> None:
+    filled(world)
+    run(world, "UPDATE segment SET data = x'00'")
+    assert problems(world) == ("the word index is damaged: `memoranda reindex` makes it anew",)
+    reindex(world.service.context)
+    assert problems(world) == ()
+    assert world.texts("parse_instant") == ["Ada: parse_instant raises"]
+
+
+def test_what_is_written_meanwhile_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(world)
+    entries = reindexing.Reindexing._entries
+    written: list[str] = []
+
+    def slow(self: Any, *args: Any) -> Any:
+        found = entries(self, *args)
+        if len(written) < FAN_IN:
+            # Enough for a merge, so that the pieces are others than those that were read.
+            written.append(world.remember(f"pear {len(written)}", kind="episodic"))
+        return found
+
+    monkeypatch.setattr(reindexing.Reindexing, "_entries", slow)
+    reindex(world.service.context)
+    monkeypatch.undo()
+    assert written
+    assert problems(world) == ()
+    assert len(world.texts("pear", limit=50)) == len(written)
