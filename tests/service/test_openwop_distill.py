@@ -20,6 +20,7 @@ from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, MAX_TOKEN_
 from memoranda.standards.openwop.entry import Draft
 from tests.service.wop import REF, Wop
 from tests.service.world import START
+from tests.storage.contract import everything as all_versions
 
 NIGHTLY = "0 3 * * *"
 NOTES = (
@@ -475,6 +476,60 @@ def test_what_was_said_again_last_is_what_stays(wop: Wop) -> None:
     fill(wop, "Ada lives in Berlin.", "Ada lives in Paris.", "Ada lives in Berlin.")
     wop.wop.consolidate(wop.owner, REF)
     assert wop.contents() == ["Ada lives in Berlin."]
+
+
+def test_what_is_listed_by_its_tags_is_not_hidden_behind_something_with_others(wop: Wop) -> None:
+    texts = ("Ada lives in Paris.", "Ada lives in Paris.", "Ada lives in Rome.")
+    for text, tag in zip(texts, ("work", "home", "friends"), strict=True):
+        wop.write(text, tag, "urgent:no")
+        wop.advance(1_000)
+    assert wop.wop.consolidate(wop.owner, REF).taken == ()
+    wop.write("Ada lives in Paris.", "work", "home", "urgent:no")
+    taken = wop.wop.consolidate(wop.owner, REF).taken
+    assert [each["why"] for each in taken] == ["says the same", "says the same"]
+    for tag in ("work", "home", "friends", "urgent:no"):
+        assert wop.contents(tag=tag) != [], tag
+    wop.wop.compact(wop.owner, REF)
+    for tag in ("work", "home", "friends"):
+        assert wop.contents(tag=tag) != [], tag
+
+
+@pytest.mark.parametrize("how", ["soft", "hard", "openwop", "oms"])
+@pytest.mark.parametrize("act", ["consolidate", "compact", "consolidate twice"])
+def test_what_stands_for_others_takes_them_along_when_it_is_forgotten(wop: Wop, act: str, how: str) -> None:
+    fill(wop, "Ada lives in Paris.", "Ada lives in Paris.", "Ada lives in Rome.")
+    for _ in act.split():
+        (wop.wop.compact if act == "compact" else wop.wop.consolidate)(wop.owner, REF)
+        if act.endswith("twice"):
+            fill(wop, "Ada lives in Rome.")
+    if act.endswith("twice"):
+        wop.wop.consolidate(wop.owner, REF)
+    (kept,) = wop.entries()
+    version = wop.named("openwop", kept["id"])
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        names = snapshot.names_of(version.version_id)
+    if how == "openwop":
+        assert wop.wop.delete_entry(wop.owner, REF, kept["id"])
+    elif how == "oms":
+        wop.service.grains.erase(wop.owner, names["oms"], reason="asked")
+    else:
+        wop.forget(names["ump"], hard=how == "hard", reason="asked")
+    assert wop.entries() == []
+    assert wop.texts("Ada lives") == []
+    assert list(wop.service.export(wop.owner)) == []
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        kept_still = [each for each in all_versions(snapshot) if not each.state.erased]
+    natives = b"".join(each.document.native for each in kept_still)
+    assert (b"Ada" in natives) == (how in ("soft", "openwop"))
+
+
+def test_what_came_back_is_nobodys_any_more(wop: Wop) -> None:
+    fill(wop, "Ada lives in Paris.", "Ada lives in Paris.")
+    done = wop.wop.consolidate(wop.owner, REF)
+    (kept,) = wop.entries()
+    assert wop.wop.undo_consolidation(wop.owner, done.run.run_id) == 1
+    assert wop.wop.delete_entry(wop.owner, REF, kept["id"])
+    assert wop.contents() == ["Ada lives in Paris."]
 
 
 def test_the_newer_of_two_is_never_taken_out_for_an_older(wop: Wop) -> None:

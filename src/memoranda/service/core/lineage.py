@@ -4,6 +4,9 @@ A derived memory names what it was made from, whichever standard made it. When a
 from it goes in the same unit of work, softly or for good as the source does, and what that had taken the place of comes
 back, without the source: nothing else is lost, and the next pass makes it anew. What a person wrote and says to be
 derived from it is theirs and stays, unless a consent is withdrawn (`cascade`).
+
+What a memory stands for since a pass (what says the same, what it overtook) is hidden behind it, as an earlier wording
+is: when it is forgotten itself, so is that.
 """
 
 from __future__ import annotations
@@ -31,9 +34,36 @@ PAGE_LIMIT: Final = 500
 _REASON: Final = "what it was made from was erased"
 
 
-def note_replaced(unit: Unit, entry_id: str, version_ids: Sequence[int]) -> None:
-    """Note what an entry takes the place of, so that it can come back."""
-    unit.put_item(_REPLACED, entry_id, dump(list(version_ids)))
+def note_replaced(unit: Unit, entry_id: str, version_ids: Iterable[int]) -> None:
+    """Note what an entry takes the place of, so that it can come back, or go with it."""
+    unit.put_item(_REPLACED, entry_id, dump(list(dict.fromkeys((*_replaced(unit, entry_id), *version_ids)))))
+
+
+def note_returned(unit: Unit, entry_id: str, version_ids: Collection[int]) -> None:
+    """Note that an entry does not stand for these any more."""
+    left = [number for number in _replaced(unit, entry_id) if number not in version_ids]
+    unit.delete_item(_REPLACED, entry_id)
+    if left:
+        note_replaced(unit, entry_id, left)
+
+
+def _replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
+    kept = snapshot.item(_REPLACED, entry_id)
+    return [] if kept is None else parse(kept)
+
+
+def hidden_behind(snapshot: Snapshot, memory_id: int) -> list[int]:
+    """The memories that a memory stands for since a pass, and what those stood for."""
+    waiting, found = [memory_id], list[int]()
+    while waiting:
+        history = snapshot.history(waiting.pop())
+        names = dict.fromkeys(each.document.name for each in history if each.document.standard == OPENWOP)
+        numbers = [number for name in names for number in _replaced(snapshot, name)]
+        for version in snapshot.versions(numbers) if numbers else ():
+            if version.state.superseded_by in names and version.memory_id not in (memory_id, *found):
+                found.append(version.memory_id)
+                waiting.append(version.memory_id)
+    return found
 
 
 def made_from(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
@@ -150,15 +180,16 @@ def _let_go(context: Context, unit: Unit, version: Version, *, is_hard: bool, no
 def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
     """Let what an entry took the place of be there again, but for what is over; how much came back."""
     entry_id = version.document.name
-    kept = unit.item(_REPLACED, entry_id) if version.document.standard == OPENWOP else None
-    if kept is None:
+    numbers = _replaced(unit, entry_id) if version.document.standard == OPENWOP else []
+    if not numbers:
         return 0
     unit.delete_item(_REPLACED, entry_id)
-    pairs = [(number, version.version_id) for number in parse(kept) if number not in over]
+    pairs = [(number, version.version_id) for number in numbers if number not in over]
     return unit.reopen_superseded(pairs, now=now)
 
 
 def forget_derived(context: Context, unit: Unit, memory_id: int, *, is_hard: bool, now: Instant) -> int:
-    """Let what passes made from one memory go with it; before it goes itself, while its names can be read."""
-    found = derived(unit, (memory_id,))
+    """Let what passes made from one memory, and what it stands for, go with it: before it goes itself."""
+    hidden = hidden_behind(unit, memory_id)
+    found = list(dict.fromkeys((*hidden, *derived(unit, (memory_id, *hidden)))))
     return drop(context, unit, found, gone=(memory_id,), is_hard=is_hard, now=now) if found else 0

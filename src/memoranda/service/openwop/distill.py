@@ -56,6 +56,8 @@ ARCHIVE_RETENTION_DAYS: Final = 365
 _OUTPUT_SHARE: Final = 0.25
 # Half of what an entry may have: redaction may make a text longer.
 _COMPACTED_BYTES_LIMIT: Final = MAX_CONTENT_BYTES // 2
+# Tags that a pass gives to what it makes.
+_OURS: Final = (mapping.COMPACTED_PREFIX, mapping.DERIVED_PREFIX)
 # So many changes of others are looked at in a unit of work.
 _CHANGES_LIMIT: Final = 100
 
@@ -454,6 +456,8 @@ def _consolidate(context: Context, access: Access, ref: str, space: str, trigger
     def work(unit: Unit) -> Consolidated:
         require_free(unit, sorted(rests_on))
         unit.supersede(replaced, now=now)
+        for each in taken:
+            note_replaced(unit, each["by"], (versions[each["id"]].version_id,))
         for name, times in strengthened.items():
             for _ in range(times):
                 unit.feedback(versions[name], "followed", "consolidation", now=now)
@@ -500,7 +504,7 @@ def _round(
         kept = max(group, key=lambda note: (note.at, note.name))
         for note in group:
             kept_for[note.name] = kept
-            if note.name != kept.name:
+            if note.name != kept.name and _is_found_by(kept, note):
                 taken[note.name] = {"id": note.name, "by": kept.name, "why": "says the same"}
                 strengthened[kept.name] = strengthened.get(kept.name, 0) + 1
     sentences = Counting(sentence.note.name for sentence in reading.sentences)
@@ -510,11 +514,16 @@ def _round(
         earlier, later = sorted(sides, key=lambda note: (note.at, note.name))
         if earlier.name in taken or later.name in taken or earlier.name == later.name:
             continue
-        if later.at > earlier.at and sentences[earlier.name] == 1:
+        if later.at > earlier.at and sentences[earlier.name] == 1 and _is_found_by(later, earlier):
             taken[earlier.name] = {"id": earlier.name, "by": later.name, "why": "overtaken by a later statement"}
         else:
             disputed[earlier.name, later.name] = None
     return taken, list(disputed)
+
+
+def _is_found_by(kept: Note, taken: Note) -> bool:
+    """Whether whoever lists one by its tags gets the other as well: else it would be lost to him."""
+    return {tag for tag in taken.tags if not tag.startswith(_OURS)} <= set(kept.tags)
 
 
 # What a round takes out is gone for the next; after so many, what is left is left for the next pass.

@@ -13,7 +13,7 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lineage import bring_back
+from memoranda.service.core.lineage import bring_back, note_returned
 from memoranda.service.core.views import holds
 from memoranda.service.openwop import memory
 from memoranda.service.openwop.runs import PASSES
@@ -95,6 +95,8 @@ def undo(context: Context, access: Access, run_id: str) -> int:
             tombstone(unit, made, now)
             unit.announce("tombstoned", made, now=now)
         count = unit.reopen_superseded(taken, now=now) if made is None else bring_back(unit, made, (), now)
+        for each in done["taken"]:
+            note_returned(unit, each["by"], {number for number, _ in taken})
         unit.delete_item(PASSES, run_id)
         record_pass(unit, access, "undo", done["space"], now, f"{count} brought back")
         return count
