@@ -10,7 +10,7 @@ from memoranda.errors import ForbiddenScope
 from memoranda.model.instant import format_instant
 from memoranda.model.native import CLAIMED_KEY
 from memoranda.service.core.access import Access
-from memoranda.service.exchange import Item, numbered
+from memoranda.service.exchange import Item, Report, numbered
 from memoranda.standards.oams.mapping import ACTOR_KEY, VISIBILITY_KEY
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import signature
@@ -215,6 +215,13 @@ def test_an_author_that_an_owners_key_names_in_a_grain_is_a_claim_until_he_signs
     record = house.as_record(house.service.grains.put(agent, signed).address)
     assert record["provenance"]["actor"] == PEER.did
     assert CLAIMED_KEY not in (record["body"].get("structured") or {})
+
+
+def test_who_wrote_a_grain_keeps_it_from_leaving_in_no_form(house: House) -> None:
+    agent, report = house.key(house.tenant, "read", "write"), Report()
+    address = house.service.grains.put(agent, fields(house, author_did=PEER.did)).address
+    heads = [given for given, _ in house.service.grains.export(house.owner, history=False, report=report)]
+    assert ([codec.decode(each).address for each in heads], report.refused) == ([address], 0), report
 
 
 @pytest.mark.requirement("OURS-verified-author")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 
 from memoranda.settings import Settings, load_settings
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from memoranda.app import Memoranda
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What was said for every command, before or after its name."""
 
     data: Path | None = None

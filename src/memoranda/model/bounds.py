@@ -21,10 +21,15 @@ MARKS: Final = ("pii:", "phi:", "legal:", "profile:")
 
 def encode(bounds: Bounds) -> bytes:
     """As the store keeps them: what is empty is left out."""
-    said = {name: getattr(bounds, name) for name in Bounds.__struct_fields__}
-    return msgspec.json.encode({name: value for name, value in said.items() if value != getattr(FREE, name)})
+    return _ENCODER.encode(bounds)
 
 
+def is_binding(bounds: Bounds | None) -> bool:
+    """Whether they bind a memory to anything: who wrote it does not."""
+    return bounds is not None and (replace(bounds, writer="") if bounds.writer else bounds) != FREE
+
+
+_ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Bounds)
 
 

@@ -49,7 +49,7 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     target: str
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Bounds(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What a version is bound to by those before it (see `bounds`); of what is empty there is none."""
 
     user: str = ""

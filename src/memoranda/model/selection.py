@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
+
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Kind, Status, Visibility
 
@@ -23,8 +25,7 @@ from memoranda.model.memory import Kind, Status, Visibility
 Standing = Literal["live", "current", "unforgotten", "recorded", "unerased", "all"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsOneOf:
+class IsOneOf(msgspec.Struct, frozen=True, kw_only=True):
     """The field has one of these texts."""
 
     name: str
@@ -33,8 +34,7 @@ class IsOneOf:
     or_missing: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsNoneOf:
+class IsNoneOf(msgspec.Struct, frozen=True, kw_only=True):
     """The field has a text, and it is none of these."""
 
     name: str
@@ -43,8 +43,7 @@ class IsNoneOf:
     or_missing: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compares:
+class Compares(msgspec.Struct, frozen=True, kw_only=True):
     """The field is a number that compares so."""
 
     name: str
@@ -52,8 +51,7 @@ class Compares:
     number: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lacks:
+class Lacks(msgspec.Struct, frozen=True, kw_only=True):
     """The version has no confidence, or no importance."""
 
     name: Literal["confidence", "importance"]
@@ -63,16 +61,14 @@ class Lacks:
 GroupKey: TypeAlias = bytes | str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InGroup:
+class InGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The version is in a group that the store has counted."""
 
     name: str
     key: GroupKey
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """How many versions say the same, and one of them."""
 
     key: GroupKey
@@ -80,8 +76,7 @@ class Group:
     version_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsAmong:
+class IsAmong(msgspec.Struct, frozen=True, kw_only=True):
     """The version is one of these, or its verification is this."""
 
     version_ids: tuple[int, ...]
@@ -89,8 +84,7 @@ class IsAmong:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WasThere:
+class WasThere(msgspec.Struct, frozen=True, kw_only=True):
     """The version was there when a run began, which saw none after `version_seq`, or the run wrote it itself."""
 
     run_id: str
@@ -154,8 +148,7 @@ class Selection:
         return [*found, *self.tests]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(msgspec.Struct, frozen=True, kw_only=True):
     """`written`: oldest first. `updated`: last updated first.
 
     The others are by a number of the field index, missing ones last, or by address; equal ones always by address.
@@ -195,8 +188,7 @@ class Page(NamedTuple):
     is_last: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class Words(msgspec.Struct, frozen=True, kw_only=True):
     """A leg of a search: by the words of a text. The rarer a word is, the more it weighs."""
 
     text: str

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model import native
-from memoranda.model.bounds import encode
+from memoranda.model.bounds import encode, is_binding
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version, is_over
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
@@ -122,7 +122,9 @@ class _Leaving:
         """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
         document = version.document
         is_foreign = document.standard != ump.STANDARD
-        return self.is_owner and is_foreign and not (version.bounds or compliance.may_declare(document.native))
+        return (
+            self.is_owner and is_foreign and not (is_binding(version.bounds) or compliance.may_declare(document.native))
+        )
 
     def is_whole(self, version: Version) -> bool:
         """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""
@@ -138,7 +140,7 @@ class _Leaving:
         `user` is whoever the namespace of an OAMS memory names; a view as a grain names its user itself.
         """
         bounds = version.bounds
-        if bounds is None or self.history:
+        if bounds is None or self.history or not is_binding(bounds):
             return True
         is_said = not (bounds.agent or bounds.session or bounds.said)
         is_said &= version.document.standard != oms.STANDARD if user is None else bounds.user in ("", user)

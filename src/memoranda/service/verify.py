@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from memoranda.model.memory import Projection, Version
 from memoranda.model.selection import Selection
@@ -19,8 +20,7 @@ from memoranda.standards.ump.audit import ChainReport
 PAGE_LIMIT: Final = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyReport:
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a check of the whole memory of one owner, or of every owner, found."""
 
     owners: int

@@ -7,12 +7,12 @@ Named queries are whole in `sql/<database>/queries.sql`. A selection has too man
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """`{0}` stands for a parameter or a name, `{1}` for a second.
 
     Parameters are written `:name` in every text; a connection gives them to its database in the way that has.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.facts import FieldIndex, Kept
@@ -24,8 +25,7 @@ T = TypeVar("T")
 Seal = Callable[[AuditEntry, int, str | None], tuple[bytes, str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """An API key as stored: the secret itself is not."""
 
     key_id: str
@@ -41,8 +41,7 @@ class ApiKey:
 RunPlace = tuple[Instant, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """What a run sees of the store: what was there when it began, and what it wrote itself."""
 
     run_id: str

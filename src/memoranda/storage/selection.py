@@ -10,9 +10,9 @@ outside ever becomes SQL text: values are bound, names are ours, and what differ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from memoranda.model.instant import Instant
@@ -84,8 +84,7 @@ _STATE: Final = "state s"
 _OF_TENANT: Final = "s.tenant_id = :tenant_id"
 
 
-@dataclass(frozen=True, slots=True)
-class _Driver:
+class _Driver(msgspec.Struct, frozen=True):
     """Where rows come from: FROM and the clauses that its index needs."""
 
     source: str
@@ -99,8 +98,7 @@ class _Driver:
     counted: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Naming:
+class Naming(msgspec.Struct, frozen=True):
     """How texts are named in the store of one tenant."""
 
     # The fingerprint of a text, and the stored name of a field.

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
+import msgspec
+
 from memoranda.errors import QueryError
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
@@ -18,16 +20,14 @@ NOT_ENABLED: Final = "CAL-E044"
 DISABLED: Final = "CAL-E000"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Switches:
+class Switches(msgspec.Struct, frozen=True, kw_only=True):
     """The kill switches of section 20: everything, or what writes."""
 
     master: bool = True
     tier1: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quotas:
+class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     """How often each statement may write in a sliding window, per namespace and user (sections 8.8 to 8.10)."""
 
     add: int = 20

@@ -8,9 +8,9 @@ thread finishes. A hold beats a withdrawal: what is held stays, is counted, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
@@ -34,8 +34,7 @@ BATCH_LIMIT: Final = 50
 _REASON: Final = "the consent that it rested on was withdrawn"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fallen:
+class Fallen(msgspec.Struct, frozen=True, kw_only=True):
     """How many memories went with a consent, and how many a hold kept."""
 
     erased: int = 0

@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from memoranda.errors import ConsentViolation, MemorandaError
+from memoranda.model.bounds import is_binding
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
@@ -45,7 +46,7 @@ _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlic
 
 def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     """Which rule keeps a version from leaving: of the domain profile it declares (OMS appendix A), or of a preset."""
-    if version.state.erased or not (presets or version.bounds or may_declare(version.document.native)):
+    if version.state.erased or not (presets or is_binding(version.bounds) or may_declare(version.document.native)):
         return None
     from memoranda.standards.oms import profile
 

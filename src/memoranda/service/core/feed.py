@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from memoranda.errors import StoreUnavailable
 from memoranda.model.change import ChangeType
@@ -27,8 +28,7 @@ POLL_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeEvent:
+class ChangeEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One change, as a subscriber sees it. `seq` resumes the feed."""
 
     seq: int
@@ -37,8 +37,7 @@ class ChangeEvent:
     record: Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedPage:
+class FeedPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some events, and where to go on: `next` also passes over what the subscriber may not see."""
 
     events: tuple[ChangeEvent, ...]

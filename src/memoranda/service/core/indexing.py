@@ -6,7 +6,6 @@ Both follow from the document alone, so they are made before the writer's turn, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -122,8 +121,7 @@ def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
     return _grain(context, _carried(context, document, version.tenant), lambda: project(context, version))
 
 
-@dataclass(frozen=True, slots=True)
-class _Carried:
+class _Carried(msgspec.Struct, frozen=True):
     """A document under the name it has in every store, and the one that it is the view of, if it is one."""
 
     outside: Document

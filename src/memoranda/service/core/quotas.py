@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from memoranda.errors import QuotaExceeded
 from memoranda.model.instant import Instant
@@ -14,8 +15,7 @@ WINDOW_MS: Final = 60_000
 _FULL: Final = 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quotas:
+class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     """Through every standard together, for it is one store; 0 means as much as it likes."""
 
     memories: int = 0

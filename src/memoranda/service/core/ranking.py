@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
+
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
@@ -39,8 +41,7 @@ _SCOPE = ("owner", "project", "user", "agent", "session")
 _DIGITS = 9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What ranking needs to know about a query: its words with their weights, and its scope."""
 
     weights: Mapping[tuple[str, ...], float]

@@ -16,9 +16,10 @@ import os
 import shlex
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, Unsupported
 
@@ -34,8 +35,7 @@ _log = logging.getLogger(__name__)
 _ID_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True):
     """A secret's value, and whose it is."""
 
     value: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, cast
+
+import msgspec
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
@@ -112,8 +114,7 @@ def _rated(
             yield rated, version
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """A record of which the caller sees a part."""
 
     whole: Record

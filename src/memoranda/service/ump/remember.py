@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar, cast
 
+import msgspec
+
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
 from memoranda.model.instant import Instant
@@ -32,8 +34,7 @@ Said = TypeVar("Said", bound=Mapping[str, Any])
 SAID: Final[tuple[str, ...]] = ("body", "provenance")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a draft: written as a new memory, or merged into one that already said it."""
 
     id: str
@@ -294,8 +295,7 @@ def _names_successor(prior: Version, successor_id: str) -> bool:
     return successor_id in load_record(prior.document.native).get("superseded_by", ())
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True):
     """What a newcomer and the same fact, as it was found, come to."""
 
     known: Version

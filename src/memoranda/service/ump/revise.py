@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, cast
+
+import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, parse_instant
@@ -26,8 +27,7 @@ from memoranda.standards.ump.shapes import Body, Patch, Record
 from memoranda.storage.engine import Unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revised:
+class Revised(msgspec.Struct, frozen=True, kw_only=True):
     """The successor's id, and what it supersedes."""
 
     id: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from memoranda.standards.oms import registry
 
@@ -33,8 +34,7 @@ class Kind(Enum):
     ANY = "Any"
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One row of the field tables."""
 
     name: str

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.errors import GrainError, TooLarge
 
 Fields = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeProfile:
+class SizeProfile(msgspec.Struct, frozen=True, kw_only=True):
     """What a class of devices takes."""
 
     name: str

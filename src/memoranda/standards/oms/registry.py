@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class GrainType:
+
+class GrainType(msgspec.Struct, frozen=True):
     """A standard type: its byte, the strings that name it in a payload, and what it requires."""
 
     byte: int

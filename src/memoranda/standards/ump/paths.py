@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from memoranda.encoding.shapes import fields_of
@@ -33,8 +33,7 @@ _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'', re.DO
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What one step of a path selects: names, numbers, stretches or everything; at any depth below, if it descends."""
 
     selectors: tuple[str | int | slice, ...]

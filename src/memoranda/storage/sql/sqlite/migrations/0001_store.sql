@@ -117,8 +117,9 @@ CREATE INDEX triple_osr ON state (tenant_id, object_key, subject_key, relation_k
   WHERE object_key IS NOT NULL;
 -- The field index in the orders that are asked for; whole pages and counts are answered from these alone.
 CREATE INDEX field_address ON state (tenant_id, live, space, form, address, expires_ms) WHERE address IS NOT NULL;
--- The last is asked for first, and equal ones are in the order of their addresses either way.
-CREATE INDEX field_recent ON state (tenant_id, live, space, at_ms DESC, address, form, expires_ms)
+-- The last is asked for first, and equal ones are in the order of their addresses either way. Read backwards: what is
+-- written is mostly the last, and SQLite adds at the end of an index what it would have to make room for elsewhere.
+CREATE INDEX field_recent ON state (tenant_id, live, space, at_ms, address DESC, form, expires_ms)
   WHERE address IS NOT NULL;
 CREATE INDEX field_confidence ON state (tenant_id, live, space, confidence DESC, address, form, expires_ms)
   WHERE address IS NOT NULL AND confidence IS NOT NULL;
