@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,16 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from tests.bindings.http.running import OWNER, Running, running, wop_error_of
 from tests.bindings.http.test_openwop import begin, finish, put, tell
-from tests.waiting import until
+from tests.service.wop import Wop
+from tests.waiting import HANG_SECONDS, until
 
-from memoranda.bindings.http.deliver import addresses, check_url
+from memoranda.bindings.http.deliver import PER_TENANT, addresses, check_url
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput
 from memoranda.service.openwop import webhooks
@@ -30,15 +37,26 @@ ANYWHERE = {"webhook_addresses": "any"}
 class Receiver:
     """A server on loopback that keeps what it is sent, and answers as it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.status = 204
         self.got: list[tuple[dict[str, str], bytes]] = []
+        self.asked_for: list[tuple[str, str]] = []
+        # Nothing is answered while this is not set.
+        self.answers = threading.Event()
+        self.answers.set()
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                receiver.asked_for.append(("GET", self.path))
+                self.send_response(204)
+                self.end_headers()
+
             def do_POST(self) -> None:
+                receiver.asked_for.append(("POST", self.path))
                 body = self.rfile.read(int(self.headers["content-length"]))
                 receiver.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                receiver.answers.wait(HANG_SECONDS)
                 self.send_response(receiver.status)
                 if receiver.status == 302:
                     self.send_header("location", "/elsewhere")
@@ -49,6 +67,9 @@ class Receiver:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook?a=b"
+        if tls is not None:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+            self.url = f"https://localhost:{self.server.server_port}/hook?a=b"
 
     def types(self) -> list[str]:
         return [json.loads(body)["event"]["type"] for _, body in self.got]
@@ -61,13 +82,14 @@ def receiver() -> Iterator[Receiver]:
 
 
 @contextmanager
-def _receiving() -> Iterator[Receiver]:
-    found = Receiver()
+def _receiving(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    found = Receiver(tls)
     thread = threading.Thread(target=found.server.serve_forever)
     thread.start()
     try:
         yield found
     finally:
+        found.answers.set()
         found.server.shutdown()
         thread.join()
         found.server.server_close()
@@ -203,7 +225,7 @@ def test_what_fails_or_redirects_is_sent_again_and_a_restart_neither_loses_nor_r
     assert runs.count(runs[0]) == 1
     assert runs[-1] not in runs[:-1]
     assert len(set(runs)) == 3
-    assert not any(headers.get("host", "").endswith("/elsewhere") for headers, _ in receiver.got)
+    assert set(receiver.asked_for) == {("POST", "/hook?a=b")}
 
 
 def _places(server: Running) -> list[int]:
@@ -216,19 +238,142 @@ def _last(server: Running) -> int:
         return snapshot.last_run_event()
 
 
-def test_attempts_come_later_and_later_and_what_nobody_takes_is_given_up(tmp_path: Path, receiver: Receiver) -> None:
-    with running(tmp_path / "home", settings=ANYWHERE) as server:
-        context = server.service.context
-        kept = webhooks.Subscription(webhook_id="wh", url=receiver.url, events=("run.completed",))
-        waits = []
-        for _ in range(webhooks.ATTEMPTS_LIMIT):
-            kept = webhooks._failed(kept, 7, context.clock())
-            waits.append(round((kept.retry_ms - context.clock()) / 1000))
-        assert waits == [1, 2, 4, 8, 16, 32, 64, 128]
-        assert (kept.place, kept.attempts, kept.dropped, kept.state) == (7, 0, 1, "active")
-        while kept.state == "active":
-            kept = webhooks._failed(kept, 7, context.clock())
-        assert kept.failures == webhooks.FAILURES_LIMIT
+def test_attempts_come_later_and_later_and_what_nobody_takes_is_given_up() -> None:
+    world = Wop()
+    try:
+        _check_attempts(world)
+    finally:
+        world.service.close()
+
+
+def _check_attempts(world: Wop) -> None:
+    world.wop.register_webhook(world.owner, "https://hooks.example/", ["run.completed"])
+    runs = [world.finish(world.begin()).run_id for _ in range(20)]
+    waits: list[float] = []
+    tried: list[str] = []
+    while True:
+        delivery, due = webhooks.next_delivery(world.context, "sender")
+        if delivery is not None:
+            # Whoever else looks gets nothing of it meanwhile.
+            assert webhooks.next_delivery(world.context, "another")[0] is None
+            tried.append(delivery.event["runId"])
+            webhooks.settle(world.context, delivery, is_delivered=False)
+        elif due is not None:
+            waits.append((due - world.now) / 1000)
+            world.advance(due - world.now)
+        else:
+            break
+    (kept,) = world.wop.webhooks(world.owner)
+    assert (kept.state, kept.failures) == ("failed", webhooks.FAILURES_LIMIT)
+    assert waits[:10] == [1, 2, 4, 8, 16, 32, 64, 128, 1, 2]
+    # Each is tried so often, then given up for the next one.
+    assert tried[:9] == [*[runs[0]] * webhooks.ATTEMPTS_LIMIT, runs[1]]
+    assert kept.dropped == webhooks.FAILURES_LIMIT // webhooks.ATTEMPTS_LIMIT
+
+
+# --- TLS, and who is slow ------------------------------------------------------------------------------------
+
+
+def certificates(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """An authority made for this test, as a file, and a server that it vouches for as `localhost`."""
+    now = datetime.now(UTC)
+
+    def made(
+        name: str, key: ec.EllipticCurvePrivateKey, issuer: str, signer: ec.EllipticCurvePrivateKey, *, is_ca: bool
+    ) -> x509.Certificate:
+        subject, issued_by = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in (name, issuer))
+        names = x509.SubjectAlternativeName([x509.DNSName(name)])
+        begun = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issued_by)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+            .add_extension(names, critical=False)
+        )
+        usage = x509.KeyUsage(
+            digital_signature=not is_ca,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=is_ca,
+            crl_sign=is_ca,
+            encipher_only=False,
+            decipher_only=False,
+        )
+        return begun.add_extension(usage, critical=True).sign(signer, hashes.SHA256())
+
+    root, leaf = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    folder.mkdir()
+    authority, chain = folder / "authority.pem", folder / "server.pem"
+    pem = serialization.Encoding.PEM
+    authority.write_bytes(made("authority", root, "authority", root, is_ca=True).public_bytes(pem))
+    private = leaf.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    chain.write_bytes(private + made("localhost", leaf, "authority", root, is_ca=False).public_bytes(pem))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain)
+    return authority, context
+
+
+def test_an_event_goes_over_tls_to_who_is_vouched_for_and_to_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, tls = certificates(tmp_path / "known")
+    _, unknown = certificates(tmp_path / "unknown")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    with (
+        _receiving(tls) as trusted,
+        _receiving(unknown) as stranger,
+        running(tmp_path / "home", settings=ANYWHERE) as server,
+        server.client(server.key()) as client,
+    ):
+        made = register(client, trusted, "run.completed")
+        register(client, stranger, "run.completed")
+        finish(client, begin(client))
+        until(lambda: trusted.got)
+        assert verified(made, *trusted.got[0])["event"]["type"] == "run.completed"
+
+        def failures() -> dict[str, int]:
+            return {each["url"]: each["failures"] for each in client.get("/v1/webhooks").json()["webhooks"]}
+
+        until(lambda: failures()[stranger.url] >= 1)
+        assert failures()[trusted.url] == 0
+        assert stranger.got == []
+
+
+def test_a_receiver_that_is_slow_holds_up_neither_other_tenants_nor_other_webhooks(tmp_path: Path) -> None:
+    with (
+        _receiving() as slow,
+        _receiving() as quick,
+        running(tmp_path / "home", settings=ANYWHERE) as server,
+        server.client(server.key("did:example:slow")) as one,
+        server.client(server.key()) as other,
+    ):
+        slow.answers.clear()
+        for _ in range(PER_TENANT + 2):
+            register(one, slow, "run.completed")
+        register(other, quick, "run.completed")
+        finish(one, begin(one))
+        until(lambda: len(slow.got) >= PER_TENANT)
+        # As many of one tenant are on their way as may be, and nobody answers.
+        for count in range(1, 4):
+            finish(other, begin(other))
+            until(lambda count=count: len(quick.got) >= count)  # type: ignore[misc]
+        assert len(slow.got) == PER_TENANT
+        slow.answers.set()
+        until(lambda: len(slow.got) >= PER_TENANT + 2)
+
+
+def test_discovery_says_how_deliveries_are_signed(tmp_path: Path) -> None:
+    with running(tmp_path / "home") as server, server.client(server.key()) as client:
+        told = client.get("/.well-known/openwop").json()["webhooks"]
+        assert told == {"supported": True, "signatureAlgorithms": ["v1"]}
 
 
 @pytest.mark.requirement("WOP-webhooks-ssrf")

@@ -1,5 +1,6 @@
-"""Webhooks on their way (openwop webhooks.md, RFC 0093): a thread of its own sends, so that no request waits for it.
+"""Webhooks on their way (openwop webhooks.md, RFC 0093): threads of their own send, so that no request waits for it.
 
+One thread looks for what is due, several send, a few of one tenant at a time: a receiver that is slow holds up itself.
 Wherever a name leads is looked up again for every delivery; each address must be one of the open Internet, and the
 connection goes to that very address. Redirects are not followed.
 """
@@ -13,7 +14,9 @@ import secrets
 import socket
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -27,6 +30,9 @@ from memoranda.service.service import Service
 # webhooks.md: slower subscribers fail the attempt.
 ATTEMPT_SECONDS: Final = 5.0
 MAX_URL_CHARS: Final = 2048
+# How many are on their way at a time, and how many of them for one tenant.
+SENDERS: Final = 32
+PER_TENANT: Final = 4
 # Nothing waits for a time: look again this soon.
 IDLE_SECONDS: Final = 5.0
 _NAMES_INSIDE: Final = frozenset({"localhost", "metadata", "metadata.google.internal"})
@@ -97,15 +103,24 @@ class _Pinned(http.client.HTTPConnection):
         if self._is_secure:
             self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
 
+    def give_up(self) -> None:
+        """End whatever is being waited for."""
+        with suppress(OSError, AttributeError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
 
 class Dispatcher:
-    """Sends what is due, one after the other."""
+    """Sends what is due: of one webhook one event after the other, of several at once."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._holder = secrets.token_hex(8)
         self._wake = threading.Event()
         self._is_over = False
+        # Tenants, each as often as something of theirs is on its way; changed under the lock.
+        self._busy: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="memoranda-webhook")
         self._thread = threading.Thread(target=self._run, name="memoranda-webhooks", daemon=True)
         self._stop_listening: Callable[[], None] = lambda: None
 
@@ -119,6 +134,7 @@ class Dispatcher:
         self._stop_listening()
         if self._thread.is_alive():
             self._thread.join()
+        self._senders.shutdown()
 
     def _run(self) -> None:
         while not self._is_over:
@@ -131,20 +147,43 @@ class Dispatcher:
             self._wake.wait(wait)
 
     def _send_due(self) -> float:
-        """Send until nothing is due; how long until something is."""
+        """Hand out what is due, as far as there are senders; how long until something is."""
         context = self._service.context
         while not self._is_over:
-            delivery, due = webhooks.next_delivery(context, self._holder)
+            with self._lock:
+                full = {tenant for tenant, count in self._busy.items() if count >= PER_TENANT}
+                is_full = self._busy.total() >= SENDERS
+            if is_full:
+                # Whoever is done wakes this thread.
+                return IDLE_SECONDS
+            delivery, due = webhooks.next_delivery(context, self._holder, passing_over=full)
             if delivery is None:
                 return IDLE_SECONDS if due is None else min(IDLE_SECONDS, max(0.01, (due - context.clock()) / 1000))
-            webhooks.settle(context, delivery, is_delivered=self._send(delivery))
+            with self._lock:
+                self._busy[delivery.tenant] += 1
+            self._senders.submit(self._deliver, delivery)
         return 0.0
+
+    def _deliver(self, delivery: Delivery) -> None:
+        try:
+            webhooks.settle(self._service.context, delivery, is_delivered=self._send(delivery))
+        except MemorandaError as error:
+            # It is held until its lease ends, and then sent again.
+            _log.warning("webhook %s: %s", delivery.subscription.webhook_id, error.message)
+        finally:
+            with self._lock:
+                self._busy[delivery.tenant] -= 1
+                self._busy += Counter()  # without those of which nothing is on its way
+            self._wake.set()
 
     def _send(self, delivery: Delivery) -> bool:
         url, body = urlsplit(delivery.subscription.url), delivery.body()
         try:
             found = addresses(url, is_private_allowed=self._service.context.webhooks_anywhere)
             connection = _Pinned(url, found[0])
+            # Each read has a time; a receiver that answers a byte at a time has no more than all others.
+            late = threading.Timer(ATTEMPT_SECONDS, connection.give_up)
+            late.start()
             try:
                 target = (url.path or "/") + (f"?{url.query}" if url.query else "")
                 headers = delivery.headers(body, self._service.context.clock())
@@ -152,6 +191,7 @@ class Dispatcher:
                 connection.request("POST", target, body, headers)
                 status = connection.getresponse().status
             finally:
+                late.cancel()
                 connection.close()
         except (OSError, http.client.HTTPException, MemorandaError) as error:
             _log.info("webhook %s: %s", delivery.subscription.webhook_id, type(error).__name__)

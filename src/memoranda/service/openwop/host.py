@@ -67,6 +67,8 @@ def discovery(context: Context, *, is_attended: bool, fixtures: tuple[str, ...] 
                 max_versions=workspace.MAX_VERSIONS,
             ),
             replay_modes=("replay", "branch"),
+            # Every server sends them.
+            webhooks=True,
             fixtures=fixtures,
             extra={"implementation": {"name": "memoranda", "version": __version__}},
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
@@ -23,6 +23,7 @@ from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.openwop.runs import EVENTS_LIMIT, decoded
+from memoranda.standards.openwop.capabilities import SIGNATURE_ALGORITHM
 from memoranda.standards.openwop.events import Event
 from memoranda.storage.engine import Snapshot, Unit
 
@@ -36,7 +37,7 @@ FAILURES_LIMIT: Final = 100
 LONGEST_WAIT_MS: Final = 3_600_000
 # What is further behind than this is passed over: a receiver that was away for so long reads the log.
 BEHIND_LIMIT: Final = 10_000
-ALGORITHM: Final = "v1"
+
 
 State = Literal["active", "failed"]
 
@@ -94,7 +95,7 @@ class Delivery:
             "X-openwop-Event-Type": self.event["type"],
             "X-openwop-Timestamp": stamp,
             "X-openwop-Signature": f"sha256={signature(self.secret, stamp, body)}",
-            "X-openwop-Signature-Algorithm": ALGORITHM,
+            "X-openwop-Signature-Algorithm": SIGNATURE_ALGORITHM,
         }
 
 
@@ -139,7 +140,7 @@ def registered(context: Context, access: Access, webhook_id: str) -> dict[str, A
         "webhookId": webhook_id,
         "secret": secret,
         "secretFingerprint": hashlib.sha256(secret.encode()).hexdigest()[:8],
-        "signatureAlgorithm": ALGORITHM,
+        "signatureAlgorithm": SIGNATURE_ALGORITHM,
     }
 
 
@@ -171,10 +172,17 @@ def _require_owner(access: Access) -> None:
 # --- the sender's side ---------------------------------------------------------------------------------------
 
 
-def next_delivery(context: Context, holder: str) -> tuple[Delivery | None, Instant | None]:
-    """What is to be sent now, held for whoever asks; else when to look again, if anything waits for a time."""
+def next_delivery(
+    context: Context, holder: str, *, passing_over: Collection[str] = ()
+) -> tuple[Delivery | None, Instant | None]:
+    """What is to be sent now, held for whoever asks; else when to look again, if anything waits for a time.
+
+    Tenants that have enough on its way are passed over.
+    """
     wakes: list[int] = []
     for tenant in context.engine.system.tenants_with_items((KIND,)):
+        if tenant in passing_over:
+            continue
         with context.engine.read(tenant) as snapshot:
             found = [_loaded(value) for value in snapshot.items(KIND).values()]
         for each in found:

@@ -14,6 +14,8 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import parse_duration_ms
 
 Discovery = dict[str, Any]
+# How deliveries are signed: HMAC-SHA256 (webhooks.md, signature recipe).
+SIGNATURE_ALGORITHM: Final = "v1"
 Dimension = Literal[
     "read",
     "write",
@@ -126,6 +128,7 @@ class Offer:
     execution_model_version: int | None = None
     workspace: Workspace | None = None
     replay_modes: tuple[Literal["replay", "branch"], ...] = ()
+    webhooks: bool = False
     fixtures: tuple[str, ...] = ()
     max_request_bytes: int | None = None
     # Further root members, such as the implementation's name; none of the above may be among them.
@@ -152,6 +155,7 @@ def discovery(offer: Offer) -> Discovery:
         "multiAgent": _multi_agent(offer),
         "workspace": offer.workspace.block() if offer.workspace else None,
         "replay": {"supported": True, "modes": list(offer.replay_modes)} if offer.replay_modes else None,
+        "webhooks": {"supported": True, "signatureAlgorithms": [SIGNATURE_ALGORITHM]} if offer.webhooks else None,
     }
     # A block that is not there is a claim that is not made.
     document.update((name, block) for name, block in blocks.items() if block)
