@@ -21,7 +21,7 @@ PROMPT: Final = types.Prompt(
     description="Puts the memories that matter for a query into the conversation, framed as untrusted reference data.",
     arguments=[
         types.PromptArgument(name="query", description="What the conversation is about.", required=True),
-        types.PromptArgument(name="project", description="Only memories of this project.", required=False),
+        types.PromptArgument(name="project", description="Memories of this project, and of none.", required=False),
         types.PromptArgument(
             name="budget",
             description=f"The most characters the block may have, up to {MAX_BUDGET_CHARS}.",

@@ -50,7 +50,7 @@ MAX_RUN_CHARS: Final = 64
 DEFAULT_DREAMS: Final = 50
 DEFAULT_BUDGET: Final = 400
 # Of a number in a query string.
-MAX_DIGITS: Final = 9
+MAX_DIGITS: Final = 18
 
 _CONTROL: Final = "\\u0000-\\u001f\\u007f-\\u009f"
 _MOMENT: Final[Schema] = {"format": "date-time"}
