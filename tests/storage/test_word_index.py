@@ -12,7 +12,7 @@ from memoranda.retrieval.entry import Entry, Indexed
 from memoranda.storage import word_index
 from memoranda.storage.database import Connection
 from memoranda.storage.search import Memory
-from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, SegmentName, WordIndex
+from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, SegmentCache, SegmentName, WordIndex
 from tests.service.world import World
 
 
@@ -100,3 +100,37 @@ def test_a_damaged_word_index_is_said_to_be_damaged(world: World, value: str) ->
     world.engine._database.write(lambda connection: connection.select(f"UPDATE segment SET data = {value}", {}))
     with pytest.raises(StoreCorrupt, match="word index"):
         world.texts("tea")
+
+
+def test_neighbours_are_found_across_segments(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever segments two turns of a session are in, the same is found in the same order with the same scores."""
+
+    def found() -> list[tuple[str, float]]:
+        asked = world.recall("lighthouse keeper", scope={"project": "talk"}, limit=50)
+        return [(each.record["body"]["text"], each.score) for each in asked]
+
+    def turn(number: int) -> None:
+        text = (
+            "the keeper nods"
+            if number % 7 == 3
+            else f"lighthouse number {number}"
+            if number % 7 == 4
+            else f"word {number}"
+        )
+        at = f"2026-03-01T10:{number // 60:02}:{number % 60:02}Z"
+        times = {"created": at, "observed": at, "valid_from": at}
+        scope = {"project": "talk", "session": f"s{number // 20}"}
+        world.remember(text, kind="episodic", scope=scope, time=times)
+
+    # As if each were a large one, with its parts in rows of their own.
+    monkeypatch.setattr(word_index, "_FEW", 0)
+    monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
+    for number in range(60):
+        turn(number)
+    whole = found()
+    assert len(whole) > 10
+    # The same segments, of which all that have more than so many are large now.
+    for size in (1, 4, 16):
+        monkeypatch.setattr(word_index, "SMALL_DOCS", size)
+        world.engine._memory.segments = SegmentCache()
+        assert found() == whole

@@ -21,6 +21,11 @@ from memoranda.retrieval.weights import K1, LEG_LIMIT, WORDS_ONLY, B, Weights
 
 _BEST_OF_SESSION: Final = 3
 _FAR_DOWN: Final = 1e-4
+# A word that so few of so many hold is looked at by itself.
+_RARE: Final = 64
+# Scores are below eight; a place takes the bits that a score leaves of 64.
+_SCORE_UNITS: Final = float(1 << 35)
+_PLACE_BITS: Final = np.uint64(26)
 _SIGNALS: Final = ("score", "text", "window", "neighbours", "person", "date")
 
 
@@ -146,7 +151,7 @@ def rank(question: Question, segments: Sequence[Searched], *, weights: Weights =
     """Everything that holds a word of the question, best first; equal ones the last written first."""
     text, window = _Leg(len(question.words)), _Leg(len(question.words))
     for segment in segments:
-        lengths = segment.facts.lengths.astype(np.float32)
+        lengths = segment.facts.lengths32
         own = [_masked(each, segment.mask) for each in segment.postings]
         text.add(lengths, segment.mask, own)
         if segment.facts.has_talks:
@@ -165,7 +170,7 @@ def rank(question: Question, segments: Sequence[Searched], *, weights: Weights =
     plain = np.concatenate([each[places] for each, places in zip(raw, held, strict=True)])
     # Far down, where no leg tells two apart, the words themselves do.
     fused["score"] += _FAR_DOWN * plain / max(1e-9, plain.max(initial=0.0))
-    order = np.lexsort((-versions, -fused["score"]))
+    order = _best_first(fused["score"])
     most = (K1 + 1.0) * float(text.weights.sum())
     decisive = versions[(fused["text"] > 0) | (fused["window"] > 0)]
     return Ranking(
@@ -188,6 +193,8 @@ def _masked(postings: Postings | None, mask: Flags) -> Postings | None:
 
 
 def _window_lengths(segment: Searched, lengths: Floats) -> Floats:
+    if segment.links is segment.facts.neighbours:
+        return segment.facts.window_lengths
     before, after = segment.links
     seen = np.append(np.where(segment.mask, lengths, np.float32(0)), np.float32(0))
     found: Floats = lengths + seen[before] + seen[after]
@@ -200,12 +207,19 @@ def _spread(found: Postings | None, segment: Searched) -> Postings | None:
         return None
     places, counts = found
     before, after = segment.links
-    spread = np.concatenate((places, before[places], after[places]))
-    kept = spread >= 0
-    kept[kept] &= segment.mask[spread[kept]]
-    windows, where = np.unique(spread[kept], return_inverse=True)
-    totals = np.bincount(where, np.tile(counts, 3)[kept], len(windows))
-    return windows, totals.astype(np.float32)
+    if len(places) * _RARE < len(segment.mask):
+        spread = np.concatenate((places, before[places], after[places]))
+        windows, where = np.unique(spread, return_inverse=True)
+        totals = np.bincount(where, np.tile(counts, 3), len(windows)).astype(np.float32)
+        missing = int(windows[0] < 0)
+        return windows[missing:], totals[missing:]
+    # No two have the same one before or after; what has none adds to a place behind all.
+    dense = np.zeros(len(segment.mask) + 1, np.float32)
+    dense[places] = counts
+    dense[before[places]] += counts
+    dense[after[places]] += counts
+    windows = np.flatnonzero(dense[:-1] > 0)
+    return windows, dense[windows]
 
 
 def _normalised(scores: list[Floats], held: list[NDArray[np.int64]]) -> list[Floats]:
@@ -253,11 +267,13 @@ def _fused(
 def _named_person(question: Question, segments: Sequence[Searched]) -> np.uint64 | None:
     """The one of those who speak or are spoken of that a question names, if it is one."""
     named: set[int] = set()
+    asked = np.array(question.names, np.uint64)
     for segment in segments if question.names else ():
-        for column in (segment.facts.speakers, segment.facts.subjects):
-            for name in question.names:
-                if name not in named and bool(np.any(segment.mask & (column == np.uint64(name)))):
-                    named.add(name)
+        facts = segment.facts
+        places = np.minimum(np.searchsorted(facts.persons, asked), len(facts.persons) - 1)
+        for name in asked[facts.persons[places] == asked]:
+            if np.any(segment.mask & ((facts.speakers == name) | (facts.subjects == name))):
+                named.add(int(name))
     return np.uint64(named.pop()) if len(named) == 1 else None
 
 
@@ -275,15 +291,32 @@ def _by_date(question: Question, times: NDArray[np.int64]) -> NDArray[np.float64
     return found
 
 
+def _best_first(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The places of scores, the highest first; of equal ones the last.
+
+    Score and place as one number, because numbers alone are sorted five times as fast.
+    """
+    keys = (np.clip(scores, 0.0, 7.0) * _SCORE_UNITS).astype(np.uint64) << _PLACE_BITS
+    keys |= np.arange(len(scores), dtype=np.uint64)
+    keys.sort()
+    return (keys[::-1] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(np.int64)
+
+
 def _of_session(total: NDArray[np.float64], session: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Of each the mean of the three best of its session; what has no session is one by itself."""
-    if not len(total):
-        return total
-    order = np.lexsort((-total, session))
-    ordered = session[order]
+    means = np.zeros(len(total))
+    scored = np.flatnonzero(total > 0)
+    if not len(scored):
+        return means
+    # Most have no score, and are in no session that has one.
+    distinct, where = np.unique(session[scored], return_inverse=True)
+    order = np.lexsort((-total[scored], where))
+    ordered = where[order]
     is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-    number = np.cumsum(is_first) - 1
-    best = np.arange(len(order)) - np.flatnonzero(is_first)[number] < _BEST_OF_SESSION
-    means = np.empty(len(total))
-    means[order] = (np.bincount(number[best], total[order][best]) / np.bincount(number[best]))[number]
+    best = np.arange(len(order)) - np.flatnonzero(is_first)[np.cumsum(is_first) - 1] < _BEST_OF_SESSION
+    sums = np.bincount(ordered[best], total[scored][order][best], len(distinct))
+    places = np.minimum(np.searchsorted(distinct, session), len(distinct) - 1)
+    is_of = distinct[places] == session
+    held = np.bincount(places[is_of], minlength=len(distinct))
+    means[is_of] = (sums / np.minimum(held, _BEST_OF_SESSION))[places[is_of]]
     return means

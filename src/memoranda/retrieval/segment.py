@@ -30,6 +30,8 @@ Flags: TypeAlias = NDArray[np.bool_]
 # Where a word stands in a segment, and how often.
 Postings: TypeAlias = tuple[Places, NDArray[Any]]
 
+# A session that goes on is looked for so far back.
+CUT_LIMIT: Final = 8_192
 # Postings in a part: about 80 KB.
 PART_POSTINGS: Final = 16_384
 
@@ -59,6 +61,23 @@ class Facts:
         return bool(self.sessions.any())
 
     @cached_property
+    def lengths32(self) -> Floats:
+        return self.lengths.astype(np.float32)
+
+    @cached_property
+    def window_lengths(self) -> Floats:
+        """The length of each with the one before and the one after."""
+        before, after = self.neighbours
+        lengths = np.append(self.lengths32, np.float32(0))
+        found: Floats = self.lengths32 + lengths[before] + lengths[after]
+        return found
+
+    @cached_property
+    def persons(self) -> Prints:
+        """Everybody who speaks or is spoken of, in order."""
+        return np.union1d(self.speakers, self.subjects)
+
+    @cached_property
     def spoken(self) -> frozenset[str]:
         """The languages that its texts are in."""
         return frozenset(CODES[number] for number in np.unique(self.languages).tolist())
@@ -85,8 +104,33 @@ class Facts:
             before[second] = first
         return before, after
 
+    def cut_before(self, following: Facts) -> int:
+        """The place from which on sessions may go on in what follows; none of those before does, if that is not far."""
+        going_on = following.sessions[following.sessions != 0]
+        cut = len(self)
+        near = max(0, cut - CUT_LIMIT)
+        while len(going_on):
+            held = np.flatnonzero(np.isin(self.sessions[near:cut], going_on))
+            if not len(held):
+                break
+            going_on = self.sessions[near + held[0] : cut]
+            going_on = going_on[going_on != 0]
+            cut = near + int(held[0])
+        return cut
+
+    def part(self, start: int, end: int) -> Facts:
+        """The versions from one place to another."""
+        found = Facts(**{name: getattr(self, name)[start:end] for name in _COLUMNS})
+        if start == 0 and end:
+            # The same but for what leads out of it, and not to be found out again.
+            before, after = (links[:end] for links in self.neighbours)
+            found.__dict__["neighbours"] = before, np.where(after < end, after, np.int32(-1))
+        return found
+
     def links(self, mask: Flags) -> tuple[Places, Places]:
         """The same among what may be seen: whatever may not does not stand between others."""
+        if mask.all():
+            return self.neighbours
         before, after = (_skipping(links, mask) for links in self.neighbours)
         return before, after
 
@@ -136,6 +180,32 @@ def together(found: Sequence[Postings]) -> Postings | None:
     places, where = np.unique(np.concatenate([each[0] for each in found]), return_inverse=True)
     counts = np.bincount(where, np.concatenate([each[1] for each in found]), len(places))
     return places, counts.astype(np.float32)
+
+
+def joined(several: Sequence[Facts]) -> Facts:
+    """The facts of versions that follow one another."""
+    if len(several) == 1:
+        return several[0]
+    return Facts(**{name: np.concatenate([getattr(each, name) for each in several]) for name in _COLUMNS})
+
+
+def shifted(found: Sequence[Postings | None], starts: Sequence[int]) -> Postings | None:
+    """Postings of one word in several that follow one another, each beginning at a place of its own."""
+    held = [(each, start) for each, start in zip(found, starts, strict=True) if each is not None]
+    if not held:
+        return None
+    places = np.concatenate([places + np.int32(start) for (places, _), start in held])
+    return places, np.concatenate([counts for (_, counts), _ in held])
+
+
+def until(found: Postings | None, cut: int) -> tuple[Postings | None, Postings | None]:
+    """Postings before a place, and those from it on, counted from it."""
+    if found is None:
+        return None, None
+    places, counts = found
+    at = int(np.searchsorted(places, cut))
+    before = (places[:at], counts[:at]) if at else None
+    return before, (places[at:] - np.int32(cut), counts[at:]) if at < len(places) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,6 +260,13 @@ class Segment:
     def firsts(self) -> Prints:
         """The first word of each part, by which a word is looked up."""
         return np.array([part.words[0] for part in self.parts], np.uint64)
+
+    def find(self, word: int) -> Postings | None:
+        """Where a word stands and how often."""
+        for part in self.parts:
+            if (found := part.find(word)) is not None:
+                return found
+        return None
 
 
 def _check(places: Places, docs: int) -> None:

@@ -117,7 +117,7 @@ class WordSearch:
         """The best, best first; `whole`: count them all; `counted`: do, if that is cheap."""
         from memoranda.retrieval.ranking import rank
 
-        if not asked(leg.text):
+        if not asked(leg.text, ()):
             return Matches(found=(), total=0)
         places = self._places()
         distinct = self._asked(leg.text, places)
@@ -286,7 +286,7 @@ class WordSearch:
         """The best that pass; of equal ones first the lower address, where there are addresses."""
         taken: list[Selected] = []
         start, size, scores = 0, min(limit + 16, _CHUNK), ranking.scores
-        while start < len(scores) and (len(taken) < limit or taken[-1].lexical == scores[start]):
+        while start < len(scores) and (len(taken) < limit or taken[limit - 1].lexical == scores[start]):
             versions = ranking.versions[start : start + size].tolist()
             if total is None:
                 known = {**known, **self._passing([each for each in versions if each not in known])}

@@ -9,8 +9,9 @@ from __future__ import annotations
 import struct
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from memoranda.errors import StoreCorrupt
@@ -19,7 +20,7 @@ from memoranda.retrieval.words import ANALYSIS
 from memoranda.storage.database import Connection
 
 if TYPE_CHECKING:
-    from memoranda.retrieval.segment import Facts, Part, Segment
+    from memoranda.retrieval.segment import Facts, Postings, Segment
 
 # So many of a size are merged.
 FAN_IN: Final = 16
@@ -33,6 +34,8 @@ LARGEST_DOCS: Final = 131_072
 _TIERS: Final = 5
 # As many versions are put together without arrays.
 _FEW: Final = 32
+# What a version takes in memory, without its words.
+_DOC_BYTES: Final = 80
 _CACHE_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -63,21 +66,26 @@ class SegmentName(NamedTuple):
         return (self.docs.bit_length() - 1) // 4
 
 
-class OpenSegment:
-    """A segment that a question is asked of: its facts, and the postings of a word."""
+class OpenSegment(NamedTuple):
+    """Versions that a question is asked of: their facts, and where a word stands and how often, or None."""
 
-    __slots__ = ("_firsts", "_load", "facts")
+    facts: Facts
+    find: Callable[[int], Postings | None]
 
-    def __init__(self, facts: Facts, firsts: Any, load: Any) -> None:
-        self.facts = facts
-        self._firsts, self._load = firsts, load
 
-    def find(self, word: int) -> Any:
-        """Where a word stands and how often, or None."""
-        import numpy as np
+class _Base(NamedTuple):
+    """The facts of everything that is settled, where each of its segments begins, and of large ones the first word of
+    each part.
+    """
 
-        number = int(np.searchsorted(self._firsts, np.uint64(word), "right")) - 1
-        return None if number < 0 else self._load(number).find(word)
+    facts: Facts
+    starts: list[int]
+    firsts: list[Any]
+    # Never another's, so that what is kept under it is of this one.
+    serial: int
+
+
+_serials: Final = count()
 
 
 class SegmentCache:
@@ -122,25 +130,110 @@ class WordIndex:
         return [SegmentName(*row) for row in self._rows("segments_of")]
 
     def segments(self) -> list[OpenSegment]:
-        """Large ones one by one, and each run of small ones as one."""
+        """All versions in two: those that are settled, and the last few, which change with every write.
+
+        The cut between them moves back to where no session goes on, so that neighbours are found whatever segments
+        they are in.
+        """
+        runs = list(_runs(self.names()))
+        settled = runs if runs and runs[-1][0].docs >= SMALL_DOCS else runs[:-1]
+        base = self._base(settled) if settled else None
+        if len(settled) == len(runs):
+            return [] if base is None else [base]
+        last = self._run_of(runs[-1])
+        fresh = OpenSegment(last.facts, last.find)
+        return [fresh] if base is None else self._cut(base, fresh, tuple(name for run in runs for name in run))
+
+    def _run_of(self, run: Sequence[SegmentName]) -> Segment:
+        """Small segments that follow one another, as one."""
         from memoranda.retrieval.segment import merge
 
-        found: list[OpenSegment] = []
-        for run in _runs(self.names()):
-            if run[0].docs >= SMALL_DOCS:
-                found.append(self._large(run[0]))
-                continue
-            key = (self._tenant_id, "run", *run)
-            whole = self._cache.get(key)
-            if whole is None:
-                # Mostly what was there before, and a little more.
-                known = next((n for n in range(len(run) - 1, 0, -1) if self._cache.get((*key[:2], *run[:n]))), 0)
-                before = (*key[:2], *run[:known])
-                head = self._cache.get(before)
-                whole = self.merged(run) if head is None else merge([head, self.merged(run[known:])])
-                self._cache.put(key, whole, _size(whole), instead=before)
-            found.append(OpenSegment(whole.facts, whole.firsts, whole.parts.__getitem__))
-        return found
+        key = (self._tenant_id, "run", *run)
+        whole: Segment | None = self._cache.get(key)
+        if whole is None:
+            # Mostly what was there before, and a little more.
+            known = next((n for n in range(len(run) - 1, 0, -1) if self._cache.get((*key[:2], *run[:n]))), 0)
+            before = (*key[:2], *run[:known])
+            head = self._cache.get(before)
+            whole = self.merged(run) if head is None else merge([head, self.merged(run[known:])])
+            self._cache.put(key, whole, _size(whole), instead=before)
+        return whole
+
+    def _base(self, runs: Sequence[Sequence[SegmentName]]) -> OpenSegment:
+        """Runs and large segments one behind the other; their facts as one."""
+        from memoranda.retrieval.segment import joined, shifted
+
+        key = (self._tenant_id, "base", *(name for run in runs for name in run))
+        kept: _Base | None = self._cache.get(key)
+        if kept is None:
+            parts = [self._part_of_base(run) for run in runs]
+            starts = [0, *accumulate(len(facts) for facts, _ in parts)]
+            facts = joined([facts for facts, _ in parts])
+            kept = _Base(facts, starts[:-1], [firsts for _, firsts in parts], next(_serials))
+            self._cache.put(key, kept, _DOC_BYTES * len(facts))
+        base = kept
+
+        def find(word: int) -> Postings | None:
+            known: tuple[Postings | None] | None = self._cache.get((base.serial, word))
+            if known is None:
+                found = shifted([self._find(*each, word) for each in zip(runs, base.firsts, strict=True)], base.starts)
+                known = (found,)
+                self._cache.put((base.serial, word), known, 64 + (0 if found is None else 5 * len(found[0])))
+            return known[0]
+
+        return OpenSegment(base.facts, find)
+
+    def _part_of_base(self, run: Sequence[SegmentName]) -> tuple[Facts, Any]:
+        """The facts of a run, and the first words of the parts of a large segment."""
+        import numpy as np
+
+        from memoranda.retrieval.segment import Facts
+
+        name = run[0]
+        if name.docs < SMALL_DOCS:
+            return self._run_of(run).facts, None
+        with damage_named():
+            facts = Facts.decode(self._part(name, 0))
+            ((firsts,),) = self._rows("segment_firsts", first_version=name.first_version, edition=name.edition)
+            return facts, np.frombuffer(firsts, np.uint64)
+
+    def _find(self, run: Sequence[SegmentName], firsts: Any, word: int) -> Postings | None:
+        import numpy as np
+
+        from memoranda.retrieval.segment import Part
+
+        if firsts is None:
+            return self._run_of(run).find(word)
+        name, number = run[0], int(np.searchsorted(firsts, np.uint64(word), "right")) - 1
+        if number < 0:
+            return None
+        key = (self._tenant_id, name.first_version, name.edition, number)
+        part: Part | None = self._cache.get(key)
+        if part is None:
+            with damage_named():
+                part = Part.decode(self._part(name, number + 1), docs=name.docs)
+            self._cache.put(key, part, part.size)
+        return part.find(word)
+
+    def _cut(self, base: OpenSegment, fresh: OpenSegment, names: tuple[SegmentName, ...]) -> list[OpenSegment]:
+        """What is settled and what is not, cut where no session goes on."""
+        from memoranda.retrieval.segment import joined, shifted, until
+
+        key = (self._tenant_id, "cut", *names)
+        kept: tuple[int, Facts, Facts] | None = self._cache.get(key)
+        if kept is None:
+            cut = base.facts.cut_before(fresh.facts)
+            rest = base.facts.part(cut, len(base.facts))
+            kept = cut, base.facts.part(0, cut), joined([rest, fresh.facts])
+            self._cache.put(key, kept, 16 * cut + _DOC_BYTES * len(kept[2]))
+        cut, head, tail = kept
+        moved = len(base.facts) - cut
+        if not moved:
+            return [OpenSegment(head, base.find), OpenSegment(tail, fresh.find)]
+        return [
+            OpenSegment(head, lambda word: until(base.find(word), cut)[0]),
+            OpenSegment(tail, lambda word: shifted([until(base.find(word), cut)[1], fresh.find(word)], [0, moved])),
+        ]
 
     def merged(self, names: Sequence[SegmentName], gone: Any = None) -> Segment:
         """All of some segments that follow one another, as one, without some versions."""
@@ -164,30 +257,6 @@ class WordIndex:
             facts, *postings = (part for (part,) in parts)
             found.append(Segment(Facts.decode(facts), [Part.decode(each, docs=docs) for each in postings]))
         return merge(found, gone)
-
-    def _large(self, name: SegmentName) -> OpenSegment:
-        import numpy as np
-
-        from memoranda.retrieval.segment import Facts, Part
-
-        key = (self._tenant_id, name.first_version, name.edition)
-        kept = self._cache.get(key)
-        if kept is None:
-            with damage_named():
-                facts = Facts.decode(self._part(name, 0))
-                ((firsts,),) = self._rows("segment_firsts", first_version=name.first_version, edition=name.edition)
-                kept = facts, np.frombuffer(firsts, np.uint64)
-            self._cache.put(key, kept, 80 * name.docs)
-
-        def load(number: int) -> Part:
-            part: Part | None = self._cache.get((*key, number))
-            if part is None:
-                with damage_named():
-                    part = Part.decode(self._part(name, number + 1), docs=name.docs)
-                self._cache.put((*key, number), part, part.size)
-            return part
-
-        return OpenSegment(kept[0], kept[1], load)
 
     def _part(self, name: SegmentName, number: int) -> bytes:
         ((data,),) = self._rows("segment_part", first_version=name.first_version, edition=name.edition, number=number)
@@ -304,4 +373,4 @@ def _last_of_tier(names: list[SegmentName], tier: int) -> list[SegmentName]:
 
 
 def _size(segment: Segment) -> int:
-    return 80 * len(segment.facts) + sum(part.size for part in segment.parts)
+    return _DOC_BYTES * len(segment.facts) + sum(part.size for part in segment.parts)
