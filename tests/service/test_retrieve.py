@@ -226,3 +226,45 @@ def test_what_is_hidden_does_not_use_up_the_places_of_what_is_not(world: World) 
     peer = token(world, {}, PEER.did)
     for door in ("oms", "cal", "oams", "openwop"):
         assert len(DOORS[door](world, peer, "green tea")) == 1, door
+
+
+# --- phrases and beginnings ----------------------------------------------------------------------------------
+
+
+def bare(text: str) -> str:
+    """A text without what a grain puts before it."""
+    return text.rpartition(" semantic ")[2]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_phrase_and_a_beginning_are_asked_for_through_every_door(world: World, door: str) -> None:
+    locked = "the importer says database is locked"
+    for text in (locked, "the database was locked by the importer", "use pnpm and never npm", "pnpx runs it"):
+        world.remember(text)
+        world.advance(1)
+
+    def found(query: str) -> list[str]:
+        written = query.replace('"', '\\"') if door == "cal" else query
+        return [bare(text) for text, _ in DOORS[door](world, world.owner, written)]
+
+    assert found('"database is locked"') == [locked]
+    assert found('"locked is database"') == []
+    assert sorted(found("pnp*")) == ["pnpx runs it", "use pnpm and never npm"]
+    assert found("pnpm*") == ["use pnpm and never npm"]
+    assert found('pnp* "never npm"') == ["use pnpm and never npm"]
+    # In a longer question they come first, and others may follow.
+    asked = found('which importer said "database is locked"?')
+    assert asked[0] == locked
+    assert len(asked) == 2
+    # What nobody said does not make a question unanswerable.
+    assert found('which importer said "database is gone"?')
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_phrase_tells_nothing_of_what_the_caller_may_not_see(world: World, door: str) -> None:
+    world.remember("green tea from Uji", scope={"visibility": "shared"})
+    world.remember("the secret word is swordfish")
+    peer = token(world, {}, PEER.did)
+    assert DOORS[door](world, peer, "swordfish*") == DOORS[door](world, peer, "trombones*") == []
+    owned = [bare(text) for text, _ in DOORS[door](world, world.owner, "swordf*")]
+    assert owned == ["the secret word is swordfish"]

@@ -61,8 +61,11 @@ def test_large_segments_are_merged_outside_the_writers_turn(world: World) -> Non
     assert [each.docs for each in names(world)] == [FAN_IN * 500 + 1]
     with engine.read(world.owner.default_tenant) as snapshot:
         (found,) = WordIndex(snapshot._connection, tenant_id, segments).segments()  # type: ignore[attr-defined]
-        assert len(found.find(7)[0]) == FAN_IN * 500
-        places, counts = found.find(1_000 + 4_321)
+        everywhere, once = found.find(7), found.find(1_000 + 4_321)
+        assert everywhere is not None
+        assert once is not None
+        assert len(everywhere[0]) == FAN_IN * 500
+        places, counts = once
         assert (found.facts.versions[places].tolist(), counts.tolist()) == ([5_321], [1])
         assert found.find(5) is found.find(999_999) is None
 

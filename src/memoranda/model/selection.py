@@ -6,14 +6,14 @@ cut to a page or to the best. Legs say how well a version answers: today by its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Kind, Status, Visibility
+from memoranda.model.memory import Kind, Status, Version, Visibility
 
 # How far a selection reaches, from the present to everything on record; the expired only in the last two:
 # live         neither superseded nor retracted, forgotten, replaced by a fuller document or erased
@@ -195,6 +195,8 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     # When and where it is asked, for "yesterday" and "last May": by default now, in the time zone of this machine.
     asked_at: Instant | None = None
     zone: str | None = None
+    # The text of a version, to look for phrases in; without it there are none.
+    reads: Callable[[Version], str] | None = None
 
 
 # Another way to find what answers a question becomes one more of these, fused in `Snapshot.match`.

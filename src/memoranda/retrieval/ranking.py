@@ -218,8 +218,8 @@ def _spread(found: Postings | None, segment: Searched) -> Postings | None:
     dense[places] = counts
     dense[before[places]] += counts
     dense[after[places]] += counts
-    windows = np.flatnonzero(dense[:-1] > 0)
-    return windows, dense[windows]
+    held = np.flatnonzero(dense[:-1] > 0).astype(np.int32)
+    return held, dense[held]
 
 
 def _normalised(scores: list[Floats], held: list[NDArray[np.int64]]) -> list[Floats]:

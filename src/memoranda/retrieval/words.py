@@ -5,7 +5,7 @@ are in: each of its words has one or more spellings, and a memory answers to any
 spaces (Chinese, Japanese, Korean, Thai …) are cut into overlapping pairs, which finds words without a dictionary.
 Names of code and paths (`parseInstant`, `parse_instant`, `src/app.py`) are found by their parts and as a whole.
 
-In a question, `"database is locked"` is a phrase and `pnp*` the beginning of a word.
+What a question asks for letter by letter (`"database is locked"`, `pnp*`) is read in `exact`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ from memoranda.retrieval.languages import (
 )
 
 # Changed with whatever changes the words of a text: what was indexed under another is indexed anew.
-ANALYSIS: Final = 2
+ANALYSIS: Final = 3
 
 # A longer word is noise (base64, hashes); a text of more words is a file, not a memory.
 WORD_CHARS_LIMIT: Final = 64
 WORDS_LIMIT: Final = 20_000
 # A question has few words; a pasted page is cut.
 QUESTION_WORDS_LIMIT: Final = 64
+# By so many letters it is known how a word begins.
+BEGINNING_CHARS: Final = 3
 
-_WORD: Final = re.compile(r"[^\W_]+")
-_UNSPACED: Final = re.compile(
+WORD: Final = re.compile(r"[^\W_]+")
+UNSPACED: Final = re.compile(
     r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 # Written as one though it has parts: `parse_instant`, `no-floating-promises`, `src/app.py`, `parseInstant`.
@@ -46,11 +48,15 @@ _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 _CONTRACTED: Final = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
 
 
+# `pnp*` in a question.
+STARRED: Final = re.compile(rf"(?<!\S)([^\W_]{{{BEGINNING_CHARS},{WORD_CHARS_LIMIT}}})\*(?!\S)")
+
+
 class Word(NamedTuple):
     """A word of a question: what it may be spelt like in the index."""
 
     terms: tuple[str, ...]
-    # Whether it is to be left out where nothing has it, because its parts are asked for as well.
+    # Whether it is to be left out where nothing has it, because its parts or how it begins are asked for as well.
     is_optional: bool = False
 
 
@@ -59,6 +65,8 @@ class Analysed(NamedTuple):
 
     words: list[str]
     language: str
+    # How its words begin, as they are written.
+    beginnings: frozenset[str] = frozenset()
 
 
 def words(text: str) -> list[str]:
@@ -73,12 +81,19 @@ def analyse(text: str, language: str = "") -> Analysed:
     spoken = known_language(language) or language_of(folded, text)
     left_out = little_words(spoken)
     found: list[str] = []
+    beginnings: set[str] = set()
     for token, plain in zip(tokens, folded, strict=True):
         if plain not in left_out:
             found.extend(_terms(token, plain, spoken))
+            beginnings.add(plain[:BEGINNING_CHARS])
             if len(found) >= WORDS_LIMIT:
                 break
-    return Analysed([*found, *wholes][:WORDS_LIMIT], spoken)
+    return Analysed([*found, *wholes][:WORDS_LIMIT], spoken, frozenset(map(beginning, beginnings)))
+
+
+def beginning(word: str) -> str:
+    """The search word of all words that begin so; no word has a star."""
+    return f"{word[:BEGINNING_CHARS]}*"
 
 
 def asked(text: str, languages: Iterable[str] = CODES) -> list[Word]:
@@ -86,21 +101,22 @@ def asked(text: str, languages: Iterable[str] = CODES) -> list[Word]:
     tokens, wholes = _split(text)
     folded = [fold(token) for token in tokens]
     left_out = little_words(language_of(folded, text, least=1))
-    spoken = dict.fromkeys((ENGLISH, *languages))
+    spoken, starred = dict.fromkeys((ENGLISH, *languages)), {fold(each) for each in STARRED.findall(text)}
     found: dict[Word, None] = {}
     for token, plain in zip(tokens, folded, strict=True):
         if plain not in left_out:
             # As it is spelt, and as whoever has no accents on their keyboard would.
             spelt = [_terms(each, plain, code) for code in spoken for each in dict.fromkeys((token, plain))]
             # What is cut into pairs is spelt one way.
-            found.update({Word(tuple(dict.fromkeys(terms))): None for terms in zip(*spelt, strict=False)})
+            some = (tuple(dict.fromkeys(terms)) for terms in zip(*spelt, strict=False))
+            found.update({Word(terms, plain in starred): None for terms in some})
     found.update({Word((whole,), is_optional=True): None for whole in wholes})
     return list(found)[:QUESTION_WORDS_LIMIT]
 
 
 def plain_words(text: str) -> list[str]:
     """The words of a text by the rules of English alone, by which consolidation compares statements."""
-    found = (token for token in _WORD.findall(fold(text)) if token not in LITTLE_WORDS[ENGLISH])
+    found = (token for token in WORD.findall(fold(text)) if token not in LITTLE_WORDS[ENGLISH])
     return [term for token in found for term in _terms(token, token, ENGLISH)][:WORDS_LIMIT]
 
 
@@ -116,14 +132,14 @@ def _split(text: str) -> tuple[list[str], list[str]]:
     text = _CONTRACTED.sub(" ", text)
     joined = _JOINED.findall(text)
     if not joined:
-        return _WORD.findall(text.lower()), []
-    wholes = ["".join(_WORD.findall(fold(name))) for name in joined]
+        return WORD.findall(text.lower()), []
+    wholes = ["".join(WORD.findall(fold(name))) for name in joined]
     kept = [each for each in wholes if len(each) <= WORD_CHARS_LIMIT and not each.isdigit()]
-    return _WORD.findall(_HUMP.sub(" ", text).lower()), kept
+    return WORD.findall(_HUMP.sub(" ", text).lower()), kept
 
 
 def _terms(token: str, folded: str, language: str) -> list[str]:
-    if not token.isascii() and _UNSPACED.search(folded):
+    if not token.isascii() and UNSPACED.search(folded):
         return _cut(token, language)
     return [stem(token, language)] if len(token) <= WORD_CHARS_LIMIT else []
 
@@ -132,7 +148,7 @@ def _cut(token: str, language: str) -> list[str]:
     """Split a word into its spaced and its unspaced parts."""
     parts: list[str] = []
     end = 0
-    for run in _UNSPACED.finditer(token):
+    for run in UNSPACED.finditer(token):
         if run.start() > end:
             parts.append(stem(token[end : run.start()], language))
         characters = run[0]

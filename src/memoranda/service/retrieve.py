@@ -20,6 +20,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.consent import readable_users, visibilities
 from memoranda.service.core.context import Context
 from memoranda.service.core.ranking import below_sources
+from memoranda.service.core.views import project, unless_damaged
 from memoranda.storage.engine import Snapshot
 
 T = TypeVar("T")
@@ -93,7 +94,18 @@ def _visible(
     return tuple(each for each in seen if limit in (None, each) and each in (asked or VISIBILITIES))
 
 
+def asked_for(context: Context, words: Words) -> Words:
+    """The words of a question, with what phrases are looked for in."""
+
+    def reads(version: Version) -> str:
+        found = None if version.state.erased else unless_damaged(version, lambda: project(context, version))
+        return "" if found is None else found.text
+
+    return replace(words, reads=reads)
+
+
 def best(
+    context: Context,
     snapshot: Snapshot,
     selection: Selection,
     text: str,
@@ -111,7 +123,8 @@ def best(
     while True:
         covered = 0.0
         if text.strip():
-            matches = snapshot.match(selection, (Words(text=text),), limit=asked, now=now, counted=False)
+            leg = asked_for(context, Words(text=text))
+            matches = snapshot.match(selection, (leg,), limit=asked, now=now, counted=False)
             found, covered = matches.found, matches.covered
         else:
             found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))

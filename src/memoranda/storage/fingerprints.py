@@ -51,8 +51,9 @@ class Fingerprints:
 
     def indexed(self, tenant: str, projection: Projection) -> Indexed:
         """What the text of a version is found by."""
-        found, language = analyse(projection.text, projection.language)
+        found, language, beginnings = analyse(projection.text, projection.language)
         terms = {self.term(tenant, word): times for word, times in Counter(found).items()}
+        terms.update((self.term(tenant, each), 1) for each in beginnings)
         speaker, subject = speaker_of(projection.text), name_of(projection.subject)
         names = self.name(tenant, speaker), self.name(tenant, subject)
         return Indexed(terms, len(found), *names, NUMBERS[language])

@@ -11,14 +11,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeGuard
 from zoneinfo import ZoneInfo
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import VISIBILITIES
+from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Selected, Selection
+from memoranda.retrieval.exact import Exact, exact_in, has_beginning, has_phrase, plain
+from memoranda.retrieval.languages import CODES
 from memoranda.retrieval.time_words import spans_in
-from memoranda.retrieval.words import Word, asked
+from memoranda.retrieval.words import Word, asked, beginning
 from memoranda.storage.database import Connection
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.selection import FOREVER_MS, SelectionSql
@@ -110,6 +113,8 @@ class WordSearch:
     stamp: Stamp
     now: Instant
     selected: Callable[[], SelectionSql]
+    # Versions by their numbers, as they are.
+    versions: Callable[[list[int]], list[Version]]
     # The first of what passes, up to a number, whatever its words.
     first: Callable[[int], list[Selected]]
 
@@ -121,8 +126,10 @@ class WordSearch:
             return Matches(found=(), total=0)
         places = self._places()
         distinct = self._asked(leg.text, places)
-        question = self._question(leg, distinct)
         segments = self._segments(distinct, places)
+        exact = exact_in(leg.text) if leg.reads is not None else Exact()
+        segments, held = self._exactly(exact, leg, places, segments) if exact else (segments, 0)
+        question = self._question(leg, distinct, held)
         ranking = rank(question, segments) if segments else None
         if ranking is None or not len(ranking.versions):
             return Matches(found=(), total=0, weights={word.terms: _UNKNOWN for word in distinct})
@@ -164,13 +171,60 @@ class WordSearch:
         found = asked(text, frozenset[str]().union(*(place.spoken for place in places)))
         return [word for word in found if not word.is_optional or any(self._find(word, place) for place in places)]
 
-    def _question(self, leg: Leg, distinct: list[Word]) -> Question:
+    def _exactly(
+        self, exact: Exact, leg: Leg, places: list[_Place], segments: list[Searched]
+    ) -> tuple[list[Searched], int]:
+        """Segments in which phrases and beginnings are words too, and how many; of a question of nothing else, what
+        does not hold them all does not come back.
+        """
+        import numpy as np
+
+        held = 0
+        wanted = [(partial(has_phrase, phrase=each), asked(each, CODES)) for each in exact.phrases]
+        begun = [(partial(has_beginning, beginning=each), [Word((beginning(each),))]) for each in exact.beginnings]
+        for holds, terms in (*wanted, *begun):
+            found = self._holding(leg, holds, [word for word in terms if not word.is_optional], places)
+            if not exact.is_all and not any(map(len, found)):
+                continue
+            held += 1
+            for number, (segment, some) in enumerate(zip(segments, found, strict=True)):
+                allowed = segment.allowed
+                if exact.is_all:
+                    allowed = np.zeros_like(allowed)
+                    allowed[some] = segment.allowed[some]
+                postings = (some, np.ones(len(some), np.uint8)) if len(some) else None
+                segments[number] = replace(segment, allowed=allowed, postings=[*segment.postings, postings])
+        return segments, held
+
+    def _holding(
+        self, leg: Leg, holds: Callable[[str], bool], terms: list[Word], places: list[_Place]
+    ) -> list[NDArray[np.int32]]:
+        """In each segment what holds something letter by letter: of what has all its words, the last written."""
+        import numpy as np
+
+        found: list[NDArray[np.int32]] = []
+        for place in places:
+            some = np.flatnonzero(place.mask).astype(np.int32) if terms else np.zeros(0, np.int32)
+            for word in terms:
+                held = self._find(word, place)
+                some = np.intersect1d(some, held[0]) if held is not None else some[:0]
+            found.append(some)
+        assert leg.reads is not None
+        most = np.concatenate([place.segment.facts.versions[some] for place, some in zip(places, found, strict=True)])
+        read = self.versions(np.sort(most)[-_CHUNK:].tolist())
+        right = np.array([each.version_id for each in read if holds(plain(leg.reads(each)))], np.int64)
+        right.sort()
+        return [
+            some[_among(place.segment.facts.versions[some], right)] for place, some in zip(places, found, strict=True)
+        ]
+
+    def _question(self, leg: Leg, distinct: list[Word], held: int) -> Question:
         from memoranda.retrieval.analysis import names_in
         from memoranda.retrieval.ranking import Question
 
         asked_at = datetime.fromtimestamp((self.now if leg.asked_at is None else leg.asked_at) / 1000, UTC)
         return Question(
-            words=tuple(self.prints.term(self.tenant, word.terms[0]) for word in distinct),
+            words=(*(self.prints.term(self.tenant, word.terms[0]) for word in distinct), *range(held)),
             names=tuple(self.prints.name(self.tenant, name) for name in names_in(leg.text)),
             spans=spans_in(leg.text, asked_at, None if leg.zone is None else ZoneInfo(leg.zone)),
         )
@@ -298,7 +352,7 @@ class WordSearch:
         return Matches(
             found=tuple(taken[:limit]),
             total=total,
-            weights={word.terms: weight for word, weight in zip(distinct, ranking.weights.tolist(), strict=True)},
+            weights={word.terms: weight for word, weight in zip(distinct, ranking.weights.tolist(), strict=False)},
             mean_terms=ranking.mean_length,
             covered=ranking.covered,
         )

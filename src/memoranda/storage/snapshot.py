@@ -177,6 +177,7 @@ class SqlSnapshot(BackgroundReads):
             stamp=Stamp(self._change_seq, self._version_count, self._live_count),
             now=now,
             selected=lambda: self._selection(selection, now),
+            versions=self.versions,
             first=lambda most: self.page(selection, limit=most, now=now),
         )
         # The one place where legs are fused, once there is a second.

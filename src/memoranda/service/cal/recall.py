@@ -38,7 +38,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import whole
 from memoranda.service.core.ranking import below_sources
 from memoranda.service.oms.views import is_listed, said, telling
-from memoranda.service.retrieve import reach
+from memoranda.service.retrieve import asked_for, reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Values
@@ -404,7 +404,8 @@ class Reader:
         return total
 
     def _match(self, text: str, selection: Selection, limit: int, *, whole: bool = False) -> Matches:
-        return self.snapshot.match(selection, (Words(text=text),), limit=limit, whole=whole, now=self.session.now)
+        leg = asked_for(self.context, Words(text=text))
+        return self.snapshot.match(selection, (leg,), limit=limit, whole=whole, now=self.session.now)
 
     def _page(self, question: _Question, window: Window, offset: int) -> tuple[list[Item], int | None, bool]:
         """A page as the store orders it, how many there are in all if that shows, and whether there are more."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant, parse_instant
+from memoranda.retrieval.exact import exact_in
 from memoranda.retrieval.words import asked as asked_words
 from memoranda.retrieval.words import words
 from memoranda.service.oams.recall import score_of
@@ -68,16 +69,19 @@ def _matches(
     """What may be in the answer; what each word of the query weighs; how many words a memory has on average."""
     matches: list[_Match] = []
     names = {str(each): str(each) for each in request.namespaces}
-    holders = [0] * len(wanted)
+    holders, exact = [0] * len(wanted), exact_in(request.query)
     total = length = 0
     for memory in store.candidates(request):
-        stems = words(memory["value"] or memory["key"])
+        text = memory["value"] or memory["key"]
+        stems = words(text)
         total += 1
         length += len(stems)
         counts = tuple(sum(map(stems.count, spellings)) for spellings in wanted)
+        if exact.refuses(text):
+            continue
         if any(counts):
             holders = [held + bool(count) for held, count in zip(holders, counts, strict=True)]
-        elif not everything:
+        elif not (everything or exact.is_all):
             continue
         updated = parse_instant(memory["updated_at"])
         matches.append((names[memory["namespace"]], memory["key"], updated, len(stems), counts))

@@ -134,7 +134,7 @@ def _recall_one(context: Context, access: Access, place: Place, request: RecallR
         def shows(version: Version) -> Shown | None:
             return seen(context, access, snapshot, version, place)
 
-        found = best(snapshot, selection, request.query, shows, limit=wanted, now=now)
+        found = best(context, snapshot, selection, request.query, shows, limit=wanted, now=now)
     return [(hit.lexical * found.covered, hit.version, hit.shown.memory) for hit in found.hits]
 
 

@@ -159,7 +159,7 @@ def _best(
         def shows(version: Version) -> Version | None:
             return version if grain_views.is_listed(context, access, snapshot, version, type_byte) else None
 
-        found = best(snapshot, wanted, text, shows, limit=limit, now=now)
+        found = best(context, snapshot, wanted, text, shows, limit=limit, now=now)
     _audit(context, access, "search", tenant, selection, min(limit, len(found.hits)), now)
     # Shown after the snapshot is closed: a grain that was never asked for gets its address now.
     hits = [Hit(hit.version, grain_views.shown(context, hit.version), hit.lexical) for hit in found.hits[:limit]]

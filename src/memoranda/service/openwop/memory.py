@@ -380,7 +380,7 @@ def _ranked(
     assert wanted.query is not None
     selection = _selection(context, access, snapshot, space, wanted, run)
     limit = _RANKED_FACTOR * wanted.limit
-    found = best(snapshot, selection, wanted.query, lambda version: version, limit=limit, now=now)
+    found = best(context, snapshot, selection, wanted.query, lambda version: version, limit=limit, now=now)
     versions = [hit.version for hit in found.hits]
     return versions if run is None else _with_changed(context, snapshot, space, wanted.query, versions, run)
 

@@ -12,12 +12,13 @@ import msgspec
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
 from memoranda.model.selection import UPDATED, IsOneOf, Selection
+from memoranda.retrieval.exact import Exact, exact_in
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.ranking import Question, Ranked, below_sources, order, rate
 from memoranda.service.core.views import holds, show, unless_damaged, view
-from memoranda.service.retrieve import candidates, reach, walk
+from memoranda.service.retrieve import asked_for, candidates, reach, walk
 from memoranda.standards.ump import mapping, rules
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
@@ -43,13 +44,17 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     enough = wanted if request.prefer else 0
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, asked)
-        versions, matches = candidates(snapshot, where, request.words, limit=wanted, enough=enough, now=now)
+        leg = asked_for(context, request.words)
+        versions, matches = candidates(snapshot, where, leg, limit=wanted, enough=enough, now=now)
         hidden = [] if where.redacted is None else list(_redacted(context, snapshot, asked, where, now))
         known = snapshot.audit_head()[0] > 0
         question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
         most = max((each.lexical for each in matches.found), default=1.0) or 1.0
         relevance = {each.version_id: each.lexical / most for each in matches.found}
-        rated = [*_rated(context, versions, question, relevance), *_rated_parts(hidden, question)]
+        rated = [
+            *_rated(context, versions, question, relevance),
+            *_rated_parts(hidden, question, exact_in(request.query)),
+        ]
         fit = (
             found
             for found, version in below_sources(order(rated, request.prefer), lambda pair: pair[1].document)
@@ -122,8 +127,10 @@ class _Part(msgspec.Struct, frozen=True):
     version: Version
 
 
-def _rated_parts(parts: list[_Part], question: Question) -> Iterator[tuple[Ranked, Version]]:
+def _rated_parts(parts: list[_Part], question: Question, exact: Exact) -> Iterator[tuple[Ranked, Version]]:
     for part in parts:
+        if exact.refuses(part.shown["body"]["text"]):
+            continue
         state = part.version.state._replace(observed=mapping.project(part.shown).observed)
         rated = rate(part.shown, state, question)
         # As of everything else: what shares no word with a question that has some does not answer it.
