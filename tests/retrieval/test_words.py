@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.retrieval.languages import CODES
-from memoranda.retrieval.words import analyse, asked, sought, words
+from memoranda.retrieval.words import Analysed, analyse, asked, sought, words
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_language_is_told_by_script_or_little_words(text: str, language: str) 
 
 @pytest.mark.parametrize("tag", ["de", "DE", "de-CH", "de_AT", "German"])
 def test_what_a_memory_says_of_its_language_holds(tag: str) -> None:
-    assert analyse("Fahrräder", tag) == (["fahrrad"], "de", {"fah*"})
+    assert analyse("Fahrräder", tag) == Analysed(["fahrrad"], "de", frozenset({"fah*"}))
 
 
 @pytest.mark.parametrize("tag", ["xx", "klingon", "-", "  "])

@@ -101,7 +101,7 @@ def asked_for(context: Context, words: Words) -> Words:
         found = None if version.state.erased else unless_damaged(version, lambda: project(context, version))
         return "" if found is None else found.text
 
-    return replace(words, reads=reads)
+    return Words(text=words.text, asked_at=words.asked_at, zone=words.zone, reads=reads)
 
 
 def best(

@@ -24,10 +24,11 @@ class TenantRow(NamedTuple):
     # For whoever keeps what was read.
     erasure_seq: int
     segment_seq: int
+    closing_seq: int
 
 
 # An unknown tenant has no rows; -1 finds none.
-NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0)
+NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0, 0)
 
 
 class UnindexedRow(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 from zoneinfo import ZoneInfo
 
 from memoranda.model.instant import Instant
@@ -22,7 +22,7 @@ from memoranda.retrieval.exact import Exact, exact_in, has_beginning, has_phrase
 from memoranda.retrieval.languages import CODES
 from memoranda.retrieval.time_words import spans_in
 from memoranda.retrieval.words import Word, asked, beginning
-from memoranda.storage.database import Connection
+from memoranda.storage.database import Connection, Row
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.selection import FOREVER_MS, SelectionSql
 from memoranda.storage.word_index import OpenSegment, SegmentCache, WordIndex
@@ -51,37 +51,44 @@ _NARROW: Final = 4_096
 _USUAL: Final = ("active", "candidate")
 
 
-class Stamp(NamedTuple):
-    """What changes whenever a version of a tenant stops being live, or is live again."""
-
-    change_seq: int
-    version_count: int
-    live_count: int
-
-
 class Memory:
     """What a process keeps of the word index between searches: segments, and which versions are not live."""
 
     def __init__(self) -> None:
         self.segments = SegmentCache()
         self._lock = threading.Lock()
-        self._closed: dict[int, tuple[Stamp, Closed]] = {}
+        self._closed: dict[int, tuple[int, Closed]] = {}
 
-    def closed(self, connection: Connection, tenant_id: int, stamp: Stamp) -> Closed:
+    def closed(self, connection: Connection, tenant_id: int, closing_seq: int) -> Closed:
         """The versions that are not live, in order, each with the end of its valid time."""
         import numpy as np
 
         with self._lock:
             kept = self._closed.get(tenant_id)
-        if kept is not None and kept[0] == stamp:
+        if kept is not None and kept[0] == closing_seq:
             return kept[1]
-        rows = connection.rows("closed_versions", {"tenant_id": tenant_id, "forever_ms": FOREVER_MS})
-        found = np.array(rows, np.int64).reshape(len(rows), 2)
+        asked = {"tenant_id": tenant_id, "forever_ms": FOREVER_MS}
+        if kept is not None and kept[0] < closing_seq:
+            found = _closed_since(kept[1], connection.rows("closings_after", {**asked, "after": kept[0]}))
+        else:
+            rows = connection.rows("closed_versions", asked)
+            found = np.array(rows, np.int64).reshape(len(rows), 2)
         with self._lock:
             if len(self._closed) > _TENANTS:
                 self._closed.clear()
-            self._closed[tenant_id] = stamp, found
+            self._closed[tenant_id] = closing_seq, found
         return found
+
+
+def _closed_since(known: Closed, rows: list[Row]) -> Closed:
+    """What is not live, by what was known and what was closed or opened again since."""
+    import numpy as np
+
+    changed = np.array(sorted(rows), np.int64).reshape(len(rows), 3)
+    kept = known[~_among(known[:, 0], changed[:, 0])]
+    whole = np.concatenate((kept, changed[changed[:, 2] == 0, :2]))
+    found: Closed = whole[np.argsort(whole[:, 0], kind="stable")]
+    return found
 
 
 # Tenants of which it is known which versions are not live.
@@ -110,7 +117,7 @@ class WordSearch:
     tenant_id: int
     prints: Fingerprints
     memory: Memory
-    stamp: Stamp
+    closing_seq: int
     now: Instant
     selected: Callable[[], SelectionSql]
     # Versions by their numbers, as they are.
@@ -302,7 +309,7 @@ class WordSearch:
 
         if selection.known_at is not None or (selection.at is None and selection.standing != "live"):
             return np.zeros(0, np.int64)
-        closed = self.memory.closed(self.connection, self.tenant_id, self.stamp)
+        closed = self.memory.closed(self.connection, self.tenant_id, self.closing_seq)
         return closed[:, 0] if selection.at is None else closed[closed[:, 1] <= selection.at, 0]
 
     # --- what passes -------------------------------------------------------------------------------------

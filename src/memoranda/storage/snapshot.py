@@ -23,7 +23,7 @@ from memoranda.storage.documents import Age, Documents
 from memoranda.storage.fingerprints import SEAL_BYTES, Fingerprints
 from memoranda.storage.paging import Paging
 from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
-from memoranda.storage.search import Memory, Stamp, WordSearch
+from memoranda.storage.search import Memory, WordSearch
 from memoranda.storage.selection import FOREVER_MS, Naming, SelectionSql
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -62,6 +62,7 @@ class SqlSnapshot(BackgroundReads):
         self._byte_count = counters.byte_count
         self._erasure_seq = counters.erasure_seq
         self._segment_seq = counters.segment_seq
+        self._closing_seq = counters.closing_seq
 
     @property
     def tenant(self) -> str:
@@ -173,8 +174,8 @@ class SqlSnapshot(BackgroundReads):
             tenant=self._tenant,
             tenant_id=self._tenant_id,
             prints=self._prints,
-            memory=self._memory,
-            stamp=Stamp(self._change_seq, self._version_count, self._live_count),
+            memory=self._kept(),
+            closing_seq=self._closing_seq,
             now=now,
             selected=lambda: self._selection(selection, now),
             versions=self.versions,
@@ -183,6 +184,10 @@ class SqlSnapshot(BackgroundReads):
         # The one place where legs are fused, once there is a second.
         (leg,) = legs
         return search.run(leg, limit=limit, whole=whole, counted=counted)
+
+    def _kept(self) -> Memory:
+        """What this process keeps of the word index."""
+        return self._memory
 
     def _settle(self) -> None:
         """What was written and is not in the word index yet goes there; a snapshot has written nothing."""

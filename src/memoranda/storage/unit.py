@@ -189,6 +189,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             exportable=int(projection.exportable),
             redacted=int(projection.redacted),
             term_count=indexed.length,
+            closing=self._closing() if projection.status == "tombstoned" else 0,
         )
         self._entries.append(self._entry(version_id, projection, indexed))
         listed = [prints.scope_word(use, tenant_id, name) for use, name in _scope_words(projection)]
@@ -261,6 +262,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         memory_id, version_id = version.memory_id, version.version_id
         self._add("view_name_put", standard=standard, name=name, memory_id=memory_id, version_id=version_id)
 
+    def _closing(self) -> int:
+        """The number of a change of what is live."""
+        self._closing_seq += 1
+        return self._closing_seq
+
     def _leave(self, version: Version) -> tuple[int, int, int]:
         """A version that was live is not any more; itself, the bytes of its document and its words, if not erased.
 
@@ -277,6 +283,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             "successor_id": None if successor is None else successor.version_id,
             "valid_to_ms": valid_to,
             "now_ms": now,
+            "closing": self._closing(),
         }
         self._buffer.change_later("state_close", closed)
 
@@ -292,14 +299,16 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
         self._live_count -= self.count_live([version_id for version_id, _ in pairs])
-        closed = [{"version_id": old, "successor_id": new, "valid_to_ms": now, "now_ms": now} for old, new in pairs]
-        self._run_many("state_close", closed)
+        closed = {"valid_to_ms": now, "now_ms": now, "closing": self._closing()}
+        closings = [{"version_id": old, "successor_id": new, **closed} for old, new in pairs]
+        self._run_many("state_close", closings)
         self._announce_all("revised", [version_id for version_id, _ in pairs], now)
 
     def reopen_superseded(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> int:
         found = self._rows("superseded_by", pairs=as_json(list(pairs)))
         self._live_count += sum(live for _, live in found)
-        self._run_many("state_reopen", [{"version_id": version_id} for version_id, _ in found])
+        closing = self._closing()
+        self._run_many("state_reopen", [{"version_id": version_id, "closing": closing} for version_id, _ in found])
         self._announce_all("revised", [version_id for version_id, _ in found], now)
         return len(found)
 
@@ -310,11 +319,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def retire(self, version: Version, *, now: Instant) -> None:
         self._leave(version)
-        self._run("state_retire", version_id=version.version_id, now_ms=now)
+        self._run("state_retire", version_id=version.version_id, now_ms=now, closing=self._closing())
 
     def tombstone(self, version: Version, *, valid_to: Instant | None, now: Instant) -> None:
         self._leave(version)
-        self._run("state_tombstone", version_id=version.version_id, valid_to_ms=valid_to, now_ms=now)
+        closed = {"valid_to_ms": valid_to, "now_ms": now, "closing": self._closing()}
+        self._run("state_tombstone", version_id=version.version_id, **closed)
 
     def erase(self, version: Version, *, tombstone: bytes, now: Instant) -> None:
         version_id = version.version_id
@@ -325,7 +335,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._erasure_seq += 1
         self._run("version_erase", version_id=version_id)
         self._run("tombstone_put", version_id=version_id, native=tombstone)
-        self._run("state_erase", version_id=version_id, now_ms=now)
+        self._run("state_erase", version_id=version_id, now_ms=now, closing=self._closing())
         self._run("facet_remove", version_id=version_id)
         self._run("measure_remove", version_id=version_id)
         self._run("feedback_erase", version_id=version_id)
@@ -342,7 +352,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def set_verification(self, version: Version, verification: str) -> None:
         self._leave(version)
-        ((live,),) = self._rows("state_verification", version_id=version.version_id, verification=verification)
+        asked = {"version_id": version.version_id, "verification": verification, "closing": self._closing()}
+        ((live,),) = self._rows("state_verification", **asked)
         self._live_count += live
 
     def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
@@ -377,6 +388,10 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             indexed=indexed,
         )
 
+    def _kept(self) -> Memory:
+        # What this unit wrote is nobody else's until it ends, and may never be there.
+        return Memory()
+
     def _settle(self) -> None:
         """Put what was written into the word index, and keep that in few pieces."""
         if not self._entries:
@@ -403,6 +418,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             byte_count=self._byte_count,
             erasure_seq=self._erasure_seq,
             segment_seq=self._segment_seq,
+            closing_seq=self._closing_seq,
         )
         self._connection.run("tenant_put", row._asdict())
         return row

@@ -29,24 +29,24 @@ DELETE FROM meta WHERE name = :name AND value = :value
 
 -- name: tenant_get
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq
+  erasure_seq, segment_seq, closing_seq
 FROM tenant WHERE name = :name
 
 -- The same for a unit of work: where writers do not stand in a line anyway, this must lock the row until it commits.
 -- name: tenant_lock
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq
+  erasure_seq, segment_seq, closing_seq
 FROM tenant WHERE name = :name
 
 -- name: tenant_add
 INSERT INTO tenant (name) VALUES (:name)
 RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq
+  erasure_seq, segment_seq, closing_seq
 
 -- name: tenant_put
 UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash = :audit_hash,
   version_count = :version_count, term_count = :term_count, live_count = :live_count, byte_count = :byte_count,
-  erasure_seq = :erasure_seq, segment_seq = :segment_seq
+  erasure_seq = :erasure_seq, segment_seq = :segment_seq, closing_seq = :closing_seq
 WHERE tenant_id = :tenant_id
 
 -- name: tenant_list
@@ -70,11 +70,11 @@ RETURNING version_id
 INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,
   session_key, sameness_key, subject_key, relation_key, object_key, observed_ms, updated_ms, valid_from_ms,
   declared_to_ms, valid_to_ms, recorded_ms, expires_ms, exportable, redacted, term_count, address, form, at_ms, confidence,
-  importance, live)
+  importance, live, closing)
 VALUES (:tenant_id, :version_id, :memory_id, :space, :kind, :visibility, :status, :user_key, :agent_key,
   :session_key, :sameness_key, :subject_key, :relation_key, :object_key, :observed_ms, :updated_ms, :valid_from_ms,
   :valid_to_ms, :valid_to_ms, :recorded_ms, :expires_ms, :exportable, :redacted, :term_count, :address, :form, :at_ms, :confidence,
-  :importance, :status <> 'tombstoned')
+  :importance, :status <> 'tombstoned', :closing)
 
 -- name: search_add
 INSERT INTO search (rowid, words) VALUES (:version_id, :words)
@@ -316,7 +316,7 @@ UPDATE state SET held = :held WHERE tenant_id = :tenant_id AND version_id = :ver
 UPDATE state SET review = :review WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_verification
-UPDATE state SET verification = :verification,
+UPDATE state SET verification = :verification, closing = :closing,
   live = :verification <> 'retracted' AND erased = 0 AND retired_ms IS NULL AND status <> 'tombstoned'
     AND superseded_by IS NULL AND closed_ms IS NULL
 WHERE tenant_id = :tenant_id AND version_id = :version_id
@@ -458,8 +458,14 @@ SELECT version_id, CASE
   WHEN erased = 1 OR retired_ms IS NOT NULL OR status = 'tombstoned' THEN 0 ELSE ifnull(valid_to_ms, :forever_ms) END
 FROM state INDEXED BY state_closed WHERE tenant_id = :tenant_id AND live = 0
 
+-- The same of what was closed or opened again since: whether it is live, too.
+-- name: closings_after
+SELECT version_id, CASE
+  WHEN erased = 1 OR retired_ms IS NOT NULL OR status = 'tombstoned' THEN 0 ELSE ifnull(valid_to_ms, :forever_ms) END, live
+FROM state INDEXED BY state_closing WHERE tenant_id = :tenant_id AND closing > 0 AND closing > :after
+
 -- name: state_close
-UPDATE state SET live = 0, superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms
+UPDATE state SET live = 0, closing = :closing, superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: count_live
@@ -481,20 +487,20 @@ SELECT a.name, ifnull(a.version_id, a.memory_id) FROM json_each(:names) j
 CROSS JOIN alias a ON a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value
 
 -- name: state_reopen
-UPDATE state SET superseded_by = NULL, closed_ms = NULL, valid_to_ms = declared_to_ms,
+UPDATE state SET superseded_by = NULL, closed_ms = NULL, valid_to_ms = declared_to_ms, closing = :closing,
   live = erased = 0 AND retired_ms IS NULL AND status <> 'tombstoned' AND verification <> 'retracted'
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_retire
-UPDATE state SET live = 0, retired_ms = :now_ms WHERE tenant_id = :tenant_id AND version_id = :version_id
+UPDATE state SET live = 0, closing = :closing, retired_ms = :now_ms WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_tombstone
-UPDATE state SET live = 0, status = 'tombstoned', tombstoned_ms = :now_ms, valid_to_ms = :valid_to_ms,
+UPDATE state SET live = 0, closing = :closing, status = 'tombstoned', tombstoned_ms = :now_ms, valid_to_ms = :valid_to_ms,
   closed_ms = ifnull(closed_ms, :now_ms)
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: state_erase
-UPDATE state SET live = 0, status = 'tombstoned', tombstoned_ms = ifnull(tombstoned_ms, :now_ms), erased = 1,
+UPDATE state SET live = 0, closing = :closing, status = 'tombstoned', tombstoned_ms = ifnull(tombstoned_ms, :now_ms), erased = 1,
   user_key = NULL, agent_key = NULL, session_key = NULL, sameness_key = NULL,
   subject_key = NULL, relation_key = NULL, object_key = NULL, expires_ms = NULL, term_count = 0,
   at_ms = NULL, confidence = NULL, importance = NULL

@@ -16,6 +16,8 @@ CREATE TABLE tenant (
   term_count    INTEGER NOT NULL DEFAULT 0,
   -- Segments that were added to the word index.
   segment_seq   INTEGER NOT NULL DEFAULT 0,
+  -- How often versions stopped being live, or were live again.
+  closing_seq   INTEGER NOT NULL DEFAULT 0,
   -- For quotas: versions that are live, and the bytes of all documents that are not erased.
   live_count    INTEGER NOT NULL DEFAULT 0,
   byte_count    INTEGER NOT NULL DEFAULT 0,
@@ -67,6 +69,8 @@ CREATE TABLE state (
   declared_to_ms INTEGER,
   valid_to_ms    INTEGER,
   recorded_ms    INTEGER NOT NULL,
+  -- The closing_seq of its tenant when it last stopped being live, or was live again; 0 of what always was.
+  closing        INTEGER NOT NULL DEFAULT 0,
   closed_ms      INTEGER,
   retired_ms     INTEGER,
   tombstoned_ms  INTEGER,
@@ -131,6 +135,8 @@ CREATE INDEX state_begins ON state (tenant_id, valid_from_ms, version_id)
   WHERE live = 1 AND valid_from_ms > recorded_ms;
 -- What is not live any more: ranking leaves it out of every number.
 CREATE INDEX state_closed ON state (tenant_id, version_id, valid_to_ms, status, erased, retired_ms) WHERE live = 0;
+-- And what changed of that since somebody looked.
+CREATE INDEX state_closing ON state (tenant_id, closing) WHERE closing > 0;
 -- Few rows are in these, and none for long.
 CREATE INDEX state_redacted ON state (tenant_id, updated_ms, version_id) WHERE redacted = 1;
 -- The expiry sweep serves all tenants at once, so time comes first here.
