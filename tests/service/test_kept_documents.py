@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from memoranda import Memoranda
+from memoranda.errors import GrainError
 from memoranda.model.facts import Opened
 from memoranda.storage.documents import Age, Documents
 from memoranda.storage.sql_engine import SqlEngine
@@ -115,3 +116,42 @@ def test_what_was_used_least_goes_when_there_is_no_room() -> None:
 
 def document(native: bytes) -> Opened:
     return Opened("oms", "", native, is_sealed=True)
+
+
+def test_a_verdict_of_another_process_is_heard_by_who_keeps_what_is_live(tmp_path: Path) -> None:
+    with Memoranda.open(tmp_path) as m:
+        one, other = (
+            m.grains.put({**MADE, "object": f"green tea {number}", "created_at": 1_780_000_000_000 + number}).address
+            for number in range(2)
+        )
+        m.grains.set_verification(one, "retracted", reason="wrong")
+        found = [each.record["body"]["text"] for each in m.recall("green tea")]
+        assert [each[-1] for each in found] == ["1"]
+        end = m.service.feed_end(m.access, {})
+        # As many are live as before, and no version is new.
+        elsewhere(
+            tmp_path,
+            "m.grains.set_verification(sys.argv[2], 'verified', reason='right');"
+            " m.grains.set_verification(sys.argv[3], 'retracted', reason='wrong')",
+            one,
+            other,
+        )
+        found = [each.record["body"]["text"] for each in m.recall("green tea")]
+        assert [each[-1] for each in found] == ["0"]
+        assert [each.type for each in m.service.changes(m.access, {}, end).events] == ["revised", "revised"]
+        # Said once more, it is no news.
+        end = m.service.feed_end(m.access, {})
+        m.grains.set_verification(one, "verified", reason="right")
+        assert m.service.feed_end(m.access, {}) == end
+
+
+def test_a_hold_of_another_process_is_seen_at_once_and_changes_no_answer(tmp_path: Path) -> None:
+    with Memoranda.open(tmp_path) as m:
+        address = m.grains.put({**MADE, "object": "green tea"}).address
+        before = m.grains.get(address).document()
+        assert objects(m) == ["green tea"]
+        elsewhere(tmp_path, "m.grains.set_hold(sys.argv[2], held=True, reason='court')", address)
+        assert m.grains.get(address).document() == {**before, "held": True}
+        assert objects(m) == ["green tea"]
+        with pytest.raises(GrainError):
+            m.grains.erase(address, reason="asked for")

@@ -435,7 +435,7 @@ class EngineContract:
         def work(unit: Unit) -> None:
             unit.hold(version, held=True)
             unit.flag_for_review(version, needs_review=True)
-            unit.set_verification(version, "contested")
+            unit.set_verification(version, "contested", now=NOW)
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:

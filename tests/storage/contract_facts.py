@@ -326,7 +326,7 @@ class FactsContract:
                 made = document(name, f"native {name}".encode())
                 written.append(unit.append(made, projection(name), now=NOW, field_index=facts))
             unit.close(written[0], successor=written[1], valid_to=LATER, now=LATER)
-            unit.set_verification(written[1], "contested")
+            unit.set_verification(written[1], "contested", now=NOW)
             unit.erase(written[2], tombstone=b"tombstone_record", now=NOW)
             return written
 

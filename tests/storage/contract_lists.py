@@ -57,9 +57,9 @@ def suffer(unit: Unit, version: Version, fate: str) -> None:
     elif fate == "erased":
         unit.erase(version, tombstone=b"tombstone_record", now=NOW)
     elif fate in ("retracted", "restored"):
-        unit.set_verification(version, "retracted")
+        unit.set_verification(version, "retracted", now=NOW)
     if fate == "restored":
-        unit.set_verification(version, "verified")
+        unit.set_verification(version, "verified", now=NOW)
 
 
 def fresh_tenant(engine: Engine) -> str:

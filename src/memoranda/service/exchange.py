@@ -485,7 +485,7 @@ class _Import:
         if verdict != version.state.verification:
             if not is_fresh and verdict in ("contested", "retracted"):
                 check_supersession(unit, version, {}, now=now)
-            unit.set_verification(version, verdict)
+            unit.set_verification(version, verdict, now=now)
         closed = ready.index.system_valid_to
         if not version.state.is_head:
             return

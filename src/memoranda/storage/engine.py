@@ -394,7 +394,7 @@ class Unit(Snapshot, Protocol):
         """Say whether someone is to look at how a version was superseded."""
         ...
 
-    def set_verification(self, version: Version, verification: str) -> None:
+    def set_verification(self, version: Version, verification: str, *, now: Instant) -> None:
         """Say what is known of a version's truth: unverified, verified, contested or retracted."""
         ...
 

@@ -350,11 +350,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def flag_for_review(self, version: Version, *, needs_review: bool) -> None:
         self._run("state_review", version_id=version.version_id, review=int(needs_review))
 
-    def set_verification(self, version: Version, verification: str) -> None:
+    def set_verification(self, version: Version, verification: str, *, now: Instant) -> None:
         self._leave(version)
         asked = {"version_id": version.version_id, "verification": verification, "closing": self._closing()}
         ((live,),) = self._rows("state_verification", **asked)
         self._live_count += live
+        if verification != version.state.verification:
+            # What is retracted is out of every answer: whoever keeps what is live must hear of it.
+            self.announce("revised", version, now=now)
 
     def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         version_id = version.version_id

@@ -81,8 +81,10 @@ def changes(context: Context, access: Access, scope: Mapping[str, str], after: i
         found = scope_of(record)
         if found["visibility"] not in visible or not access.within(found):
             continue
-        if all(found.get(name) == value for name, value in scope.items()):
-            shown = show(context, access, record)
+        shown = show(context, access, record)
+        # Asked of what is shown: what was cut could be guessed otherwise.
+        said = found if shown is record else scope_of(shown)
+        if all(said.get(name) == value for name, value in scope.items()):
             events.append(ChangeEvent(seq=change.seq, type=change.type, id=record["id"], record=shown))
     return FeedPage(events=tuple(events), next=page[-1].seq if page else after, is_last=len(page) < PAGE_LIMIT)
 

@@ -228,7 +228,7 @@ def set_verification(
             said = {"supersession_justification": reason, **contradicting} if reason else contradicting
             if check_supersession(unit, version, said, now=now).needs_review:
                 unit.flag_for_review(version, needs_review=True)
-        unit.set_verification(version, status)
+        unit.set_verification(version, status, now=now)
         unit.record(audited(access, "verification", now, (address,), tenant, "", status, {"reason": reason}))
         return status
 
