@@ -7,7 +7,7 @@ import ipaddress
 import shlex
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +20,9 @@ from memoranda.cli.show import note
 if TYPE_CHECKING:
     from memoranda.bindings.http.app import Seams
     from memoranda.settings import Settings
+
+# Below this the pieces are many, and asking the system for each would cost.
+LARGE_PIECE_BYTES = 262_144
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -94,9 +97,23 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
         # What was made to start stays for good, and need not be looked at again and again.
         gc.collect()
         gc.freeze()
+        _give_back_memory()
         server.run()
     finally:
         service.close()
+
+
+def _give_back_memory() -> None:
+    """Have glibc give large pieces back to the system as soon as they are free; elsewhere that is not ours to say.
+
+    By itself it keeps pieces as large as the largest that was freed, in as many heaps as there are threads: after a few
+    large answers that is several times what is used.
+    """
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        # M_MMAP_THRESHOLD: from this size on, each piece is the system's own.
+        ctypes.CDLL("libc.so.6").mallopt(-3, LARGE_PIECE_BYTES)
 
 
 def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:

@@ -8,7 +8,7 @@ afterwards, and the rest is scored anew. Every standard renders what it gets fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
@@ -30,6 +30,10 @@ _LIMITS: Final = {"project": "space", "agent": "agent", "user": "user", "session
 # When too few of the best may be seen, so many more are looked at.
 _MORE: Final = 8
 PAGE_LIMIT: Final = 500
+# What a page may hold, in bytes of documents: one that is full is shorter than was asked, and the next goes on from it.
+PAGE_BYTES: Final = 2 * 1_048_576
+_FIRST_SLICE: Final = 32
+_SLICE_BYTES: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +186,21 @@ def walk(
     while True:
         page = snapshot.page(selection, order, limit=size, now=now, after=after)
         places = {each.version_id: each.place for each in page}
-        for version in snapshot.versions(list(places)) if places else ():
+        for version in in_slices(snapshot, list(places)):
             after = places[version.version_id]
             yield version, after
         if len(page) < size:
             return
+
+
+def in_slices(snapshot: Snapshot, version_ids: Sequence[int]) -> Iterator[Version]:
+    """Versions by their ids, read a few at a time where they are large: whoever stops in between holds no more."""
+    at, count = 0, _FIRST_SLICE
+    while at < len(version_ids):
+        found = snapshot.versions(version_ids[at : at + count])
+        at += count
+        yield from found
+        if sum(len(each.document.native) for each in found) < _SLICE_BYTES:
+            count *= 4
+        else:
+            count = max(1, count // 4)

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
 from memoranda.bindings.http.operation import Tables
+from memoranda.bindings.http.shares import Shares
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access, Gate
@@ -33,6 +34,8 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 BURST_SECONDS = 2.0
 # A person who mistypes is never stopped, a program that guesses is; secrets have 256 bits besides.
 FAILURES_RATE, FAILURES_BURST = 20.0, 40.0
+# Answers that were made and not yet read, of all callers together.
+UNREAD_BYTES_LIMIT = 64 * 1_048_576
 # The longest capability token with a margin; longer headers are not worth hashing.
 BEARER_CHARS_LIMIT = 8192
 
@@ -97,6 +100,36 @@ class Caller:
         return self.access
 
 
+class UnreadAnswers:
+    """Large answers on their way. When they get too many, whoever has most of them is let go, the oldest first."""
+
+    def __init__(self) -> None:
+        self._held: Shares[Callable[[], None]] = Shares()
+
+    async def send(self, scope: Scope, send: Send, message: Message) -> None:
+        """Send a large piece of a body in small ones, each when the one before is on its way."""
+        body, is_more = message.get("body", b""), message.get("more_body", False)
+        if len(body) <= wire.PIECE_BYTES:
+            await send(message)
+            return
+        drop = scope["state"].get("drop", _keep)
+        caller = scope["state"].get("caller")
+        self._held.put(drop, caller.digest if caller else scope.get("client"), len(body))
+        while self._held.total > UNREAD_BYTES_LIMIT and (other := self._held.take(lambda each: each != drop)):
+            other()
+        try:
+            for at in range(0, len(body), wire.PIECE_BYTES):
+                end = at + wire.PIECE_BYTES
+                piece = {**message, "body": body[at:end], "more_body": is_more or end < len(body)}
+                await send(piece)
+        finally:
+            self._held.remove(drop)
+
+
+def _keep() -> None:
+    """What stands for the end of a connection that only its server can end."""
+
+
 class Guard:
     """ASGI middleware around all routes."""
 
@@ -108,6 +141,7 @@ class Guard:
         self._hosts = LOOPBACK_NAMES | {_host_name(host) for host in rules.allowed_hosts}
         self._origins = frozenset(origin.rstrip("/").lower() for origin in rules.allowed_origins)
         self._requests = TokenBuckets(rate=rules.rate_limit, burst=rules.rate_limit * BURST_SECONDS, clock=rules.clock)
+        self._unread = UnreadAnswers()
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=rules.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,7 +165,7 @@ class Guard:
                 present = {name.lower() for name, _ in headers}
                 headers += [item for item in extra if item[0] not in present]
                 message = {**message, "headers": headers}
-            await send(message)
+            await self._unread.send(scope, send, message)
 
         try:
             self._check_host(scope)

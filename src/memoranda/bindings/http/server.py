@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from memoranda.errors import StoreUnavailable
 
 # Connections at once, open streams among them: half of the 2048 files that a process may commonly open, or less.
-CONNECTIONS_LIMIT = 1000
+CONNECTIONS_LIMIT = 1_000
 # Longer than the pauses of a thoughtful agent, so that it keeps its connection; idle ones cost only a socket.
 KEEP_ALIVE_SECONDS = 30
 # What is running may finish; together with the streams' end this stays below the 5 s that supervisors grant.
@@ -114,7 +114,8 @@ def create_server(
         # Who is behind a proxy must be told by the proxy's credential, not by headers that anyone can send.
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS_LIMIT,
+        # At the limit one goes that is not at work; only where all are, the next is answered 503.
+        limit_concurrency=CONNECTIONS_LIMIT + 1,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
@@ -125,10 +126,10 @@ def create_server(
 
 def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
     try:
-        from memoranda.bindings.http.protocol import BoundedHttpProtocol
+        from memoranda.bindings.http.protocol import Crowd, bounded
     except ImportError:
         return "h11"
-    return BoundedHttpProtocol
+    return bounded(Crowd(CONNECTIONS_LIMIT))
 
 
 def base_url(listener: socket.socket) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -19,29 +20,38 @@ class Threads:
     """A few threads that run what may wait for the store, started as they are needed.
 
     Every request pays for this hop, and an executor's futures, which any thread may wait for, would double the price.
+    No more work is done ahead than the event loop takes: answers that wait for it would fill the memory.
     """
 
     def __init__(self, count: int, name: str) -> None:
         self._count, self._name = count, name
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        # Handed over and not yet settled; only the event loop changes it.
+        # Handed over and not yet settled, and what waits to be handed over; only the event loop changes them.
         self._unsettled = 0
+        self._waiting: deque[_Job] = deque()
 
     async def run(self, work: Callable[[*Arguments], T], *args: *Arguments) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._unsettled += 1
-        if len(self._threads) < min(self._count, self._unsettled):
-            name = f"{self._name}_{len(self._threads)}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._jobs.put((loop, future, work, args))
+        self._waiting.append((loop, future, work, args))
+        self._hand_over()
         return await future
+
+    def _hand_over(self) -> None:
+        while self._waiting and self._unsettled < 2 * self._count:
+            self._unsettled += 1
+            if len(self._threads) < min(self._count, self._unsettled):
+                name = f"{self._name}_{len(self._threads)}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._jobs.put(self._waiting.popleft())
 
     def cancel_waiting(self) -> None:
         """Cancel what nobody has begun."""
+        while self._waiting:
+            self._waiting.popleft()[1].cancel()
         with contextlib.suppress(queue.Empty):
             while (job := self._jobs.get_nowait()) is not None:
                 job[1].cancel()
@@ -76,6 +86,7 @@ class Threads:
 
     def _settle(self, future: asyncio.Future[Any], result: object, failure: BaseException | None) -> None:
         self._unsettled -= 1
+        self._hand_over()
         if future.cancelled():
             return
         if failure is None:

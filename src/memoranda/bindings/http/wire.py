@@ -19,6 +19,8 @@ JSON = "application/json"
 BODY_SECONDS_LIMIT = 30.0
 # Most requests are smaller; as many as there may be connections fit in memory.
 SMALL_BODY_BYTES = 65_536
+# An answer goes out in pieces of this size, so that what is not read is noticed.
+PIECE_BYTES = 65_536
 # More than any route knows.
 QUERY_FIELDS_LIMIT = 32
 

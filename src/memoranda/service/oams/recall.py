@@ -19,7 +19,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.ranking import below_sources
 from memoranda.service.oams.memories import Memory, audited, namespace_named, place_of, require_namespace
 from memoranda.service.oams.views import Place, Shown, seen
-from memoranda.service.retrieve import best, reach, walk
+from memoranda.service.retrieve import PAGE_BYTES, best, reach, walk
 from memoranda.standards.oams import memory
 from memoranda.standards.oams.namespace import Namespace, owner_hash
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
@@ -47,7 +47,7 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Pag
     now, place = context.clock(), place_of(access, request.namespace)
     found: list[Memory] = []
     before = None if request.cursor is None else _opened(context, place, request.cursor)
-    is_more = False
+    size, is_more = 0, False
     asked = Selection(space=place.space, tags=request.tags, since=request.since)
     with context.engine.read(place.tenant) as snapshot:
         selection = reach(context, access, snapshot, asked)
@@ -55,9 +55,10 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Pag
         for version, at in walk(snapshot, selection, UPDATED, now=now, after=before, size=request.limit + 1):
             if (shown := seen(context, access, snapshot, version, place)) is None:
                 continue
-            if is_more := len(found) == request.limit:
+            if is_more := len(found) == request.limit or size > PAGE_BYTES:
                 break
             found.append(shown.memory)
+            size += len(version.document.native)
             before = Instant(at[0]), at[1]
     entry = audited(access, "list", now, place, (), f"{len(found)} memories")
     context.audit_read(place.tenant, entry)

@@ -1,0 +1,177 @@
+"""A real server process under attack: its memory stays below the bound that docs/security.md states."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from tests.waiting import HANG_SECONDS, until
+
+from memoranda.app import Memoranda
+from memoranda.bindings.http.server import CONNECTIONS_LIMIT
+from memoranda.encoding.json_text import parse
+
+# docs/security.md: what one server process may grow by under attack, beside what it needs to serve.
+BOUND_BYTES = 512 * 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server process and the owner's key."""
+
+    pid: int
+    url: str
+    credential: str
+
+    def connect(self) -> socket.socket:
+        address = urlsplit(self.url)
+        return socket.create_connection((address.hostname, address.port), timeout=HANG_SECONDS)
+
+    def client(self) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {self.credential}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=HANG_SECONDS)
+
+    def resident(self, which: str = "VmRSS") -> int:
+        """Bytes in memory now, or at most so far (VmHWM)."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(f"{which}:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError(which)
+
+
+@contextmanager
+def serving(home: Path, **settings: str) -> Iterator[Server]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
+    command = [sys.executable, "-m", "memoranda", "--json", "serve", "--port", "0"]
+    environment = {**kept, "MEMORANDA_HOME": str(home), **settings}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert process.stdout is not None
+            said = parse(process.stdout.readline())
+            yield Server(process.pid, said["url"], Path(said["credential"]).read_text().strip())
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    if not Path("/proc/self/status").exists():
+        pytest.fail("what a process holds in memory is read from /proc")
+    with serving(tmp_path / "home") as started:
+        with started.client() as client:
+            assert client.post("/ump/recall", json={"query": "x"}).status_code == 200
+        yield started
+
+
+def stuff(connection: socket.socket, data: bytes, times: int) -> None:
+    """Send as much as the other side takes, and read nothing."""
+    connection.settimeout(0.5)
+    with suppress(OSError):
+        for _ in range(times):
+            connection.sendall(data)
+
+
+def in_threads(count: int, work: Callable[[], None]) -> None:
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def grown(server: Server, before: int) -> int:
+    with server.client() as client:
+        # Whoever has a credential is still served.
+        assert client.post("/ump/recall", json={"query": "x"}).status_code == 200
+    return server.resident("VmHWM") - before
+
+
+@pytest.mark.parametrize("target", [b"/", b"/healthz", b"/openapi.json", b"/ump/recall"])
+def test_requests_sent_without_reading_an_answer_are_not_held(server: Server, target: bytes) -> None:
+    before = server.resident()
+    request = b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with ExitStack() as open_ones:
+
+        def attack() -> None:
+            stuff(open_ones.enter_context(server.connect()), request * 5_000, 100)
+
+        in_threads(8, attack)
+        assert grown(server, before) < BOUND_BYTES // 8
+
+
+def test_heads_of_many_small_headers_are_not_held(server: Server) -> None:
+    before = server.resident()
+    head = b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"a:b\r\n" * 6_000
+    with ExitStack() as open_ones:
+        for _ in range(400):
+            stuff(open_ones.enter_context(server.connect()), head, 1)
+        assert grown(server, before) < BOUND_BYTES // 4
+
+
+def test_small_bodies_that_are_never_finished_are_bounded(server: Server) -> None:
+    before = server.resident()
+    head = b"POST /ump/recall HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\nContent-Length: 65000\r\n\r\n"
+    with ExitStack() as open_ones:
+        for _ in range(400):
+            stuff(open_ones.enter_context(server.connect()), head + b"x" * 64_000, 1)
+        assert grown(server, before) < BOUND_BYTES // 2
+
+
+def test_idle_connections_without_number_keep_nobody_out(server: Server) -> None:
+    before = server.resident()
+    with ExitStack() as open_ones, server.client() as known:
+        # Known before the attack, and not crowded out by it.
+        assert known.post("/ump/recall", json={"query": "x"}).status_code == 200
+        for _ in range(CONNECTIONS_LIMIT + 200):
+            open_ones.enter_context(server.connect())
+        for _ in range(3):
+            with server.client() as late:
+                assert late.post("/ump/recall", json={"query": "x"}).status_code == 200
+        assert known.post("/ump/recall", json={"query": "x"}).status_code == 200
+        assert grown(server, before) < BOUND_BYTES // 4
+
+
+def test_answers_that_nobody_reads_are_bounded(tmp_path: Path) -> None:
+    with Memoranda.open(tmp_path / "home") as memoranda:
+        for n in range(12):
+            memoranda.oams.store(f"key {n}", f"tea {n} " + "x" * 900_000)
+        namespace = memoranda.oams.namespace()
+    with serving(tmp_path / "home") as server:
+        with server.client() as client:
+            one = client.get(f"/v1/oams/memories/{namespace}", params={"limit": "500"})
+            assert one.status_code == 200
+            size = len(one.content)
+            assert 300 * size > 1.5 * BOUND_BYTES
+        before = server.resident()
+        request = (
+            f"GET /v1/oams/memories/{namespace}?limit=500 HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: Bearer {server.credential}\r\n\r\n"
+        ).encode()
+        with ExitStack() as open_ones:
+            connections = [open_ones.enter_context(server.connect()) for _ in range(300)]
+            for connection in connections:
+                connection.sendall(request)
+            until(lambda: all(_is_answered(each) for each in connections))
+            assert grown(server, before) < BOUND_BYTES
+
+
+def _is_answered(connection: socket.socket) -> bool:
+    """Whether there is something to read, or the other side gave up."""
+    connection.setblocking(False)
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
