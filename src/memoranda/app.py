@@ -101,6 +101,8 @@ def open_service(settings: Settings) -> Service:
             memories=settings.max_memories,
             bytes=settings.max_bytes,
             writes_per_minute=settings.writes_per_minute,
+            runs_per_minute=settings.runs_per_minute,
+            schedules=settings.max_schedules,
         ),
     )
     return Service(context)

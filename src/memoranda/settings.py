@@ -102,6 +102,12 @@ class Settings:
     writes_per_minute: int = _setting(
         0, "memories that one owner may write in a minute, through any standard; 0 means no limit", "whole number"
     )
+    runs_per_minute: int = _setting(
+        6_000, "runs of openwop that one owner may begin in a minute; 0 means no limit", "whole number"
+    )
+    max_schedules: int = _setting(
+        1_000, "what one owner may have done by itself, again and again; 0 means no limit", "whole number"
+    )
     open_registration: str = _setting(
         "on",
         "whether a token signed by an owner nobody knows lets it in; off: only owners that have a key or memories here",
@@ -172,7 +178,7 @@ def _check(settings: Settings) -> None:
             raise InvalidInput(f"{_variable(each.name)}: must be one of {', '.join(choices)}")
     if unknown := set(settings.compliance) - {"gdpr", "ccpa", "hipaa"}:
         raise InvalidInput(f"MEMORANDA_COMPLIANCE: there is no preset {min(unknown)!r}; there are gdpr, ccpa, hipaa")
-    for name in ("max_memories", "max_bytes", "writes_per_minute"):
+    for name in ("max_memories", "max_bytes", "writes_per_minute", "runs_per_minute", "max_schedules"):
         if getattr(settings, name) < 0:
             raise InvalidInput(f"{_variable(name)}: must be a whole number, 0 for no limit")
     if not 0 <= settings.port <= 65_535:

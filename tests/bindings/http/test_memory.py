@@ -19,6 +19,7 @@ from tests.waiting import HANG_SECONDS, until
 
 from memoranda.app import Memoranda
 from memoranda.bindings.http.server import CONNECTIONS_LIMIT
+from memoranda.bindings.mcp.http import OWN_SESSIONS_LIMIT
 from memoranda.encoding.json_text import parse
 
 # docs/security.md: what one server process may grow by under attack, beside what it needs to serve.
@@ -127,6 +128,25 @@ def test_small_bodies_that_are_never_finished_are_bounded(server: Server) -> Non
         assert grown(server, before) < BOUND_BYTES // 2
 
 
+def test_large_bodies_that_are_never_finished_are_bounded_and_others_get_theirs_in(
+    server: Server, tmp_path: Path
+) -> None:
+    with Memoranda.open(tmp_path / "home") as memoranda:
+        namespace = memoranda.oams.namespace()
+    before = server.resident()
+    head = (
+        "POST /ump/remember HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {server.credential}\r\nContent-Length: 2000000\r\n\r\n"
+    ).encode()
+    with ExitStack() as open_ones:
+        for _ in range(120):
+            stuff(open_ones.enter_context(server.connect()), head + b"x" * 1_990_000, 1)
+        with server.client() as client:
+            answer = client.put(f"/v1/oams/memories/{namespace}/k", json={"value": "tea " * 100_000})
+            assert answer.status_code in (200, 201), answer.text
+        assert grown(server, before) < BOUND_BYTES // 2
+
+
 def test_idle_connections_without_number_keep_nobody_out(server: Server) -> None:
     before = server.resident()
     with ExitStack() as open_ones, server.client() as known:
@@ -163,6 +183,58 @@ def test_answers_that_nobody_reads_are_bounded(tmp_path: Path) -> None:
                 connection.sendall(request)
             until(lambda: all(_is_answered(each) for each in connections))
             assert grown(server, before) < BOUND_BYTES
+
+
+def test_secrets_of_runs_that_never_end_are_bounded(server: Server) -> None:
+    before = server.resident()
+    with server.client() as client:
+        opened = []
+        for number in range(60):
+            opened.append(client.post("/v1/host/runs", json={"workflowId": "w"}).json()["runId"])
+            for each in range(4):
+                value = f"{number}-{each}-" + "s3cr3t/" * 6_000
+                told = client.post(f"/v1/host/runs/{opened[-1]}/secrets", json={"secretId": "s", "value": value})
+                assert told.status_code == 200, told.text
+        assert grown(server, before) < BOUND_BYTES // 4
+        # What was forgotten is not believed to be no secret: the run writes nothing until it says it again.
+        for run_id, status in ((opened[0], 409), (opened[-1], 201)):
+            event = {"type": "agent.toolCalled", "payload": {"said": value}}
+            assert client.post(f"/v1/host/runs/{run_id}/events", json=event).status_code == status
+        assert "s3cr3t" not in client.get(f"/v1/runs/{opened[-1]}/events/poll").text
+        too_many = {"secretId": "s", "value": "s3cr3t/" * 9_000}
+        many = [
+            client.post(f"/v1/host/runs/{opened[-1]}/secrets", json={**too_many, "value": f"{n}{too_many['value']}"})
+            for n in range(40)
+        ]
+        assert many[-1].status_code == 400
+
+
+def test_runs_and_schedules_have_a_number(tmp_path: Path) -> None:
+    limits = {"MEMORANDA_RUNS_PER_MINUTE": "5", "MEMORANDA_MAX_SCHEDULES": "2"}
+    with serving(tmp_path / "home", **limits) as server, server.client() as client:
+        begun = [client.post("/v1/host/runs", json={"workflowId": "w"}).status_code for _ in range(7)]
+        assert begun == [201] * 5 + [429] * 2
+        tenant = client.get("/v1/host/runs").json()["runs"][0]["owner"]["tenant"]
+        kept = [
+            client.put("/v1/host/schedules", json={"memoryRef": f"mem:{tenant}:{n}", "cron": "0 3 * * *"}).status_code
+            for n in (1, 2, 2, 3)
+        ]
+        assert kept == [200, 200, 200, 429]
+
+
+def test_one_owner_takes_few_sessions_of_mcp_and_nobody_is_kept_out(server: Server) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "resources/list"}
+    with server.client() as client:
+        client.headers.update({"accept": "application/json, text/event-stream"})
+        sessions = []
+        for _ in range(OWN_SESSIONS_LIMIT + 10):
+            opened = client.post("/mcp", json=first)
+            assert opened.status_code == 200
+            sessions.append(opened.headers["mcp-session-id"])
+        asked = [client.post("/mcp", json=listing, headers={"mcp-session-id": each}).status_code for each in sessions]
+        assert asked == [404] * 10 + [200] * OWN_SESSIONS_LIMIT
 
 
 def _is_answered(connection: socket.socket) -> bool:

@@ -23,10 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
 from memoranda.bindings.http.operation import Tables
-from memoranda.bindings.http.shares import Shares
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access, Gate
+from memoranda.service.core.shares import Shares
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -21,11 +21,14 @@ from memoranda.bindings.http.operation import PARAMETER, Operation
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_known
-from memoranda.errors import InvalidInput
+from memoranda.errors import InvalidInput, RateLimited
+from memoranda.service.core.shares import Shares
 from memoranda.service.service import Service
 
 # Parsed, each is several times as large as it was on the way.
 LARGE_BODIES_LIMIT: Final = 4
+# Of all bodies that are not small, as they were on the way.
+BODIES_BYTES_LIMIT: Final = 64 * 1_048_576
 
 
 class PathRoute(Route):
@@ -62,21 +65,45 @@ class PathRoute(Route):
 
 
 class Room:
-    """Room for bodies. Small ones come in at once; of large ones a few, so that they fit in memory."""
+    """Room for bodies. Small ones come in at once; of large ones as many as fit in memory, and of the largest a few.
+
+    Where there is none left, whoever takes most of it loses the oldest that is still on its way.
+    """
 
     def __init__(self, max_body_bytes: int) -> None:
         self.max_body_bytes = max_body_bytes
         self._large = asyncio.Semaphore(LARGE_BODIES_LIMIT)
+        self._held: Shares[Callable[[], None]] = Shares()
+        self._coming: set[Callable[[], None]] = set()
+
+    async def receive(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body of a request for which room was taken."""
+        drop = scope["state"].get("drop")
+        self._coming.add(drop)
+        try:
+            return await wire.read_body(receive)
+        finally:
+            self._coming.discard(drop)
 
     @asynccontextmanager
     async def taken(self, scope: Scope, limit: int) -> AsyncIterator[None]:
-        """Wait until the body of a request may be read and worked on."""
+        """Wait until the body of a request may be read and worked on. Raises RateLimited where there is no room."""
         stated = wire.stated_length(scope)
-        if limit <= self.max_body_bytes or (stated is not None and stated <= self.max_body_bytes):
-            yield
-        else:
-            async with self._large:
+        drop = scope["state"].get("drop")
+        if drop is not None and not wire.is_small(scope):
+            self._held.put(drop, scope["state"]["caller"].digest, limit if stated is None else stated)
+            while self._held.total > BODIES_BYTES_LIMIT and (other := self._held.take(self._coming.__contains__)):
+                other()
+        try:
+            if self._held.total > BODIES_BYTES_LIMIT:
+                raise RateLimited("too many large bodies at once; try again", retry_after_seconds=1.0)
+            if limit <= self.max_body_bytes or (stated is not None and stated <= self.max_body_bytes):
                 yield
+            else:
+                async with self._large:
+                    yield
+        finally:
+            self._held.remove(drop)
 
 
 class Endpoint:
@@ -99,7 +126,7 @@ class Endpoint:
                 await self._threads.run(authenticate, scope)
                 wire.check_length(scope, limit)
             async with self._room.taken(scope, limit):
-                raw = await wire.read_body(receive)
+                raw = await self._room.receive(scope, receive)
                 answer, body = await self._threads.run(self._work, operation, scope, raw, limit)
         else:
             answer, body = await self._threads.run(self._work, operation, scope, b"", 0)

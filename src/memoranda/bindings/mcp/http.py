@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from anyio import CancelScope
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext
 from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -25,14 +26,38 @@ from memoranda.bindings.mcp.server import create_server
 from memoranda.bindings.mcp.subscriptions import RequestContext
 from memoranda.errors import Unauthorized
 from memoranda.service.core.access import Access
+from memoranda.service.core.shares import Shares
 from memoranda.service.service import Service
 
 PATH: Final = "/mcp"
 # Each session holds a task and reads the feed when something changes.
 SESSIONS_LIMIT: Final = 512
+# Of one owner, whichever of its credentials opened them: nobody keeps the others out.
+OWN_SESSIONS_LIMIT: Final = 64
 # An agent left open over lunch keeps its session; one that went away without a word does not hold it for long.
 IDLE_SECONDS: Final = 30 * 60
 MAX_BODY_BYTES: Final = 2_097_152
+
+
+class _Sessions(StreamableHTTPSessionManager):
+    """Sessions of which each owner has a few. Who opens one more loses the oldest, and can open another any time."""
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        held: Shares[str] = Shares()
+        for session_id, owner in self._session_owners.items():
+            held.put(session_id, owner["subject"])
+        mine = requestor["subject"] if requestor is not None else None
+        if held.of(mine) >= OWN_SESSIONS_LIMIT:
+            self._end(held.oldest_of(mine))
+        elif len(held) >= SESSIONS_LIMIT:
+            self._end(held.take())
+        return super()._admit_session(requestor)
+
+    def _end(self, session_id: str | None) -> None:
+        transport = self._server_instances.pop(session_id or "", None)
+        if session_id is not None and transport is not None and self._task_group is not None:
+            self._session_owners.pop(session_id, None)
+            self._task_group.start_soon(self._discard_session, session_id, transport)
 
 
 class McpEndpoint:
@@ -43,7 +68,7 @@ class McpEndpoint:
         # The streams on which sessions wait for notifications.
         self._standing: set[CancelScope] = set()
         self._server = create_server(service, _access_of, renewed=self._renewed)
-        self._manager = StreamableHTTPSessionManager(
+        self._manager = _Sessions(
             app=self._server,
             # None: Host and Origin are the outer application's business.
             security_settings=None,
@@ -77,7 +102,7 @@ class McpEndpoint:
             await JSONResponse(body, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
             return
         # The SDK compares this user with the one that opened the session.
-        token = AccessToken(token="", client_id=_principal(access), scopes=[])
+        token = AccessToken(token="", client_id=_principal(access), scopes=[], subject=access.default_tenant)
         await self._serve({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -21,15 +22,21 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     memories: int = 0
     bytes: int = 0
     writes_per_minute: int = 0
+    runs_per_minute: int = 0
+    schedules: int = 0
 
     def spend(self, unit: Unit, now: Instant) -> None:
         """Count a write. Raises QuotaExceeded, which says when the next one is let in."""
-        limit = self.writes_per_minute
-        if limit and not unit.take_rate("writes", now=now, window_ms=WINDOW_MS, limit=limit):
-            opens = unit.rate_opens("writes", now=now, window_ms=WINDOW_MS, limit=limit)
-            raise QuotaExceeded(
-                f"more than {limit} writes a minute; try again later", retry_after_seconds=(opens - now) / 1000
-            )
+        _count(unit, "writes", self.writes_per_minute, now)
+
+    def spend_run(self, unit: Unit, now: Instant) -> None:
+        """Count a run that somebody begins. Raises QuotaExceeded."""
+        _count(unit, "runs", self.runs_per_minute, now)
+
+    def check_schedules(self, there: Collection[str], name: str) -> None:
+        """Raise QuotaExceeded if nothing more may be done by itself, again and again."""
+        if self.schedules and name not in there and len(there) >= self.schedules:
+            raise QuotaExceeded(f"{self.schedules} schedules are the most", retry_after_seconds=_FULL)
 
     def check_room(self, unit: Unit, *, is_new: bool, size: int) -> None:
         """Raise QuotaExceeded if there is no room for one more."""
@@ -42,3 +49,11 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.bytes and used + size > self.bytes:
             raise QuotaExceeded(f"{self.bytes} bytes is the most, and {used} are used", retry_after_seconds=_FULL)
+
+
+def _count(unit: Unit, what: str, limit: int, now: Instant) -> None:
+    if limit and not unit.take_rate(what, now=now, window_ms=WINDOW_MS, limit=limit):
+        opens = unit.rate_opens(what, now=now, window_ms=WINDOW_MS, limit=limit)
+        raise QuotaExceeded(
+            f"more than {limit} {what} a minute; try again later", retry_after_seconds=(opens - now) / 1000
+        )

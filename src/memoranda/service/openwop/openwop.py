@@ -59,6 +59,7 @@ def begin_run(
     now = context.clock()
 
     def work(unit: Unit) -> Run:
+        context.quotas.spend_run(unit, now)
         return run_log.begin(
             unit, workflow_id=workflow_id, now=now, run_id=run_id, agent=agent, tags=tags, metadata=metadata
         )

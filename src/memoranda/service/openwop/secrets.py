@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, Unsupported
+from memoranda.service.core.shares import Shares
 
 if TYPE_CHECKING:
     from memoranda.standards.openwop.entry import Draft
@@ -111,6 +112,11 @@ class CommandResolver:
 RunKey = tuple[str, str]
 
 
+# Characters of all spellings of secrets, of one tenant and of all: room for thousands of runs at once.
+TENANT_CHARS_LIMIT: Final = 4 * 1_048_576
+ALL_CHARS_LIMIT: Final = 32 * 1_048_576
+
+
 class Vault:
     """The secrets of all runs of this process, by tenant and run, and the policy for what looks like one."""
 
@@ -119,6 +125,8 @@ class Vault:
         self._is_alone = is_alone
         self._resolvers = tuple(resolvers)
         self._runs: dict[RunKey, Secrets] = {}
+        # How much of the memory each tenant takes with them.
+        self._sizes: Shares[RunKey] = Shares()
         self._digests: dict[RunKey, set[str]] = {}
         self._lock = threading.Lock()
         self.policy = policy
@@ -143,10 +151,25 @@ class Vault:
         if not self._is_alone:
             raise Unsupported("secrets of runs are known to one process only; serve with one worker")
         with self._lock:
-            is_known = self._runs.setdefault(run, Secrets()).register(secret_id, value)
+            known = self._runs.setdefault(run, Secrets())
+            is_known = known.register(secret_id, value)
             if is_known and digest:
                 self._digests.setdefault(run, set()).add(digest)
+            self._sizes.put(run, run[0], known.chars)
+            self._make_room(run)
             return is_known
+
+    def _make_room(self, run: RunKey) -> None:
+        """Forget the secrets of older runs where there are too many: they write nothing until they say them again."""
+        tenant = run[0]
+        while self._sizes.of(tenant) > TENANT_CHARS_LIMIT and (oldest := self._sizes.oldest_of(tenant)) not in (
+            None,
+            run,
+        ):
+            assert oldest is not None
+            self._forget(oldest)
+        while self._sizes.total > ALL_CHARS_LIMIT and (other := self._sizes.take(lambda each: each != run)) is not None:
+            self._forget(other)
 
     def require(self, run: RunKey, digests: Collection[str]) -> None:
         """Raise Conflict unless this process knows every secret that a run resolved, by what the run keeps of them."""
@@ -160,9 +183,13 @@ class Vault:
     def end(self, run: RunKey) -> None:
         """The run is over: its secrets are forgotten."""
         with self._lock:
-            if (known := self._runs.pop(run, None)) is not None:
-                known.clear()
-            self._digests.pop(run, None)
+            self._forget(run)
+
+    def _forget(self, run: RunKey) -> None:
+        if (known := self._runs.pop(run, None)) is not None:
+            known.clear()
+        self._digests.pop(run, None)
+        self._sizes.remove(run)
 
     def redacted(self, draft: Draft, run: RunKey | None) -> Draft:
         """An entry without the run's secrets, in content and tags; markers of other hosts become ours."""

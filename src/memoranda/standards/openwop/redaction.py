@@ -36,6 +36,8 @@ MIN_SECRET_CHARS: Final = 8
 MAX_SECRET_CHARS: Final = 65_536
 # A run resolves a handful; each costs a search through every text.
 MAX_SECRETS: Final = 256
+# Of all spellings of all secrets of a run: they are kept in memory.
+MAX_ALL_CHARS: Final = 2 * 1_048_576
 MAX_MARKER_ID_CHARS: Final = 128
 # What stands for an id that cannot be shown.
 NAMELESS: Final = "secret"
@@ -121,6 +123,8 @@ class Secrets:
         if len(self._ids) >= MAX_SECRETS:
             raise InvalidInput(f"a run may resolve at most {MAX_SECRETS} secrets")
         shown_id = _marker_id(secret_id)
+        if self.chars + sum(map(len, _spellings(plain))) > MAX_ALL_CHARS:
+            raise InvalidInput(f"the spellings of a run's secrets may have {MAX_ALL_CHARS} characters together")
         for spelling in _spellings(plain):
             forms.setdefault(spelling, shown_id)
         # An id may be a secret's value, its own or another's; then it must not be what we write instead.
@@ -131,6 +135,11 @@ class Secrets:
         )
         self._ids = (*self._ids, shown_id)
         return True
+
+    @property
+    def chars(self) -> int:
+        """How much is remembered, in characters."""
+        return sum(len(spelling) + len(shown) for spelling, shown in self._forms)
 
     def redact(self, text: str) -> Redacted:
         """Replace every value by its marker. Where values overlap, all that any of them covers goes."""

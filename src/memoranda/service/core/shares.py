@@ -43,6 +43,14 @@ class Shares(Generic[T]):
         if not self._held[holder]:
             del self._held[holder], self._sums[holder]
 
+    def of(self, holder: Hashable) -> int:
+        """How much somebody holds."""
+        return self._sums.get(holder, 0)
+
+    def oldest_of(self, holder: Hashable) -> T | None:
+        """What somebody has held for longest."""
+        return next(iter(self._held.get(holder, ())), None)
+
     def take(self, may_go: Callable[[T], bool] = lambda _: True) -> T | None:
         """Take away the oldest that may go, of whoever holds most; None if none may."""
         for holder in sorted(self._sums, key=self._sums.__getitem__, reverse=True):
