@@ -96,6 +96,7 @@ def open_service(settings: Settings) -> Service:
         secrets=_vault(settings),
         cal=_cal_host(settings),
         open_registration=settings.open_registration == "on",
+        allowed_owners=settings.allowed_owners,
         webhooks_anywhere=settings.webhook_addresses == "any",
         quotas=Quotas(
             memories=settings.max_memories,

@@ -108,9 +108,14 @@ class Settings:
     max_schedules: int = _setting(
         1_000, "what one owner may have done by itself, again and again; 0 means no limit", "whole number"
     )
+    allowed_owners: tuple[str, ...] = _setting(
+        (),
+        "DIDs of owners whose own tokens are taken, beside the operator's and those of owners that have a key",
+        "list",
+    )
     open_registration: str = _setting(
-        "on",
-        "whether a token signed by an owner nobody knows lets it in; off: only owners that have a key or memories here",
+        "off",
+        "whether anyone who signs a token for himself is let in as a new owner",
         "text",
         choices=("on", "off"),
     )

@@ -50,6 +50,30 @@ def test_no_way_to_write_goes_past_the_writes_of_a_minute(way: str) -> None:
 
 
 @pytest.mark.requirement("OURS-closed-doors")
+@pytest.mark.parametrize("way", ["file", "log"])
+def test_files_and_logs_count_as_writes_too(way: str) -> None:
+    house = House(quotas=Quotas(writes_per_minute=2, bytes=2_000))
+    wop, owner = house.service.openwop, house.owner
+    run = wop.begin_run(owner, "w")
+
+    def act(text: str) -> object:
+        if way == "file":
+            return wop.write_file(owner, "notes.md", text)
+        return wop.emit(owner, run.run_id, "agent.toolCalled", {"text": text})
+
+    act("one")
+    act("two")
+    with pytest.raises(QuotaExceeded, match="writes a minute"):
+        act("three")
+    house.advance(60_000)
+    act("four")
+    if way == "file":
+        with pytest.raises(QuotaExceeded, match="bytes is the most"):
+            act("x" * 3_000)
+    house.service.close()
+
+
+@pytest.mark.requirement("OURS-closed-doors")
 def test_background_work_counts_as_writes_and_says_when_the_next_is_let_in() -> None:
     house = House(quotas=Quotas(writes_per_minute=3))
     wop, owner = house.service.openwop, house.owner

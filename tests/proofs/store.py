@@ -42,9 +42,10 @@ class Store:
 def build(
     database: SqliteDatabase, operator: SigningKey, clock: Callable[[], Instant], cipher: Cipher | None = None
 ) -> Store:
-    """Wire a store as `app.open_service` does."""
+    """Wire a store as `app.open_service` does, with its doors open."""
     engine = SqlEngine(database, sealer("0.1"), cipher)
-    context = Context(engine=engine, operator=operator, clock=clock)
+    # Owners of the proofs sign for themselves.
+    context = Context(engine=engine, operator=operator, clock=clock, open_registration=True)
     return Store(service=Service(context), engine=engine, context=context)
 
 

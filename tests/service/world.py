@@ -73,6 +73,8 @@ class World:
             quotas=quotas or Quotas(),
             grain_profile=grain_profile,
             has_semantic_search=has_semantic_search,
+            # Tests sign for owners of their own.
+            open_registration=True,
         )
         self.service = Service(self.context)
         self.owner = self.service.gate.local()

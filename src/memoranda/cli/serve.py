@@ -34,6 +34,12 @@ def serve(
     ump_version: Annotated[Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")] = None,
     allow_host: Annotated[tuple[str, ...], Parameter(help="A further Host name to answer to; repeatable.")] = (),
     allow_origin: Annotated[tuple[str, ...], Parameter(help="A web origin that may call; repeatable.")] = (),
+    allow_owner: Annotated[
+        tuple[str, ...], Parameter(help="The DID of an owner whose own tokens are taken; repeatable.")
+    ] = (),
+    open_registration: Annotated[
+        bool, Parameter(help="Let in anyone who signs a token for himself, as a new owner.", negative="")
+    ] = False,
     seams: Annotated[
         bool, Parameter(help="Also serve what conformance suites of openwop ask for.", negative="")
     ] = False,
@@ -48,12 +54,16 @@ def serve(
         ump_version=ump_version,
         allowed_hosts=allow_host or None,
         allowed_origins=allow_origin or None,
+        allowed_owners=allow_owner or None,
+        open_registration="on" if open_registration else None,
         log_level=log_level,
         workers=workers,
     )
     set_up(settings.log_level)
     if not _is_loopback(settings.host):
         _warn(settings.host)
+    if settings.open_registration == "on" and not (settings.max_bytes and settings.writes_per_minute):
+        note("anyone can become an owner, and may keep and write without limit: set MEMORANDA_MAX_BYTES and the like")
     if settings.workers == 1:
         _serve(settings, seams=seams, on_ready=lambda url: _announce(url, settings, as_json=run.json))
     else:

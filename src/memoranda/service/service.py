@@ -36,6 +36,7 @@ class Service(Ump[None]):
             context.clock,
             context.ump_version,
             open_registration=context.open_registration,
+            allowed_owners=context.allowed_owners,
         )
         self.notifier = ChangeNotifier(context.engine)
         self.upkeep = Upkeep(context)

@@ -420,8 +420,8 @@ class System(Protocol):
 
     def tenants(self) -> list[str]: ...
 
-    def has_tenant(self, name: str) -> bool:
-        """Whether an owner of this name has an API key, or ever had anything here."""
+    def has_key(self, tenant: str) -> bool:
+        """Whether an owner has an API key that is not revoked."""
         ...
 
     def tenants_naming(self, standard: str, name: str) -> list[str]:

@@ -24,8 +24,8 @@ class SqlSystem:
     def tenants(self) -> list[str]:
         return [name for (name,) in self._rows("tenant_list")]
 
-    def has_tenant(self, name: str) -> bool:
-        return bool(self._rows("tenant_known", name=name))
+    def has_key(self, tenant: str) -> bool:
+        return bool(self._rows("tenant_has_key", name=tenant))
 
     def tenants_naming(self, standard: str, name: str) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_naming", standard=standard, name=name)]

@@ -130,6 +130,8 @@ def test_another_owners_private_memory_does_not_exist(server: Running, client: h
 def test_a_token_reaches_the_owner_who_signed_it_and_nobody_else(server: Running, client: httpx.Client) -> None:
     name = remember(client, "not for everyone who can sign")
     owner = SigningKey(bytes([7]) * 32)
+    # With a key of its own, an owner may sign, too.
+    server.key(owner.did)
     token = mint(claims(owner.did, scope={}), owner)
     with server.client(token) as someone:
         assert error_of(someone.get(path_of(name))) == (404, "not_found")

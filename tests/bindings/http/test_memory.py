@@ -2,66 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import httpx
 import pytest
-from tests.waiting import HANG_SECONDS, until
+from tests.bindings.http.process import Server, serving
+from tests.waiting import until
 
 from memoranda.app import Memoranda
 from memoranda.bindings.http.server import CONNECTIONS_LIMIT
 from memoranda.bindings.mcp.http import OWN_SESSIONS_LIMIT
-from memoranda.encoding.json_text import parse
 
 # docs/security.md: what one server process may grow by under attack, beside what it needs to serve.
 BOUND_BYTES = 512 * 1_048_576
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server process and the owner's key."""
-
-    pid: int
-    url: str
-    credential: str
-
-    def connect(self) -> socket.socket:
-        address = urlsplit(self.url)
-        return socket.create_connection((address.hostname, address.port), timeout=HANG_SECONDS)
-
-    def client(self) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {self.credential}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=HANG_SECONDS)
-
-    def resident(self, which: str = "VmRSS") -> int:
-        """Bytes in memory now, or at most so far (VmHWM)."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith(f"{which}:"):
-                return int(line.split()[1]) * 1024
-        raise AssertionError(which)
-
-
-@contextmanager
-def serving(home: Path, **settings: str) -> Iterator[Server]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
-    command = [sys.executable, "-m", "memoranda", "--json", "serve", "--port", "0"]
-    environment = {**kept, "MEMORANDA_HOME": str(home), **settings}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        try:
-            assert process.stdout is not None
-            said = parse(process.stdout.readline())
-            yield Server(process.pid, said["url"], Path(said["credential"]).read_text().strip())
-        finally:
-            process.kill()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
     Host, Origin     a web page that was led to our address (DNS rebinding, cross-site requests) gets no further
     credential       on everything but what the tables say is public; routes ask `scope["state"]["caller"]` what it may
                      do, in the thread they need anyway
-    rate             per credential; and per address for credentials that do not hold
+    rate             per credential; and per address for credentials that do not hold, and for owners nobody knows
     length           of the body, as the standard of the path allows
     errors           in the words of the standard of the path
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import logging
+import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -34,6 +35,8 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 BURST_SECONDS = 2.0
 # A person who mistypes is never stopped, a program that guesses is; secrets have 256 bits besides.
 FAILURES_RATE, FAILURES_BURST = 20.0, 40.0
+# Where registration is open: what all owners together may ask from one address who have no other standing.
+STRANGERS_RATE, STRANGERS_BURST = 20.0, 100.0
 # Answers that were made and not yet read, of all callers together.
 UNREAD_BYTES_LIMIT = 64 * 1_048_576
 # The longest capability token with a margin; longer headers are not worth hashing.
@@ -83,10 +86,11 @@ class Rules:
 class Caller:
     """A credential, and what it turned out to give."""
 
-    __slots__ = ("_gate", "access", "address", "bearer", "digest")
+    __slots__ = ("_admit_stranger", "_gate", "access", "address", "bearer", "digest")
 
-    def __init__(self, gate: Gate, bearer: str, address: str) -> None:
+    def __init__(self, gate: Gate, bearer: str, address: str, admit_stranger: Callable[[str], None]) -> None:
         self._gate = gate
+        self._admit_stranger = admit_stranger
         self.bearer = bearer
         self.address = address
         # Secrets are not kept as keys of a table.
@@ -96,7 +100,10 @@ class Caller:
     def authenticate(self) -> Access:
         """Look the credential up in the store; to be called in a thread. Raises Unauthorized."""
         if self.access is None:
-            self.access = self._gate.authenticate(self.bearer)
+            access = self._gate.authenticate(self.bearer)
+            if access.is_stranger:
+                self._admit_stranger(self.address)
+            self.access = access
         return self.access
 
 
@@ -142,6 +149,8 @@ class Guard:
         self._origins = frozenset(origin.rstrip("/").lower() for origin in rules.allowed_origins)
         self._requests = TokenBuckets(rate=rules.rate_limit, burst=rules.rate_limit * BURST_SECONDS, clock=rules.clock)
         self._unread = UnreadAnswers()
+        self._strangers = TokenBuckets(rate=STRANGERS_RATE, burst=STRANGERS_BURST, clock=rules.clock)
+        self._strangers_lock = threading.Lock()
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=rules.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -241,10 +250,17 @@ class Guard:
 
     def _admit(self, scope: Scope) -> Caller:
         client = scope.get("client")
-        caller = Caller(self._gate, _bearer(scope), client[0] if client else "")
+        caller = Caller(self._gate, _bearer(scope), client[0] if client else "", self._admit_stranger)
         if caller.digest in self._requests and (wait := self._requests.take(caller.digest)):
             raise RateLimited(retry_after_seconds=wait)
         return caller
+
+    def _admit_stranger(self, address: str) -> None:
+        """Owners whom only an open door let in share what one address may do: new names are free. In any thread."""
+        with self._strangers_lock:
+            wait = self._strangers.take(address)
+        if wait:
+            raise RateLimited(retry_after_seconds=wait)
 
 
 def _bearer(scope: Scope) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from functools import partial
 from typing import Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from memoranda.service.core.shares import Shares
 
@@ -119,7 +119,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def may_go(self) -> bool:
         """Whether nothing is at work here for a caller who is known."""
-        return self.cycle is None or self.cycle.response_complete or "access" not in self.cycle.scope["state"]
+        cycle = self._last
+        return cycle is None or cycle.response_complete or "access" not in cycle.scope["state"]
 
     def drop(self) -> None:
         """End it at once, with whatever was not read."""
@@ -158,9 +159,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     @property
     def _is_answering(self) -> bool:
         """Whether all of a request is here and its answer is not over."""
-        return bool(self.pipeline) or (
-            self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
-        )
+        cycle = self._last
+        return bool(self.pipeline) or (cycle is not None and not cycle.more_body and not cycle.response_complete)
+
+    @property
+    def _last(self) -> RequestResponseCycle | None:
+        """The last request whose head was read."""
+        return self.cycle
 
     def on_response_complete(self) -> None:
         access = self.cycle.scope["state"].get("access") if not self.pipeline else None

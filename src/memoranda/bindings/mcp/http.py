@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from anyio import CancelScope
+from anyio.abc import TaskGroup
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http import StreamableHTTPServerTransport
@@ -54,10 +55,12 @@ class _Sessions(StreamableHTTPSessionManager):
         return super()._admit_session(requestor)
 
     def _end(self, session_id: str | None) -> None:
-        transport = self._server_instances.pop(session_id or "", None)
-        if session_id is not None and transport is not None and self._task_group is not None:
-            self._session_owners.pop(session_id, None)
-            self._task_group.start_soon(self._discard_session, session_id, transport)
+        assert session_id is not None
+        transport = self._server_instances.pop(session_id)
+        self._session_owners.pop(session_id)
+        # The SDK's own, which it starts before it takes requests.
+        running: TaskGroup = self._task_group  # type: ignore[assignment]
+        running.start_soon(self._discard_session, session_id, transport)
 
 
 class McpEndpoint:

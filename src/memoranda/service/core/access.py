@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -65,6 +65,8 @@ class Access:
     limits: Mapping[str, str] = field(default_factory=dict)
     # A peer is someone else to whom the owner granted something.
     is_peer: bool = False
+    # Its owner was let in by an open door alone, as anyone would be.
+    is_stranger: bool = False
     default_tenant: str
     # Where a new memory belongs if its draft does not say; an agent is started for one project.
     default_project: str | None = None
@@ -149,9 +151,11 @@ class Gate:
         clock: Callable[[], Instant],
         version: str,
         *,
-        open_registration: bool = True,
+        open_registration: bool = False,
+        allowed_owners: Collection[str] = (),
     ) -> None:
         self._is_open = open_registration
+        self._allowed_owners = frozenset(allowed_owners)
         self._system = system
         self._operator = operator
         self._clock = clock
@@ -184,7 +188,9 @@ class Gate:
         if not by_operator and owner not in (None, claims.iss):
             raise Unauthorized("issuer: a token must be signed by the owner it speaks for, or by the operator")
         tenant = owner if by_operator else claims.iss
-        if not by_operator and not self._is_open and not self._system.has_tenant(claims.iss):
+        # Whoever makes a key of his own is nobody's tenant yet: the operator's word is needed, or an open door.
+        is_stranger = not (by_operator or claims.iss in self._allowed_owners or self._system.has_key(claims.iss))
+        if is_stranger and not self._is_open:
             raise Unauthorized("owner: not known here; this server is closed to new owners")
         is_own = claims.iss == claims.aud == tenant and "write" in claims.verbs
         return Access(
@@ -195,6 +201,7 @@ class Gate:
             verbs=frozenset((*claims.verbs, "erase") if is_own else claims.verbs),
             limits=dict(claims.scope),
             is_peer=claims.aud is not None and claims.aud not in (tenant, claims.iss),
+            is_stranger=is_stranger,
             default_tenant=tenant or self._operator.did,
         )
 

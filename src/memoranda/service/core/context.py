@@ -57,8 +57,9 @@ class Context:
 
     # What a tenant may keep and do.
     quotas: Quotas = field(default_factory=Quotas)
-    # Whether whoever signs a token for himself is an owner from then on.
-    open_registration: bool = True
+    # Whether whoever signs a token for himself is an owner from then on; if not, who may sign beside holders of keys.
+    open_registration: bool = False
+    allowed_owners: tuple[str, ...] = ()
 
     # Whether events may be sent to any address, or only to the open Internet.
     webhooks_anywhere: bool = False

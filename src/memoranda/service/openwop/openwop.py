@@ -90,6 +90,7 @@ def emit(
 
     def work(unit: Unit) -> Event:
         run_log.load_writing(context, unit, run_id)
+        context.quotas.spend(unit, now)
         return run_log.emit(unit, run_id, type, clean, now=now, node_id=node)
 
     return context.engine.write(access.default_tenant, work)
@@ -166,6 +167,8 @@ def write_file(
     how: dict[str, Any] = {"content_type": content_type, "if_match": if_match, "if_none_match": if_none_match}
 
     def work(unit: Unit) -> dict[str, Any]:
+        context.quotas.check_room(unit, is_new=False, size=len(clean.encode("utf-8")))
+        context.quotas.spend(unit, now)
         with _logged(context, unit, run_id, now) as log:
             return workspace.write(unit, path, clean, now=now, run_id=log, **how)
 

@@ -52,9 +52,8 @@ WHERE tenant_id = :tenant_id
 -- name: tenant_list
 SELECT name FROM tenant ORDER BY tenant_id
 
--- name: tenant_known
-SELECT 1 FROM tenant WHERE name = :name
-UNION SELECT 1 FROM api_key WHERE tenant = :name AND revoked_ms IS NULL
+-- name: tenant_has_key
+SELECT 1 FROM api_key WHERE tenant = :name AND revoked_ms IS NULL LIMIT 1
 
 -- name: tenants_naming
 SELECT t.name FROM tenant t
