@@ -110,7 +110,17 @@ def test_the_file_is_durable_by_its_settings(tmp_path: Path) -> None:
 
 def test_every_key_begins_with_the_tenant(tmp_path: Path) -> None:
     # What is looked up before a tenant is known, and the exceptions explained in the schema.
-    allowed = {"meta", "tenant", "api_key", "revoked_token", "version", "state_expiry", "item_kind", "commitment_next"}
+    allowed = {
+        "meta",
+        "tenant",
+        "api_key",
+        "revoked_token",
+        "version",
+        "state_expiry",
+        "item_kind",
+        "commitment_next",
+        "alias_public",
+    }
     database = SqliteDatabase(tmp_path / "store.db")
     with database.reading() as connection:
         raw = connection.raw

@@ -425,7 +425,11 @@ class System(Protocol):
         ...
 
     def tenants_naming(self, standard: str, name: str) -> list[str]:
-        """Which tenants hold this name. Only for the operator, and for finding public memories."""
+        """Which tenants hold this name. Only for the operator."""
+        ...
+
+    def tenants_showing(self, standard: str, name: str) -> list[str]:
+        """Which tenants have, or once had, something public of this name."""
         ...
 
     def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:

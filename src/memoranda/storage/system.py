@@ -30,6 +30,9 @@ class SqlSystem:
     def tenants_naming(self, standard: str, name: str) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_naming", standard=standard, name=name)]
 
+    def tenants_showing(self, standard: str, name: str) -> list[str]:
+        return [tenant for (tenant,) in self._rows("tenants_showing", standard=standard, name=name)]
+
     def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_with_items", kinds=as_json(list(kinds)))]
 

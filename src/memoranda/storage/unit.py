@@ -120,9 +120,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             cause=cause,
             bounds=projection.bounds,
         )
-        self.add_name(version, document.standard, document.name, follow_head=follow_head)
-        for standard, name in view_names:
-            self.add_view_name(version, standard, name)
+        is_public = projection.scope.visibility == "public"
+        held = None if follow_head else version_id
+        self._add_name("alias_put", version, (document.standard, document.name), held, is_public=is_public)
+        for name in view_names:
+            self._add_name("view_name_put", version, name, version_id, is_public=is_public)
         return version
 
     def _updated(self, projection: Projection, follows: Version | None) -> Instant:
@@ -255,12 +257,21 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         return self.take_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
 
     def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:
-        version_id = None if follow_head else version.version_id
-        self._add("alias_put", standard=standard, name=name, memory_id=version.memory_id, version_id=version_id)
+        held = None if follow_head else version.version_id
+        self._add_name("alias_put", version, (standard, name), held, is_public=self._is_public(version))
 
     def add_view_name(self, version: Version, standard: str, name: str) -> None:
-        memory_id, version_id = version.memory_id, version.version_id
-        self._add("view_name_put", standard=standard, name=name, memory_id=memory_id, version_id=version_id)
+        is_public = self._is_public(version)
+        self._add_name("view_name_put", version, (standard, name), version.version_id, is_public=is_public)
+
+    def _is_public(self, version: Version) -> bool:
+        return bool(self._rows("version_is_public", version_id=version.version_id)[0][0])
+
+    def _add_name(
+        self, query: str, version: Version, name: tuple[str, str], version_id: int | None, *, is_public: bool
+    ) -> None:
+        named = {"standard": name[0], "name": name[1], "memory_id": version.memory_id, "version_id": version_id}
+        self._add(query, **named, public=int(is_public))
 
     def _closing(self) -> int:
         """The number of a change of what is live."""

@@ -112,17 +112,19 @@ def _locate(context: Context, access: Access, name: str, standard: str, *, reach
         version = _named(context, access.tenant, standard, name)
         if version is not None:
             return version
-    others = context.engine.system.tenants_naming(standard, name)
-    for tenant in others:
-        version = _named(context, tenant, standard, name)
-        if version is None:
-            continue
-        if access.tenant is None:
-            if len(others) > 1:
-                raise ForbiddenScope(f"several owners hold {name}; use a credential of one of them")
-            return version
-        if not reachable_only and _is_visible(context, access, version):
-            return version
+        if not reachable_only:
+            # What others have that is not public is not even looked for: the time it takes would tell that it is there.
+            for tenant in context.engine.system.tenants_showing(standard, name):
+                version = _named(context, tenant, standard, name)
+                if version is not None and _is_visible(context, access, version):
+                    return version
+    else:
+        holders = context.engine.system.tenants_naming(standard, name)
+        if len(holders) > 1:
+            raise ForbiddenScope(f"several owners hold {name}; use a credential of one of them")
+        for tenant in holders:
+            if (version := _named(context, tenant, standard, name)) is not None:
+                return version
     raise NotFound(f"no memory {name}")
 
 

@@ -60,6 +60,14 @@ SELECT t.name FROM tenant t
 WHERE EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standard = :standard AND a.name = :name)
 ORDER BY t.tenant_id
 
+-- name: tenants_showing
+SELECT t.name FROM alias a INDEXED BY alias_public JOIN tenant t ON t.tenant_id = a.tenant_id
+WHERE a.public = 1 AND a.standard = :standard AND a.name = :name
+ORDER BY a.tenant_id
+
+-- name: version_is_public
+SELECT visibility = 'public' FROM state WHERE tenant_id = :tenant_id AND version_id = :version_id
+
 -- name: version_add
 INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause, bounds)
 VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause, :bounds)
@@ -333,18 +341,18 @@ ORDER BY f.version_id LIMIT :limit
 DELETE FROM facet WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: alias_put
-INSERT INTO alias (tenant_id, standard, name, memory_id, version_id)
-VALUES (:tenant_id, :standard, :name, :memory_id, :version_id)
+INSERT INTO alias (tenant_id, standard, name, memory_id, version_id, public)
+VALUES (:tenant_id, :standard, :name, :memory_id, :version_id, :public)
 ON CONFLICT (tenant_id, standard, name)
-DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id
+DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id, public = max(public, excluded.public)
 
 -- A name that stands for something stays with it. But the very same document, forgotten and then brought again, is under
 -- one name what is there now.
 -- name: view_name_put
-INSERT INTO alias (tenant_id, standard, name, memory_id, version_id)
-VALUES (:tenant_id, :standard, :name, :memory_id, :version_id)
+INSERT INTO alias (tenant_id, standard, name, memory_id, version_id, public)
+VALUES (:tenant_id, :standard, :name, :memory_id, :version_id, :public)
 ON CONFLICT (tenant_id, standard, name)
-DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id
+DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id, public = max(public, excluded.public)
 WHERE EXISTS (SELECT 1 FROM state k
   JOIN version a ON a.version_id = k.version_id AND a.tenant_id = k.tenant_id
   JOIN version b ON b.version_id = excluded.version_id AND b.tenant_id = k.tenant_id

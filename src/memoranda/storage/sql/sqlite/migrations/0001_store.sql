@@ -150,10 +150,15 @@ CREATE TABLE alias (
   name       TEXT NOT NULL,
   memory_id  INTEGER NOT NULL,
   version_id INTEGER,
+  -- Whether it ever stood for something public: only then may others find it.
+  public     INTEGER NOT NULL,
   PRIMARY KEY (tenant_id, standard, name)
 ) WITHOUT ROWID;
 
 CREATE INDEX alias_version ON alias (tenant_id, version_id);
+-- Whoever asks for a name of another owner's asks this index alone: a name that is not public and one that does not exist
+-- are looked up in the same way, and nobody can tell them apart by the time it takes.
+CREATE INDEX alias_public ON alias (standard, name, tenant_id) WHERE public = 1;
 
 -- The further texts of a field index, for equality; values are keyed fingerprints, and so are names from outside.
 CREATE TABLE facet (
