@@ -42,7 +42,10 @@ UNSPACED: Final = re.compile(
     r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 # Written as one though it has parts: `parse_instant`, `no-floating-promises`, `src/app.py`, `parseInstant`.
-_JOINED: Final = re.compile(r"[^\W_]+(?:[-_./]+[^\W_]+)+|[^\W_]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]{2})[^\W_]*")
+# It begins where a word does: tried at every letter of a long one, it would take the square of its length.
+_JOINED: Final = re.compile(
+    r"(?<![^\W_])(?:[^\W_]++(?:[-_./]++[^\W_]++)+|[^\W_]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]{2})[^\W_]*)"
+)
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 # What English leaves of a little word behind an apostrophe: she's, don't, they've.
 _CONTRACTED: Final = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
