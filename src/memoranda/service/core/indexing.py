@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.errors import MemorandaError
+from memoranda.errors import ForbiddenScope, MemorandaError
 from memoranda.model.bounds import bound
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Bounds, Document, Projection, Version
+from memoranda.model.memory import Bounds, Document, Projection, Scope, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS, OMS, UMP
 from memoranda.retrieval.entry import Indexed
@@ -81,6 +81,7 @@ def prepare(
     """
     from memoranda.standards.cal.field_index import field_index_of
 
+    _refuse_place_of_another(projection.scope)
     if grain is not None:
         found, names = field_index_of(grain), [(UMP, _name_of_grain(context, document, projection, grain))]
     else:
@@ -101,6 +102,15 @@ def prepare(
         view_names=tuple(names),
         quotas=context.quotas,
     )
+
+
+def _refuse_place_of_another(scope: Scope) -> None:
+    """OAMS section 4: a namespace is an access envelope; what is written into another's would be read by nobody."""
+    if scope.space.startswith("o-"):
+        from memoranda.standards.oams.namespace import is_space_of_another
+
+        if is_space_of_another(scope.space, scope.tenant):
+            raise ForbiddenScope("namespace: under the owner hash of another tenant")
 
 
 def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion:

@@ -101,6 +101,12 @@ def is_of_another(namespace: Namespace, tenant: str) -> bool:
     return namespace.owner != owner_hash(tenant) and _OWNER_HASH.fullmatch(namespace.owner) is not None
 
 
+def is_space_of_another(space: str, tenant: str) -> bool:
+    """The same of a space, whichever standard names it."""
+    owner, colon, _ = space.partition(":")
+    return bool(colon) and owner != owner_hash(tenant) and _OWNER_HASH.fullmatch(owner) is not None
+
+
 def space_of(namespace: Namespace, tenant: str) -> str:
     """The space of the tenant that a namespace names. Whether the tenant may use a foreign owner is not asked here."""
     own = owner_hash(tenant)
