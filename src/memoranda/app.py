@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised
     from memoranda.service.verify import VerifyReport
+    from memoranda.standards.oams.memory import Memory
     from memoranda.standards.openwop.redaction import Policy
     from memoranda.standards.ump.rehydrate import Rehydrated
 
@@ -430,7 +431,7 @@ class Memories:
 
     def recall(
         self, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
-    ) -> Sequence[dict[str, Any]]:
+    ) -> Sequence[Memory]:
         """The best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
         from memoranda.standards.oams.requests import RecallRequest
 

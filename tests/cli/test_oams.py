@@ -46,12 +46,12 @@ FULL = memory(
 EARLY = memory(key="early", created_at="2020-01-01T00:00:00Z", updated_at="2026-04-27T12:00:00.5Z", value="tea first")
 
 
-def written(path: Path, values: list[dict[str, Any]], *more: bytes) -> Path:
+def written(path: Path, values: list[Any], *more: bytes) -> Path:
     path.write_bytes(b"".join([*(dump(value) + b"\n" for value in values), *more]))
     return path
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
+def lines_of(path: Path) -> list[Any]:
     return [parse(line, max_bytes=8 * 1_048_576) for line in path.read_bytes().splitlines() if line]
 
 
@@ -89,7 +89,7 @@ def test_what_leaves_comes_back_the_same_into_an_empty_store(
 @settings(max_examples=8)
 @given(st.lists(memories(), min_size=1, max_size=5, unique_by=lambda each: (each["namespace"], each["key"])))
 def test_every_memory_survives_both_single_files_and_the_bundle(
-    tmp_path_factory: pytest.TempPathFactory, values: list[dict[str, Any]]
+    tmp_path_factory: pytest.TempPathFactory, values: list[Any]
 ) -> None:
     folder = tmp_path_factory.mktemp("oams")
     source: Path | str = written(folder / "given.jsonl", values)

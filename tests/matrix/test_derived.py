@@ -7,7 +7,8 @@ from typing import Final
 
 import pytest
 
-from memoranda.service.oams.memories import Memory, find, place_of
+from memoranda.service.oams.memories import find, place_of
+from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.openwop.entry import Draft
 from tests.matrix.doors import DAY, READS, SPACE, House, told

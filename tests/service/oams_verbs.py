@@ -18,7 +18,8 @@ from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.grains import Grain
 from tests.service.world import World
 
-Memory = dict[str, Any]
+# What is sent may be no memory at all.
+Memory = Any
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def test_the_source_of_the_strongest_input_stays_and_several_sources_have_a_synt
     checked = dreams.run("validate")
     assert f"dream:validate:{checked.run_id}" in {each.memory["source_id"] for each in checked.outputs}
     for each in dreams.run("reflect").outputs:
-        assert each.memory["source_id"].startswith("dream:reflect:")
+        assert str(each.memory["source_id"]).startswith("dream:reflect:")
 
 
 def test_a_result_is_as_old_as_its_newest_input_and_stands_behind_what_it_was_made_from(dreams: Dreams) -> None:

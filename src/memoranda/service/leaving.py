@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import find_visible
 from memoranda.service.core.succession import with_elsewhere
-from memoranda.service.core.views import holds, load, outline, redacted, root_of, scope_of, view
+from memoranda.service.core.views import holds, load, load_memory, outline, redacted, root_of, scope_of, view
 from memoranda.service.exchange import Report
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
@@ -33,6 +33,7 @@ from memoranda.service.oms import grains
 from memoranda.service.oms import views as grain_views
 from memoranda.service.retrieve import read_page
 from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace, namespace_of, parse_namespace
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import UNVERIFIED, IndexState
@@ -238,7 +239,7 @@ def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Reco
     if not carry:
         return record
     is_itself = document.standard == ump.STANDARD and load(document.native) == record
-    stored = oams.outside(document, load(document.native)) if document.standard == oams.STANDARD else document
+    stored = oams.outside(document, load_memory(document.native)) if document.standard == oams.STANDARD else document
     known = _known_beside(version)
     if not known and (is_itself or ump.unwrap(record) == stored):
         return record
@@ -289,7 +290,7 @@ def export_grains(
 
 def export_memories(
     context: Context, access: Access, *, namespaces: Sequence[Namespace] | None = None, report: Report | None = None
-) -> Iterator[tuple[bytes, dict[str, Any]]]:
+) -> Iterator[tuple[bytes, Memory]]:
     """Every memory that is there now and may leave, as OAMS: the bytes of its line, and what they say."""
     leaving = _leaving(context, access, None, report, history=False)
     open_names = _open_namespaces(context, access) if namespaces is None else ()
@@ -307,14 +308,12 @@ def export_memories(
     leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
 
 
-def _lines(
-    leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version]
-) -> list[tuple[bytes, dict[str, Any]]]:
-    lines = []
+def _lines(leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version]) -> list[tuple[bytes, Memory]]:
+    lines: list[tuple[bytes, Memory]] = []
     with leaving.context.engine.read(place.tenant) as snapshot:
         for version in versions:
             if version.document.standard == oams.STANDARD:
-                lines.append((version.document.native, load(version.document.native)))
+                lines.append((version.document.native, load_memory(version.document.native)))
             else:
                 made = oams_views.as_memory(leaving.context, snapshot, version, place)
                 lines.append((dump(made), made))

@@ -39,7 +39,7 @@ from memoranda.service.oms.grains import admitted
 from memoranda.service.oms.views import Given, Opened, address_inside, open_given
 from memoranda.service.ump import remember
 from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oams.memory import MAX_VALUE_BYTES, same_content
+from memoranda.standards.oams.memory import MAX_VALUE_BYTES, metadata_of, same_content
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
@@ -360,8 +360,8 @@ def ready_memory(
 ) -> Ready:
     """An OAMS memory, or the document that it is the view of; `is_checked` by the rules of OAMS already."""
     given = memories.accept(context, access, memory, raw=raw, complete=True, is_checked=is_checked)
-    if NATIVE_KEY in (given.memory.get("metadata") or ()):
-        inner = oams.unwrap(memory)
+    if NATIVE_KEY in metadata_of(given.memory):
+        inner = oams.unwrap(given.memory)
         if inner is not None:
             original = _or_none(lambda: _original_of_memory(context, access, given, inner, now))
             if original is not None:

@@ -104,7 +104,7 @@ _TAGS: Final = st.lists(TEXTS.map(lambda text: text[:200]), max_size=4)
 
 
 @st.composite
-def memories(draw: st.DrawFn, *, complete: bool = True) -> dict[str, Any]:
+def memories(draw: st.DrawFn, *, complete: bool = True) -> Any:
     """A valid memory with any of the optional fields, in any order."""
     optional: dict[str, st.SearchStrategy[Any]] = {
         "tags": _TAGS,
@@ -122,7 +122,7 @@ def memories(draw: st.DrawFn, *, complete: bool = True) -> dict[str, Any]:
     return dict(draw(st.permutations(list(fields.items()))))
 
 
-def memory(**fields: Any) -> dict[str, Any]:
+def memory(**fields: Any) -> Any:
     """A small valid memory with some fields changed; None takes one out."""
     base = {
         "key": "01HX",

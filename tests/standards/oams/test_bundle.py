@@ -46,7 +46,7 @@ class Files:
         return Files(json.dumps(said).encode(), self.lines, self.vectors)
 
 
-def written(values: list[dict[str, Any]], *, inline: bool = True, run_bytes: int = 1000) -> Files:
+def written(values: list[Any], *, inline: bool = True, run_bytes: int = 1000) -> Files:
     writer = Writer(io.BytesIO(), inline_embeddings=inline, run_bytes=run_bytes)
     for value in values:
         writer.add(value, json_text.dump(value))
@@ -55,7 +55,7 @@ def written(values: list[dict[str, Any]], *, inline: bool = True, run_bytes: int
     return Files(manifest.render(), lines.getvalue(), vectors.getvalue() if writer.vector_count else None)
 
 
-def vector_memory(key: str, vector: list[float]) -> dict[str, Any]:
+def vector_memory(key: str, vector: list[float]) -> Any:
     return memory(key=key, embedding=vector, embedding_model="voyage-3")
 
 
@@ -91,7 +91,7 @@ def test_a_manifest_says_what_is_there() -> None:
 @pytest.mark.requirement("OAMS-1-ingestible", "OAMS-5-source-kept", "OAMS-7-jsonl")
 @settings(max_examples=60)
 @given(st.lists(memories(), max_size=6))
-def test_what_goes_in_comes_out_and_a_second_export_is_the_same_file(values: list[dict[str, Any]]) -> None:
+def test_what_goes_in_comes_out_and_a_second_export_is_the_same_file(values: list[Any]) -> None:
     files = written(values)
     reader = files.reader()
     found = list(reader)
@@ -123,10 +123,10 @@ def test_embeddings_are_packed_under_the_place_of_their_line() -> None:
 @pytest.mark.requirement("OAMS-7-embeddings")
 @settings(max_examples=40)
 @given(st.lists(memories(), max_size=5))
-def test_vectors_may_leave_the_lines_and_are_joined_again(values: list[dict[str, Any]]) -> None:
+def test_vectors_may_leave_the_lines_and_are_joined_again(values: list[Any]) -> None:
     files = written(values, inline=False)
     assert b'"embedding":[' not in files.lines
-    back: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    back: dict[tuple[str, str], list[Any]] = {}
     for each in files.reader():
         assert each.memory is not None
         back.setdefault((each.memory["namespace"], each.memory["key"]), []).append(each.memory)

@@ -20,11 +20,11 @@ from memoranda.standards.oams.requests import ListRequest, RecallRequest
 PERSONAL = parse_namespace("user-x123ab:personal")
 
 
-def store(*values: dict[str, Any], end: bytes = b"\n") -> JsonlStore:
+def store(*values: Any, end: bytes = b"\n") -> JsonlStore:
     return JsonlStore(io.BytesIO(b"".join(json_text.dump(value) + end for value in values)))
 
 
-def keys(found: list[dict[str, Any]]) -> list[str]:
+def keys(found: list[Any]) -> list[str]:
     return [each["key"] for each in found]
 
 
@@ -37,7 +37,7 @@ THREE = (
 
 @pytest.mark.requirement("OAMS-1-file-as-store")
 @given(st.lists(memories(), max_size=5, unique_by=lambda value: (value["namespace"], value["key"])))
-def test_every_memory_of_a_file_can_be_had(values: list[dict[str, Any]]) -> None:
+def test_every_memory_of_a_file_can_be_had(values: list[Any]) -> None:
     opened = store(*values, end=b"\r\n")
     assert opened.count == len(values)
     for value in values:

@@ -51,7 +51,7 @@ def test_a_memory_is_read_without_its_words() -> None:
 
 
 @given(memories())
-def test_every_memory_can_be_read_and_says_something(value: dict[str, Any]) -> None:
+def test_every_memory_can_be_read_and_says_something(value: Any) -> None:
     projection = project(value, TENANT, "s", user="u")
     assert projection.text == value["value"] or (projection.text == value["key"] and not value["value"])
     assert projection.source == (value.get("source_id") or "")

@@ -48,7 +48,7 @@ def test_a_draft_needs_no_times() -> None:
 
 
 @given(memories())
-def test_every_valid_memory_is_kept_as_it_is(value: dict[str, Any]) -> None:
+def test_every_valid_memory_is_kept_as_it_is(value: Any) -> None:
     copy = json.loads(json.dumps(value))
     checked, _ = check(value, complete=True)
     assert checked is value
@@ -257,7 +257,7 @@ def test_lowering_twice_is_lowering_once(tags: list[str]) -> None:
 
 @pytest.mark.requirement("OAMS-3-score")
 @given(memories(), st.none() | st.floats(0, 1))
-def test_storing_an_answer_again_stores_what_was_stored(value: dict[str, Any], score: float | None) -> None:
+def test_storing_an_answer_again_stores_what_was_stored(value: Any, score: float | None) -> None:
     answered = shown(value, score=score)
     if score is not None:
         assert answered["metadata"]["score"] == score
@@ -272,7 +272,7 @@ def test_storing_an_answer_again_stores_what_was_stored(value: dict[str, Any], s
 
 @pytest.mark.requirement("OAMS-3-store-times")
 @given(memories(complete=False), INSTANTS)
-def test_a_first_version_has_both_times(value: dict[str, Any], now: int) -> None:
+def test_a_first_version_has_both_times(value: Any, now: int) -> None:
     stored = with_times(value, now, None)
     check(stored, complete=True)
     for name in ("created_at", "updated_at"):
@@ -291,9 +291,7 @@ def test_times_that_are_not_given_are_now() -> None:
 
 @pytest.mark.requirement("OAMS-3-store-times")
 @given(memories(complete=False), memories(), INSTANTS)
-def test_a_further_version_keeps_its_creation_and_moves_its_update(
-    value: dict[str, Any], previous: dict[str, Any], now: int
-) -> None:
+def test_a_further_version_keeps_its_creation_and_moves_its_update(value: Any, previous: Any, now: int) -> None:
     stored = with_times(value, now, previous)
     assert stored["created_at"] == previous["created_at"]
     last, moved = parse_instant(previous["updated_at"]), parse_instant(stored["updated_at"])
@@ -309,16 +307,20 @@ def test_a_further_version_keeps_its_creation_and_moves_its_update(
 
 
 @given(memories(), INSTANTS)
-def test_content_does_not_depend_on_time_order_or_score(value: dict[str, Any], moment: int) -> None:
-    other = dict(reversed(value.items())) | {"created_at": format_instant(moment), "updated_at": format_instant(moment)}
+def test_content_does_not_depend_on_time_order_or_score(value: Any, moment: int) -> None:
+    other: Any = dict(reversed(value.items())) | {
+        "created_at": format_instant(moment),
+        "updated_at": format_instant(moment),
+    }
     other["metadata"] = {**(value.get("metadata") or {}), "score": 0.5}
     assert same_content(value, other)
 
 
 @settings(max_examples=50)
 @given(memories(), st.sampled_from(["key", "namespace", "value", "tags", "metadata", "source_id", "x-vendor"]))
-def test_content_depends_on_everything_else(value: dict[str, Any], name: str) -> None:
-    assert not same_content(value, {**value, name: {"changed": [value.get(name)]}})
+def test_content_depends_on_everything_else(value: Any, name: str) -> None:
+    other: Any = {**value, name: {"changed": [value.get(name)]}}
+    assert not same_content(value, other)
 
 
 def test_content_knows_json_types_apart() -> None:

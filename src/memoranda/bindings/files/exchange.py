@@ -26,6 +26,7 @@ from memoranda.model.instant import parse_instant
 from memoranda.service.core.access import Access
 from memoranda.service.exchange import Item, Report
 from memoranda.service.service import Service
+from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.ump import markdown
@@ -152,7 +153,7 @@ def export_memories(
 
 def leaving_memories(
     service: Service, access: Access, report: Report, namespaces: Iterable[Namespace] = ()
-) -> Iterator[tuple[bytes, oams.Memory]]:
+) -> Iterator[tuple[bytes, Memory]]:
     """The memories of some namespaces, or of all. Raises NamespaceNotFound."""
     chosen = sorted(set(namespaces))
     known = set(service.oams.namespaces(access)) if chosen else set()

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import IO, Final, Literal
 
 from memoranda.bindings.files import folder, markdown_book
 from memoranda.bindings.files.folder import STANDARD_STREAM, open_regular, rejoined, shown_name, writing
@@ -29,10 +29,10 @@ from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavai
 from memoranda.service.exchange import Item, Report
 from memoranda.standards.oams import bundle, lines, markdown
 from memoranda.standards.oams.lines import Line, Packed, Sorter
+from memoranda.standards.oams.memory import Memory
 
 Shape = Literal["bundle", "jsonl", "markdown"]
 Progress = Callable[[int], None]
-Memory = dict[str, Any]
 
 # Names that ask for OAMS by themselves: notes.oams.jsonl, notes.oams.md, and the folder notes.oams.
 ENDING: Final = ".oams"

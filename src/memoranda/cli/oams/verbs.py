@@ -13,12 +13,12 @@ from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note, one_line, table
 from memoranda.cli.words import given, json_object, moment, text_or_input
 from memoranda.errors import InvalidInput, NotFound
+from memoranda.standards.oams.memory import Memory
 
 if TYPE_CHECKING:
     from memoranda.standards.oams.jsonl_store import JsonlStore
     from memoranda.standards.oams.namespace import Namespace
 
-Memory = dict[str, Any]
 Key = Annotated[str, Parameter(name="KEY", help="The memory's key.")]
 Place = Annotated[
     str | None, Parameter(name="--namespace", help="The namespace, or a scope of your own; your default unless said.")
@@ -232,6 +232,6 @@ def _show(memory: Memory, *, head: str = "") -> None:
     for each in memory["value"].split("\n"):
         line(f"  {each}")
     about = [f"updated {memory['updated_at']}", *(f"#{one_line(tag)}" for tag in memory.get("tags") or ())]
-    if memory.get("source_id"):
-        about.append(f"from {one_line(memory['source_id'])}")
+    if source := memory.get("source_id"):
+        about.append(f"from {one_line(source)}")
     line("  " + "  ".join(about), "dim")

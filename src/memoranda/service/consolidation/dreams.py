@@ -54,10 +54,11 @@ from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import holds, load_record, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
-from memoranda.service.oams.memories import Given, Memory
+from memoranda.service.oams.memories import Given
 from memoranda.service.oams.views import Place
 from memoranda.service.retrieve import walk
 from memoranda.standards.oams import mapping, memory
+from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oams.requests import DreamRequest
 from memoranda.standards.ump import mapping as ump

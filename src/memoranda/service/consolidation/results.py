@@ -19,9 +19,9 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core import compliance
-from memoranda.service.oams.memories import Memory
 from memoranda.service.oams.views import Place
 from memoranda.standards.oams import mapping, memory
+from memoranda.standards.oams.memory import Memory
 
 KEY_PREFIX: Final = "dream-"
 TAG: Final = "dream"
@@ -106,7 +106,8 @@ class Maker:
         }
         if made.confidence is not None:
             metadata["confidence"] = round(made.confidence, 4)
-        result = {
+        written = format_instant(Instant(max(each.note.at for each in rests_on)))
+        result: Memory = {
             "key": key,
             "namespace": self.place.namespace,
             "value": made.text,
@@ -117,7 +118,8 @@ class Maker:
             # Section 5: SHOULD preserve the source of the strongest input, or have a synthetic one.
             "source_id": made.source or synthetic_source(self.strategy, self.run_id),
             # It says nothing newer than its newest input.
-            **dict.fromkeys(_TIMES, format_instant(Instant(max(each.note.at for each in rests_on)))),
+            "created_at": written,
+            "updated_at": written,
         }
         mark["digest"] = digest(result)
         return result

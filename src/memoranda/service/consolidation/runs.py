@@ -22,12 +22,12 @@ from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import load
+from memoranda.service.core.views import load_memory
 from memoranda.service.oams import memories
-from memoranda.service.oams.memories import Memory
 from memoranda.service.oams.views import Place
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping
+from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.ump import mapping as ump
@@ -282,7 +282,7 @@ def _brought_again(
     found = snapshot.versions([version_id])
     if not found or found[0].state.erased:
         return None
-    content, expires = load(found[0].document.native), found[0].state.expires
+    content, expires = load_memory(found[0].document.native), found[0].state.expires
     if strategy_of(content) is None or (expires is not None and expires <= now):
         return None
     last = snapshot.named(mapping.STANDARD, memories.name_of(context, place, content["key"]))
@@ -299,7 +299,8 @@ def _brought_again(
 
 
 def _is_result(version: Version) -> bool:
-    return version.document.standard == mapping.STANDARD and strategy_of(load(version.document.native)) is not None
+    document = version.document
+    return document.standard == mapping.STANDARD and strategy_of(load_memory(document.native)) is not None
 
 
 # --- shared with the passes ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ and what rests on a consent goes with it (§23.2).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import ConsentViolation, MemorandaError
 from memoranda.model.bounds import is_binding
@@ -26,9 +26,12 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS, OMS, UMP
-from memoranda.service.core.views import grain_of, load, load_record
+from memoranda.service.core.views import grain_of, load_memory, load_record
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
+
+if TYPE_CHECKING:
+    from memoranda.standards.oams.memory import Memory
 
 Fields = Mapping[str, Any]
 
@@ -77,7 +80,7 @@ def fields_of(document: Document, tenant: str) -> Fields:
         from memoranda.standards.oams import mapping as oams
         from memoranda.standards.oams.namespace import owner_hash, parse_namespace
 
-        memory = load(document.native)
+        memory = load_memory(document.native)
         owner = parse_namespace(memory["namespace"]).owner
         said = said_by_memory(memory, user="" if owner == owner_hash(tenant) else owner)
         return {**said, **_policy_of(oams.unwrap(memory))}
@@ -103,19 +106,17 @@ def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Ins
     return cascades or not is_grain or needs_consent_to_read(presets)
 
 
-def said_by_memory(memory: Mapping[str, Any], *, user: str = "") -> Fields:
+def said_by_memory(memory: Memory, *, user: str = "") -> Fields:
     """An OAMS memory in these words: its tags, whether it says that it is personal, and the basis it names.
 
     `user` is the owner of a claimed namespace.
     """
     from memoranda.standards.oams import mapping as oams
+    from memoranda.standards.oams.memory import metadata_of, tags_of
 
-    metadata = memory.get("metadata")
-    said = metadata if isinstance(metadata, Mapping) else {}
-    tags = memory.get("tags")
-    listed = [tag.lower() for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+    said, listed = metadata_of(memory), tags_of(memory)
     declared = ["pii:declared"] if said.get("pii") is True else []
-    return _said(said, user, [*listed, *declared], oams.unwrap(dict(memory)))
+    return _said(said, user, [*listed, *declared], oams.unwrap(memory))
 
 
 def said_by_record(record: Record) -> Fields:

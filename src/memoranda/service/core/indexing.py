@@ -6,7 +6,7 @@ Both follow from the document alone, so they are made before the writer's turn, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -21,11 +21,20 @@ from memoranda.model.standard import OAMS, OMS, UMP
 from memoranda.retrieval.entry import Indexed
 from memoranda.service.core.context import Context
 from memoranda.service.core.quotas import Quotas
-from memoranda.service.core.views import grain_of, load, load_record, original_of, project, project_document, record_of
+from memoranda.service.core.views import (
+    grain_of,
+    load_memory,
+    load_record,
+    original_of,
+    project,
+    project_document,
+    record_of,
+)
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Unit
 
 if TYPE_CHECKING:
+    from memoranda.standards.oams.memory import Memory
     from memoranda.standards.oms.grains import Grain
 
 # Only a record that says this can carry a document of another standard.
@@ -73,7 +82,7 @@ def prepare(
     projection: Projection,
     *,
     grain: Grain | None = None,
-    memory: dict[str, Any] | None = None,
+    memory: Memory | None = None,
     indexed: Indexed | None = None,
 ) -> NewVersion:
     """A document, read as `projection`, that is to be written; `grain` or `memory` is the document itself, where it is
@@ -140,11 +149,11 @@ class _Carried(msgspec.Struct, frozen=True):
     read: Projection | None
 
 
-def _carried(context: Context, document: Document, tenant: str, memory: dict[str, Any] | None = None) -> _Carried:
+def _carried(context: Context, document: Document, tenant: str, memory: Memory | None = None) -> _Carried:
     if document.standard == OAMS:
         from memoranda.standards.oams import mapping as oams
 
-        memory = load(document.native) if memory is None else memory
+        memory = load_memory(document.native) if memory is None else memory
         original, outside = original_of(context, memory, tenant), oams.outside(document, memory)
         return (
             _Carried(outside, None, None) if original is None else _Carried(outside, original.document, original.read)

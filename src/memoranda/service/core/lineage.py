@@ -20,7 +20,7 @@ from memoranda.model.memory import Link, Version
 from memoranda.model.standard import OAMS, OMS, OPENWOP
 from memoranda.service.core.context import Context
 from memoranda.service.core.erasure import erase_version, tombstone_version
-from memoranda.service.core.views import holds, load
+from memoranda.service.core.views import holds, load, load_memory
 from memoranda.storage.engine import Snapshot, Unit
 
 # Kept beside the memories: which versions an entry took the place of, by its id.
@@ -127,16 +127,17 @@ def derived(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
 def _is_by_a_pass(version: Version) -> bool:
     """Whether a pass wrote a version; one that somebody changed since is theirs."""
     from memoranda.service.consolidation.results import MARK, strategy_of
+    from memoranda.standards.oams.memory import metadata_of
     from memoranda.standards.openwop.mapping import COMPACTED_PREFIX
 
     document = version.document
     if version.state.erased or document.standard not in (OAMS, OPENWOP) or not holds(version):
         return False
-    said = load(document.native)
     if document.standard == OAMS:
-        metadata = said.get("metadata") or {}
-        return "dream_strategy" in metadata and (MARK not in metadata or strategy_of(said) is not None)
-    return any(tag.startswith(COMPACTED_PREFIX) for tag in said["tags"])
+        memory = load_memory(document.native)
+        metadata = metadata_of(memory)
+        return "dream_strategy" in metadata and (MARK not in metadata or strategy_of(memory) is not None)
+    return any(tag.startswith(COMPACTED_PREFIX) for tag in load(document.native)["tags"])
 
 
 def drop(

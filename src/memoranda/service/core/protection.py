@@ -13,7 +13,7 @@ from memoranda.errors import GrainError, MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
-from memoranda.service.core.views import grain_of, load, load_record
+from memoranda.service.core.views import grain_of, load, load_memory, load_record
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot
 
@@ -51,7 +51,7 @@ def _inside(document: Document) -> Document | None:
         return None
     from memoranda.standards.oams import mapping as oams
 
-    return oams.unwrap(load(document.native))
+    return oams.unwrap(load_memory(document.native))
 
 
 def check_supersession(

@@ -29,6 +29,7 @@ from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.engine import Snapshot
 
 if TYPE_CHECKING:
+    from memoranda.standards.oams.memory import Memory
     from memoranda.standards.oms.grains import Grain
     from memoranda.standards.openwop.entry import Entry
 
@@ -57,7 +58,7 @@ def project_document(context: Context, document: Document, tenant: str, space: s
 
         return oms_mapping.project(grain_of(document), tenant)
     if document.standard == OAMS:
-        return project_memory(context, load(document.native), tenant)
+        return project_memory(context, load_memory(document.native), tenant)
     if document.standard == OPENWOP:
         from memoranda.standards.openwop import mapping as openwop_mapping
 
@@ -65,7 +66,7 @@ def project_document(context: Context, document: Document, tenant: str, space: s
     raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
 
 
-def project_memory(context: Context, memory: dict[str, Any], tenant: str) -> Projection:
+def project_memory(context: Context, memory: Memory, tenant: str) -> Projection:
     """An OAMS memory without its words; whoever a claimed namespace belongs to is its user.
 
     What is the whole view of another document is read as that document: a person it names, say, is to be found.
@@ -97,7 +98,7 @@ class Original(NamedTuple):
     kept: Bounds | None
 
 
-def original_of(context: Context, memory: dict[str, Any], tenant: str) -> Original | None:
+def original_of(context: Context, memory: Memory, tenant: str) -> Original | None:
     """What an OAMS memory is the whole view of. What says anything else has none."""
     from memoranda.standards.oams import mapping as oams_mapping
 
@@ -164,6 +165,11 @@ def _decoded(address: str, native: bytes) -> Grain:
 def load_record(native: bytes) -> Record:
     """A stored record."""
     return cast("Record", load(native))
+
+
+def load_memory(native: bytes) -> Memory:
+    """A stored OAMS memory."""
+    return cast("Memory", load(native))
 
 
 def load(native: bytes) -> dict[str, Any]:
@@ -257,7 +263,7 @@ def record_of(
 
 def _record_of_memory(context: Context, document: Document, tenant: str) -> Record:
     """An OAMS memory as a record. What is the view of another document is shown as that document is."""
-    memory = load(document.native)
+    memory = load_memory(document.native)
     original = original_of(context, memory, tenant)
     if original is None:
         from memoranda.standards.oams import mapping as oams_mapping

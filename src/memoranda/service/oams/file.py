@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant, parse_instant
@@ -17,11 +16,10 @@ from memoranda.retrieval.words import asked as asked_words
 from memoranda.retrieval.words import words
 from memoranda.service.oams.recall import score_of
 from memoranda.standards.oams.jsonl_store import JsonlStore
-from memoranda.standards.oams.memory import shown
+from memoranda.standards.oams.memory import Memory, shown
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 from memoranda.standards.oams.requests import RecallRequest
 
-Memory = dict[str, Any]
 # (namespace, key, updated, words in all, how often each word of the query): small, as every line may be one.
 _Match = tuple[str, str, Instant, int, tuple[int, ...]]
 

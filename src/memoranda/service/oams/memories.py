@@ -41,6 +41,7 @@ from memoranda.service.oams.guards import check_condition
 from memoranda.service.oams.views import Place, Shown, etag_of, key_in, may_see, present, sees_all, show
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
+from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import (
     Namespace,
     is_of_another,
@@ -54,8 +55,6 @@ from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
-
-Memory = dict[str, Any]
 
 # Where a memory may say anything at all.
 _SAID: Final[tuple[str, ...]] = ("value", "tags", "metadata", "source_id")
@@ -209,7 +208,7 @@ def accept(
 ) -> Given:
     """Everything that can be decided without the store; `is_checked` if the rules of OAMS were asked already."""
     checked, warnings = (value, ()) if is_checked else memory.check(value, complete=complete)
-    spoken = {name: checked[name] for name in _SAID if name in checked}
+    spoken = {name: said for name, said in checked.items() if name in _SAID}
     passed = screened_fields(context, spoken)
     if passed is not spoken:
         checked = {**checked, **passed}

@@ -17,10 +17,11 @@ from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.ranking import below_sources
-from memoranda.service.oams.memories import Memory, audited, namespace_named, place_of, require_namespace
+from memoranda.service.oams.memories import audited, namespace_named, place_of, require_namespace
 from memoranda.service.oams.views import Place, Shown, seen
 from memoranda.service.retrieve import PAGE_BYTES, best, reach, walk
 from memoranda.standards.oams import memory
+from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace, owner_hash
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 

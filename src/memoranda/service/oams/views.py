@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
 
 from memoranda.model.instant import format_instant
 from memoranda.model.memory import Document, Version
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
+from memoranda.service.core.views import holds, load, load_memory, project, root_of, unless_damaged
 from memoranda.service.oms.views import is_listed
 from memoranda.standards.oams import mapping, memory
+from memoranda.standards.oams.memory import Memory
 from memoranda.storage.engine import Snapshot
-
-Memory = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ def present(context: Context, snapshot: Snapshot, version: Version, place: Place
 def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
     """A version as a memory of OAMS: itself, or the view of what another standard wrote."""
     if version.document.standard == mapping.STANDARD:
-        return load(version.document.native)
+        return load_memory(version.document.native)
     made = mapping.from_projection(project(context, version), version.document, namespace=place.namespace)
     made |= {"key": key_in(snapshot, version, place), "updated_at": format_instant(version.state.updated)}
     return _rooted(context, snapshot, version, made)
@@ -74,14 +72,15 @@ def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory
     if root is version:
         return made
     if root.document.standard == mapping.STANDARD:
-        made["created_at"] = load(root.document.native)["created_at"]
+        made["created_at"] = load_memory(root.document.native)["created_at"]
     else:
         made["created_at"] = format_instant(project(context, root).created)
     last = _last_told(snapshot, version)
     if last is not None:
         # Section 5: the source of a memory is preserved as it is.
         made.pop("source_id", None)
-        made |= {name: last[name] for name in ("source_id",) if name in last}
+        if "source_id" in last:
+            made["source_id"] = last["source_id"]
         told = {name: value for name, value in memory.metadata_of(last).items() if not name.startswith("memoranda:")}
         made["metadata"] = {**told, **memory.metadata_of(made)}
     return made
@@ -92,7 +91,8 @@ def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
     if version.version_id == version.memory_id:
         return None
     told = [each for each in snapshot.history(version.memory_id) if each.document.standard == mapping.STANDARD]
-    return next((load(each.document.native) for each in reversed(told) if not each.state.erased and holds(each)), None)
+    there = (each.document.native for each in reversed(told) if not each.state.erased and holds(each))
+    return next(map(load_memory, there), None)
 
 
 def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:

@@ -15,7 +15,7 @@ from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import whole
 from memoranda.service.core.screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import holds, load, original_of, outline, project, scope_of
+from memoranda.service.core.views import holds, load_memory, original_of, outline, project, scope_of
 from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms import grains as codec
@@ -155,14 +155,17 @@ def _delivery(context: Context, version: Version) -> bytes:
         return Checked.of(version.document.native, version.document.name)
     if address_inside(context, version.document, version.tenant) is not None:
         # An OAMS memory that holds another document: its key, its times and its source go along.
-        outside = oams.outside(version.document, load(version.document.native))
+        outside = oams.outside(version.document, load_memory(version.document.native))
         return oms.from_projection(project(context, version), outside).blob
     return whole(context, version)[1]
 
 
 def address_inside(context: Context, document: Document, tenant: str) -> str | None:
     """Under which address a memory that holds another document is known, which is not that of its grain in a file."""
-    if document.standard != oams.STANDARD or (original := original_of(context, load(document.native), tenant)) is None:
+    if (
+        document.standard != oams.STANDARD
+        or (original := original_of(context, load_memory(document.native), tenant)) is None
+    ):
         return None
     inner = original.document
     return inner.name if inner.standard == oms.STANDARD else oms.from_projection(original.read, inner).address

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, cast
@@ -39,7 +39,7 @@ from memoranda.service.openwop.runs import Run
 from memoranda.service.retrieve import best, reach, walk
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oams.memory import TAGS_KEY, check_key
+from memoranda.standards.oams.memory import TAGS_KEY, Memory, Unchecked, check_key
 from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.grains import ADDRESS_CHARS
@@ -178,7 +178,7 @@ def _writing_under(
 
     with context.engine.read(place.tenant) as snapshot:
         prior = there(snapshot)
-        known = {} if prior is None else as_memory(context, snapshot, prior, place)
+        known = None if prior is None else as_memory(context, snapshot, prior, place)
         given = memories.accept(context, access, _as_memory(place, key, draft, known), now=now)
         foreseen = memories.foresee(context, snapshot, given, prior, now)
 
@@ -194,7 +194,8 @@ def _writing_under(
     return write
 
 
-def _as_memory(place: Place, key: str, draft: Draft, known: Mapping[str, Any]) -> dict[str, Any]:
+def _as_memory(place: Place, key: str, draft: Draft, before: Memory | None) -> Unchecked:
+    known: Unchecked = {**before} if before is not None else {}
     # A vector was of the words that were there; a view names what it shows as its source.
     dropped = {"embedding", "embedding_model", *(("source_id",) if known.get("source_id") == key else ())}
     kept = {name: value for name, value in known.items() if name not in dropped}

@@ -12,7 +12,7 @@ that was somebody whom the owner let in, stands under `memoranda:actor`.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -183,7 +183,7 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
         # Section 5: a memory SHOULD point to what it came from; this one came from its original.
         "source_id": _reference(projection.source or original.name),
     }
-    return {name: member for name, member in memory.items() if member not in (None, [])}
+    return cast("Memory", {name: member for name, member in memory.items() if member not in (None, [])})
 
 
 def outside(document: Document, memory: Memory) -> Document:
@@ -201,8 +201,7 @@ def is_view(memory: Memory, projection: Projection, original: Document) -> bool:
     view = from_projection(projection, original, namespace=memory["namespace"])
     shown = metadata_of(view)
     said = {name: value for name, value in metadata_of(memory).items() if name in shown or _is_meant(name)}
-    memory = {**memory, "metadata": said}
-    return same_content(*({name: each[name] for name in each if name not in _OWN} for each in (memory, view)))
+    return same_content({**memory, "metadata": said}, view, but_for=_OWN)
 
 
 def _is_meant(name: str) -> bool:
@@ -215,7 +214,7 @@ def without_original(memory: Memory) -> Memory:
     if NATIVE_KEY not in metadata:
         return memory
     kept = {name: member for name, member in metadata.items() if name != NATIVE_KEY}
-    bare = {name: member for name, member in memory.items() if name != "metadata"}
+    bare = cast("Memory", {name: member for name, member in memory.items() if name != "metadata"})
     return {**bare, "metadata": kept} if kept else bare
 
 

@@ -27,7 +27,7 @@ if it had LF.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from memoranda.encoding import json_text
@@ -35,7 +35,7 @@ from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.errors import InvalidInput, MemorandaError, TooLarge
 from memoranda.standards.oams import memory as memories
 from memoranda.standards.oams.lines import Line, Readable
-from memoranda.standards.oams.memory import Memory
+from memoranda.standards.oams.memory import Memory, Unchecked
 
 # A memory with its original, and every character of its comment escaped.
 MAX_SECTION_BYTES: Final = 32 * 1_048_576
@@ -102,7 +102,7 @@ def _line_comment(memory: Memory, raw: bytes) -> str:
     return f"<!-- oams-line: {base64_encode(raw)} -->"
 
 
-def _line_of(section: list[str], memory: Memory) -> bytes:
+def _line_of(section: list[str], memory: Mapping[str, object]) -> bytes:
     """The line of a memory: as its comment restores it, if that says just what the section says."""
     for line in _split(section)[0][1:]:
         match = _LINE_COMMENT.fullmatch(line.strip())
@@ -197,7 +197,7 @@ def _decoded(section: list[bytes], size_bytes: int) -> list[str] | MemorandaErro
         return InvalidInput("the section is not UTF-8")
 
 
-def parse_one(section: list[str]) -> Memory:
+def parse_one(section: list[str]) -> Unchecked:
     """The memory of one section, unchecked. Raises InvalidInput."""
     head, body = _split(section)
     memory = _fields_of(head)
@@ -233,9 +233,9 @@ def _split(section: list[str]) -> tuple[list[str], list[str]]:
     return head, body[:end]
 
 
-def _fields_of(head: list[str]) -> Memory:
+def _fields_of(head: list[str]) -> Unchecked:
     """What the heading and the lines below it say."""
-    fields: Memory = {"key": head[0].removeprefix(_START).strip()}
+    fields: Unchecked = {"key": head[0].removeprefix(_START).strip()}
     for line in head[1:]:
         match = _FIELD.fullmatch(line.strip())
         if match is None:

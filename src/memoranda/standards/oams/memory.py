@@ -1,8 +1,8 @@
 """The OAMS memory: its fields and limits, its times, and how the API shows it (sections 2, 3, 5 and 6).
 
-A memory is a plain dict, kept as it was sent. Fields that we do not know are kept too, with a warning: a later minor
-version may have added them (section 8). Two things are never kept: `metadata.score`, which an answer of RECALL adds,
-and `metadata["memoranda:tags"]`, under which an answer gives tags as they were spelt.
+A memory is a typed dictionary, kept as it was sent. Fields that we do not know are kept too, with a warning: a later
+minor version may have added them (section 8). Two things are never kept: `metadata.score`, which an answer of RECALL
+adds, and `metadata["memoranda:tags"]`, under which an answer gives tags as they were spelt.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict, cast, get_args
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, TooLarge
@@ -20,7 +20,6 @@ from memoranda.model.memory import KINDS, VISIBILITIES
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.oams.namespace import parse_namespace
 
-Memory = dict[str, Any]
 Warnings = tuple[str, ...]
 
 # Section 6.
@@ -73,6 +72,28 @@ _UTC: Final = re.compile(r"(?:[Zz]|[+-]00:00)\Z")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 
 
+class Memory(TypedDict):
+    """A memory that was checked (section 2). What is null is as good as missing; fields of later versions are kept."""
+
+    key: str
+    namespace: str
+    value: str
+    tags: NotRequired[list[str]]
+    # Whatever a client keeps there, beside the reserved keys.
+    metadata: NotRequired[dict[str, Any]]
+    # The store's own memories have both.
+    created_at: NotRequired[str]
+    updated_at: NotRequired[str]
+    embedding_model: NotRequired[str | None]
+    embedding: NotRequired[list[float] | None]
+    parent_id: NotRequired[str | None]
+    source_id: NotRequired[str | None]
+
+
+# What a file or a client says before anybody looked at it.
+Unchecked = dict[str, Any]
+
+
 # --- checking ----------------------------------------------------------------------------------------
 
 
@@ -84,7 +105,7 @@ def check(value: object, *, complete: bool) -> tuple[Memory, Warnings]:
     """
     if not isinstance(value, dict):
         raise InvalidInput("a memory must be an object")
-    memory = _received(value)
+    memory = _received(cast("Memory", value))
     warnings: list[str] = []
     for name in ("key", "namespace", "value"):
         # Section 2: a memory is valid if it has these.
@@ -143,7 +164,7 @@ def _received(value: Memory) -> Memory:
     if not isinstance(metadata, dict) or not (SCORE_KEY in metadata or TAGS_KEY in metadata):
         return value
     kept = {name: member for name, member in metadata.items() if name != SCORE_KEY}
-    changed = {**value, "metadata": kept}
+    changed: dict[str, Any] = {**value, "metadata": kept}
     spelt, tags = _strings(kept.get(TAGS_KEY)), _strings(value.get("tags"))
     if spelt is not None and tags is not None and lowered(spelt) == lowered(tags):
         del kept[TAGS_KEY]
@@ -151,7 +172,7 @@ def _received(value: Memory) -> Memory:
     if not kept:
         # Where an answer added metadata to a memory without any, there is none again.
         del changed["metadata"]
-    return changed
+    return cast("Memory", changed)
 
 
 def _strings(value: object) -> list[str] | None:
@@ -440,13 +461,14 @@ def _next_update(memory: Memory, now: int, last: Instant) -> str:
     return format_instant(min(max(now, last + 1), LATEST))
 
 
-def same_content(left: Memory, right: Memory) -> bool:
-    """Whether two memories differ in nothing but their times (and in what is never stored)."""
-    return _same_json(_content(left), _content(right))
+def same_content(left: Memory, right: Memory, *, but_for: Collection[str] = ()) -> bool:
+    """Whether two memories differ in nothing but their times, in what is never stored, and in some fields."""
+    return _same_json(_content(left, but_for), _content(right, but_for))
 
 
-def _content(memory: Memory) -> Memory:
-    content = {name: member for name, member in _received(memory).items() if name not in ("created_at", "updated_at")}
+def _content(memory: Memory, but_for: Collection[str]) -> dict[str, Any]:
+    left_out = {"created_at", "updated_at", *but_for}
+    content = {name: member for name, member in _received(memory).items() if name not in left_out}
     if content.get("metadata") == {}:
         del content["metadata"]
     return content
