@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -862,3 +862,49 @@ def test_the_entry_of_a_read_and_of_a_failure(world: World) -> None:
     assert streamed.meta == {
         **common, "tier": 0, "result_count": 0, "stream_enabled": True, "events_emitted": 9, "cancelled": False,
     }  # fmt: skip
+
+
+# --- what happens between looking and writing ---------------------------------------------------------------
+
+
+def meanwhile(world: World, act: Callable[[], object]) -> None:
+    """Let somebody act at the very moment before the next unit of work."""
+    engine, real = world.engine, world.engine.write
+
+    def write(tenant, work):  # type: ignore[no-untyped-def]
+        engine.write = real  # type: ignore[method-assign]
+        act()
+        return real(tenant, work)
+
+    engine.write = write  # type: ignore[method-assign]
+
+
+def test_what_was_superseded_meanwhile_is_not_superseded_again(world: World) -> None:
+    target = add(world)
+    meanwhile(world, lambda: supersede(world, target, "rice milk"))
+    with pytest.raises(QueryError) as caught:
+        supersede(world, target)
+    assert caught.value.cal_code == "CAL-E040"
+
+
+def test_what_was_erased_meanwhile_does_not_come_back_by_a_revert(world: World) -> None:
+    target = add(world)
+    second = supersede(world, target)
+    meanwhile(world, lambda: world.service.grains.erase(world.owner, head(target), reason="asked to"))
+    with pytest.raises(QueryError):
+        revert(world, second)
+
+
+def test_the_very_same_added_meanwhile_is_another_grain(world: World) -> None:
+    added: list[str] = []
+    meanwhile(world, lambda: added.append(add(world)))
+    added.append(add(world))
+    assert len(set(added)) == 2
+
+
+def test_a_token_that_was_used_meanwhile_is_refused_before_anything_else(world: World) -> None:
+    target = add(world)
+    meanwhile(world, lambda: supersede(world, target, prepared_id="once"))
+    with pytest.raises(QueryError) as caught:
+        supersede(world, target, prepared_id="once")
+    assert caught.value.cal_code == "CAL-E044"

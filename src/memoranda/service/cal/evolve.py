@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from memoranda.errors import GrainError, QueryError, TooLarge
+from memoranda.errors import Conflict, GrainError, MemorandaError, QueryError, TooLarge
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.native import NATIVE_KEY
@@ -19,8 +19,8 @@ from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import Session, check_op, refuse
 from memoranda.service.core import compliance
 from memoranda.service.core.authorship import authored
-from memoranda.service.core.context import Context
-from memoranda.service.core.indexing import whole
+from memoranda.service.core.context import Context, try_again
+from memoranda.service.core.indexing import NewVersion, whole
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import load_record
@@ -67,18 +67,38 @@ class _Change:
     prior_address: str | None = None
     # What the statement named.
     target: str | None = None
+    # The versions that it was made of.
+    rests_on: tuple[Version, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    """A change with its grain, made before the writer's turn."""
+
+    change: _Change
+    grain: Grain
+    new: NewVersion | Successor
 
 
 def run(context: Context, session: Session, query: Query, query_hash: str) -> dict[str, Any]:
     """Execute one bound statement that appends; its audit entry is written with it, if it succeeds."""
     statement = require_allowed(session, query.statement)
-    seen = _seen(context, session, statement)
+    return try_again(lambda: _run(context, session, statement, query_hash))
+
+
+def _run(context: Context, session: Session, statement: Evolving, query_hash: str) -> dict[str, Any]:
+    ready = _ready_or_why_not(context, session, statement)
 
     def work(unit: Unit) -> dict[str, Any]:
         spend_token(unit, session)
         _spend_quota(unit, session, statement)
-        change = _change(context, session, unit, statement, seen)
-        done = _result(change, _write(context, session, unit, change))
+        if isinstance(ready, MemorandaError):
+            # Said only now: a token that was used up is refused first.
+            raise ready
+        change = ready.change
+        if unit.versions([each.version_id for each in change.rests_on]) != list(change.rests_on):
+            raise Conflict("the grain was changed meanwhile; try again")
+        done = _result(change, _write(context, session, unit, ready))
         entry = entry_for(
             context,
             session,
@@ -102,15 +122,10 @@ def side_effects(context: Context, session: Session, query: Query) -> list[dict[
     statement = query.statement
     if not isinstance(statement, Evolving):
         return []
-    seen = _seen(context, session, statement)
-    with context.engine.read(session.tenant) as snapshot:
-        change = _change(context, session, snapshot, statement, seen)
-        grain = _encoded(change.fields, session.now)
-        if change.prior is not None:
-            _check_policy(snapshot, change.prior, grain, session.now)
-    admitted(context, session.access, _opened(grain), session.tenant)
+    ready = _ready(context, session, statement)
+    change = ready.change
     # When it is made is only known when it is.
-    preview = {name: value for name, value in grain.fields.items() if name != "created_at"}
+    preview = {name: value for name, value in ready.grain.fields.items() if name != "created_at"}
     target = {} if change.target is None else {"target_hash": _hash(change.target)}
     return [{"operation": change.operation, **target, "grain": jsonable(preview), "reason": change.reason}]
 
@@ -168,6 +183,29 @@ def _spend_quota(unit: Unit, session: Session, statement: Evolving) -> None:
 # --- what a statement comes to ---------------------------------------------------------------------------
 
 
+def _ready_or_why_not(context: Context, session: Session, statement: Evolving) -> _Ready | MemorandaError:
+    try:
+        return _ready(context, session, statement)
+    except MemorandaError as error:
+        return error
+
+
+def _ready(context: Context, session: Session, statement: Evolving) -> _Ready:
+    seen, now = _seen(context, session, statement), session.now
+    with context.engine.read(session.tenant) as snapshot:
+        change = _change(context, session, snapshot, statement, seen)
+        grain = _fresh(snapshot, change.fields, now)
+        _check(snapshot, change, grain, now)
+    return _Ready(change=change, grain=grain, new=_admitted(context, session, change, grain))
+
+
+def _admitted(context: Context, session: Session, change: _Change, grain: Grain) -> NewVersion | Successor:
+    opened = Opened(grain=grain, delivery=grain.blob, signer=None)
+    if change.prior is None:
+        return admitted(context, session.access, opened, session.tenant)
+    return Successor(context, session.access, opened, session.tenant)
+
+
 def _change(
     context: Context, session: Session, snapshot: Snapshot, statement: Evolving, seen: frozenset[int]
 ) -> _Change:
@@ -196,6 +234,7 @@ def _meant(
             prior=version,
             prior_address=address,
             target=address,
+            rests_on=(version,),
         )
     return _reverted(context, session, snapshot, statement, seen, (address, version))
 
@@ -325,6 +364,7 @@ def _reverted(
         prior=head,
         prior_address=top.address,
         target=address,
+        rests_on=tuple({each.version_id: each for each in (version, before[-1], head)}.values()),
     )
 
 
@@ -389,28 +429,33 @@ def _belief(context: Context, version: Version) -> Grain:
 # --- writing ---------------------------------------------------------------------------------------------
 
 
-def _write(context: Context, session: Session, unit: Unit, change: _Change) -> str:
+def _write(context: Context, session: Session, unit: Unit, ready: _Ready) -> str:
     """Append the grain; its address."""
-    grain, now = _fresh(unit, change.fields, session.now), session.now
+    change, grain, new, now = ready.change, ready.grain, ready.new, session.now
+    if unit.named(oms.STANDARD, grain.address) is not None:
+        # Somebody added the very same in this millisecond, after we looked.
+        grain = _fresh(unit, change.fields, now)
+        new = _admitted(context, session, change, grain)
+    _check(unit, change, grain, now)
+    if isinstance(new, Successor):
+        assert change.prior is not None
+        return new.replace(unit, change.prior, now)[0].address
+    unit.announce("created", append(context, unit, new, now), now=now)
+    return grain.address
+
+
+def _check(snapshot: Snapshot, change: _Change, grain: Grain, now: Instant) -> None:
     if change.prior is None:
-        _check_authority(unit, grain, now)
-        new = admitted(context, session.access, _opened(grain), session.tenant)
-        unit.announce("created", append(context, unit, new, now), now=now)
-        return grain.address
-    _check_policy(unit, change.prior, grain, now)
-    successor = Successor(context, session.access, _opened(grain), session.tenant)
-    return successor.replace(unit, change.prior, now)[0].address
+        _check_authority(snapshot, grain, now)
+    else:
+        _check_policy(snapshot, change.prior, grain, now)
 
 
-def _opened(grain: Grain) -> Opened:
-    return Opened(grain=grain, delivery=grain.blob, signer=None)
-
-
-def _fresh(unit: Unit, fields: Mapping[str, Any], now: Instant) -> Grain:
+def _fresh(snapshot: Snapshot, fields: Mapping[str, Any], now: Instant) -> Grain:
     """The grain at the first moment from now at which there is none like it: no two ADDs are one grain."""
     created = now
     grain = _encoded(fields, created)
-    while unit.named(oms.STANDARD, grain.address) is not None:
+    while snapshot.named(oms.STANDARD, grain.address) is not None:
         created = Instant(created + 1)
         grain = _encoded(fields, created)
     return grain
