@@ -329,3 +329,15 @@ def test_one_large_memory_is_written_revised_merged_superseded_and_erased(wop: W
     wop.service.grains.erase(wop.owner, later, reason="asked")
     wop.forget(revised, hard=True)
     oams.forget("k")
+
+
+def test_a_memory_of_many_versions_is_erased_with_what_was_made_before_the_writers_turn(wop: Wop) -> None:
+    name = wop.remember("Server 1 uses port 1.")
+    for number in range(250):
+        wop.advance(1)
+        name = wop.revise(name, body={"text": f"Server 1 uses port {number} now."})
+    wop.forget(name, hard=True)
+    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        history = snapshot.history(snapshot.versions([1])[0].memory_id)
+    assert len(history) == 251
+    assert all(version.state.erased for version in history)

@@ -49,7 +49,7 @@ from memoranda.service.consolidation.runs import (
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
-from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.erasure import Tombstones, erase_version
 from memoranda.service.core.screening import screened, screened_fields
 from memoranda.service.core.views import holds, load_record, project, unless_damaged
 from memoranda.service.oams import memories
@@ -183,8 +183,8 @@ class _Step:
     prior: Version | None = None
     # What is shown of it.
     memory: Memory
-    # What is there rests on something that was erased: then its own words have to go, too.
-    rests_on_erased: bool = False
+    # Set when what is there rests on something that was erased: its own words have to go, too, and this is left.
+    tombstones: Tombstones | None = None
 
 
 def consolidate(
@@ -233,7 +233,7 @@ def _consolidate(context: Context, asked: _Asked) -> DreamRun:
         steps = _planned(context, snapshot, made, now)
         is_written = not asked.is_dry and any(step.result in _CHANGING for step in steps)
         if is_written:
-            steps = [_prepared(context, snapshot, asked.place, step) for step in steps]
+            steps = [_prepared(context, snapshot, asked.place, step, now) for step in steps]
     if is_written:
         return _applied(context, made, steps, now)
     run = _run(made, steps)
@@ -417,21 +417,22 @@ def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: 
     return _Step(key=key, result="updated" if is_ours else "kept", given=given, prior=prior, memory=given.memory)
 
 
-def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step) -> _Step:
+def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step, now: Instant) -> _Step:
     """A step with everything that can be read and made before the writer's turn."""
     if step.result not in _CHANGING:
         return step
-    current = None if step.prior is None else oams_views.show(context, snapshot, step.prior, place).memory
-    is_erased_below = current is not None and any(
-        is_erased(context, snapshot, place, key) for key in cited_keys(current)
-    )
+    current = tombstones = None
+    if step.prior is not None:
+        current = oams_views.show(context, snapshot, step.prior, place).memory
+        if any(is_erased(context, snapshot, place, key) for key in cited_keys(current)):
+            tombstones = Tombstones(context, _ERASED_REASON, now, snapshot.history(step.prior.memory_id))
     if step.given is None:
-        return replace(step, rests_on_erased=is_erased_below)
-    fresh = dated(step.given.memory, None if is_erased_below else current)
+        return replace(step, tombstones=tombstones)
+    fresh = dated(step.given.memory, current if tombstones is None else None)
     new = owned(context, step.given.place, fresh)
     stored = memories.as_stored(fresh, new, step.result)
     given = replace(step.given, memory=fresh, new=new, stored=stored)
-    return replace(step, given=given, memory=stored.memory, rests_on_erased=is_erased_below)
+    return replace(step, given=given, memory=stored.memory, tombstones=tombstones)
 
 
 def _applied(context: Context, made: _Pass, steps: Sequence[_Step], now: Instant) -> DreamRun:
@@ -445,7 +446,7 @@ def _applied(context: Context, made: _Pass, steps: Sequence[_Step], now: Instant
         unit.record(_audited(made.asked, run, now))
 
     context.engine.write(place.tenant, work)
-    if any(step.rests_on_erased for step in steps):
+    if any(step.tombstones is not None for step in steps):
         context.engine.scrub()
     return run
 
@@ -467,8 +468,8 @@ def _require_unmoved(context: Context, unit: Unit, made: _Pass, steps: Sequence[
 def _take(context: Context, unit: Unit, step: _Step, now: Instant) -> Change:
     """Do a step; what is to be known to undo it."""
     prior = step.prior
-    if prior is not None and step.rests_on_erased:
-        _erase(context, unit, prior, now)
+    if prior is not None and step.tombstones is not None:
+        _erase(unit, prior, step.tombstones)
         prior = None
     prior_id = None if prior is None else prior.version_id
     if step.given is None:
@@ -479,12 +480,12 @@ def _take(context: Context, unit: Unit, step: _Step, now: Instant) -> Change:
     return Change(key=step.key, written=version.version_id, before=prior_id)
 
 
-def _erase(context: Context, unit: Unit, prior: Version, now: Instant) -> None:
+def _erase(unit: Unit, prior: Version, tombstones: Tombstones) -> None:
     """Erase what is there, with its history; what is written instead begins anew."""
     for each in unit.history(prior.memory_id):
         if not each.state.erased:
-            erase_version(context, unit, each, _ERASED_REASON, now)
-    unit.announce("tombstoned", prior, now=now)
+            erase_version(unit, each, tombstones)
+    unit.announce("tombstoned", prior, now=tombstones.now)
 
 
 def _run(made: _Pass, steps: Sequence[_Step]) -> DreamRun:

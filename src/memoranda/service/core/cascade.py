@@ -8,6 +8,7 @@ thread finishes. A hold beats a withdrawal: what is held stays, is counted, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from memoranda.model.standard import OMS
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import erase_version
+from memoranda.service.core.erasure import Tombstones, erase_version
 from memoranda.service.core.lineage import bring_back, linked, made_from
 from memoranda.service.core.protection import check_erasure, policy_fields
 from memoranda.standards.ump import mapping as ump
@@ -131,7 +132,9 @@ def _fall(context: Context, tenant: str, consent: str) -> Fallen:
         some, waiting = waiting[:BATCH_LIMIT], waiting[BATCH_LIMIT:]
         with context.engine.read(tenant) as snapshot:
             made = {version.memory_id for each in some for version in made_from(snapshot, each)}
-        gone = context.engine.write(tenant, lambda unit, some=some: _erase(context, unit, some, now))  # type: ignore[misc]
+            versions = [version for each in some for version in snapshot.history(each)]
+        tombstones = Tombstones(context, _REASON, now, versions)
+        gone = context.engine.write(tenant, partial(_erase, memory_ids=some, tombstones=tombstones))
         erased, held = erased + gone, held + len(some) - gone
         waiting += sorted(made - seen)
         seen |= made
@@ -171,16 +174,16 @@ def _rests(context: Context, version: Version, consent: str, now: Instant) -> bo
     return compliance.rests_on(context.presets, fields, consent, now=now)
 
 
-def _erase(context: Context, unit: Unit, memory_ids: Sequence[int], now: Instant) -> int:
+def _erase(unit: Unit, *, memory_ids: Sequence[int], tombstones: Tombstones) -> int:
     """Erase memories with all their versions; how many: one that is held stays whole."""
-    erased = 0
+    erased, now = 0, tombstones.now
     over = {version.version_id for memory_id in memory_ids for version in unit.history(memory_id)}
     for memory_id in memory_ids:
         history = [version for version in unit.history(memory_id) if not version.state.erased]
         if not history or any(_is_held(version, now) for version in history):
             continue
         for version in history:
-            erase_version(context, unit, version, _REASON, now)
+            erase_version(unit, version, tombstones)
         bring_back(unit, history[-1], over, now)
         unit.announce("tombstoned", history[-1], now=now)
         erased += 1

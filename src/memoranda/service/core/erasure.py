@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from memoranda.encoding.json_text import dump
 from memoranda.errors import GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
@@ -16,14 +18,33 @@ from memoranda.standards.ump.signature import sign
 from memoranda.storage.engine import Unit
 
 
-def erase_version(
-    context: Context, unit: Unit, version: Version, reason: str, now: Instant, *, tombstone: bytes | None = None
-) -> None:
+class Tombstones:
+    """What is left of versions that are erased together: of those that are named, made before the writer's turn."""
+
+    def __init__(self, context: Context, reason: str, now: Instant, versions: Iterable[Version] = ()) -> None:
+        self._context, self._reason, self.now = context, reason, now
+        self._made = {each.version_id: (each, self._of(each)) for each in versions if not each.state.erased}
+
+    def of(self, version: Version) -> bytes:
+        """The tombstone of a version; of one that was written or changed since, made now."""
+        seen, made = self._made.get(version.version_id, (None, b""))
+        return made if seen == version else self._of(version)
+
+    def _of(self, version: Version) -> bytes:
+        try:
+            record = view(self._context, version, self.now)
+        except StoreCorrupt:
+            record = tombstone_record(self._context, version)
+        return dump(sign(rules.erase(record, reason=self._reason), self._context.operator))
+
+
+def erase_version(unit: Unit, version: Version, tombstones: Tombstones) -> None:
     """Content, words and subject go; what is left is a record that says only that there was something.
 
     Raises GrainError if the version is held, or is the withdrawal of a consent that is still here. Call `Engine.scrub`
-    after the unit. `tombstone` was made before the writer's turn.
+    after the unit.
     """
+    now = tombstones.now
     try:
         check_erasure(version, now)
         _keep_withdrawal(unit, version)
@@ -32,7 +53,7 @@ def erase_version(
         refuse_held(version)
     forget_elsewhere(unit, version)
     _unlist(unit, version, now, is_hard=True)
-    unit.erase(version, tombstone=tombstone or tombstone_of(context, version, reason, now), now=now)
+    unit.erase(version, tombstone=tombstones.of(version), now=now)
 
 
 def tombstone_version(unit: Unit, version: Version, *, valid_to: Instant, now: Instant) -> None:
@@ -46,15 +67,6 @@ def _unlist(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> Non
         from memoranda.service.openwop.archive_index import unlist
 
         unlist(unit, version, now, is_hard=is_hard)
-
-
-def tombstone_of(context: Context, version: Version, reason: str, now: Instant) -> bytes:
-    """What is left of a version that is erased."""
-    try:
-        record = view(context, version, now)
-    except StoreCorrupt:
-        record = tombstone_record(context, version)
-    return dump(sign(rules.erase(record, reason=reason), context.operator))
 
 
 def _keep_withdrawal(unit: Unit, version: Version) -> None:

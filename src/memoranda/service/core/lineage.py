@@ -12,14 +12,14 @@ is: when it is forgotten itself, so is that.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Link, Version
 from memoranda.model.standard import OAMS, OMS, OPENWOP
 from memoranda.service.core.context import Context
-from memoranda.service.core.erasure import erase_version, tombstone_version
+from memoranda.service.core.erasure import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import holds, load, load_memory
 from memoranda.storage.engine import Snapshot, Unit
 
@@ -141,19 +141,22 @@ def _is_by_a_pass(version: Version) -> bool:
 
 
 def drop(
-    context: Context, unit: Unit, memory_ids: Sequence[int], *, gone: Collection[int], is_hard: bool, now: Instant
+    unit: Unit, memory_ids: Sequence[int], *, gone: Collection[int], tombstones: Tombstones | None, now: Instant
 ) -> int:
-    """Let derived memories go with those that are gone, and what they took the place of come back; how many went."""
+    """Let derived memories go with those that are gone, and what they took the place of come back; how many went.
+
+    For good, and then these are left of them; or softly.
+    """
     over = {version.version_id for memory_id in (*gone, *memory_ids) for version in unit.history(memory_id)}
     count = 0
     for memory_id in memory_ids:
         history = [each for each in unit.history(memory_id) if not each.state.erased]
         if any(version.state.held for version in history):
             # A hold beats it: it goes when that is lifted, and meanwhile nothing of it does.
-            unit.put_item(_HELD, str(memory_id), _HARD if is_hard else b"")
+            unit.put_item(_HELD, str(memory_id), b"" if tombstones is None else _HARD)
             continue
         for version in history:
-            _let_go(context, unit, version, is_hard=is_hard, now=now)
+            _let_go(unit, version, tombstones, now)
         if history:
             unit.announce("tombstoned", history[-1], now=now)
             bring_back(unit, history[-1], over, now)
@@ -167,12 +170,13 @@ def finish_held(context: Context, unit: Unit, memory_id: int, now: Instant) -> i
     if kept is None:
         return 0
     unit.delete_item(_HELD, str(memory_id))
-    return drop(context, unit, (memory_id,), gone=(), is_hard=kept == _HARD, now=now)
+    tombstones = Tombstones(context, _REASON, now) if kept == _HARD else None
+    return drop(unit, (memory_id,), gone=(), tombstones=tombstones, now=now)
 
 
-def _let_go(context: Context, unit: Unit, version: Version, *, is_hard: bool, now: Instant) -> None:
-    if is_hard:
-        erase_version(context, unit, version, _REASON, now)
+def _let_go(unit: Unit, version: Version, tombstones: Tombstones | None, now: Instant) -> None:
+    if tombstones is not None:
+        erase_version(unit, version, tombstones)
     elif version.state.tombstoned is None:
         ends = version.state.valid_to
         tombstone_version(unit, version, valid_to=now if ends is None else min(ends, now), now=now)
@@ -189,8 +193,33 @@ def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant
     return unit.reopen_superseded(pairs, now=now)
 
 
-def forget_derived(context: Context, unit: Unit, memory_id: int, *, is_hard: bool, now: Instant) -> int:
+def forget_derived(unit: Unit, memory_id: int, *, tombstones: Tombstones | None = None, now: Instant) -> int:
     """Let what passes made from one memory, and what it stands for, go with it: before it goes itself."""
-    hidden = hidden_behind(unit, memory_id)
-    found = list(dict.fromkeys((*hidden, *derived(unit, (memory_id, *hidden)))))
-    return drop(context, unit, found, gone=(memory_id,), is_hard=is_hard, now=now) if found else 0
+    found = _going_with(unit, memory_id)
+    return drop(unit, found, gone=(memory_id,), tombstones=tombstones, now=now) if found else 0
+
+
+def _going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
+    hidden = hidden_behind(snapshot, memory_id)
+    return list(dict.fromkeys((*hidden, *derived(snapshot, (memory_id, *hidden)))))
+
+
+def tombstones_for(context: Context, snapshot: Snapshot, memory_ids: Iterable[int], now: Instant) -> Tombstones:
+    """What will be left of derived memories."""
+    histories = (snapshot.history(memory_id) for memory_id in memory_ids)
+    return Tombstones(context, _REASON, now, (version for history in histories for version in history))
+
+
+class Going(NamedTuple):
+    """What will be left of a memory that is erased, and of what goes with it."""
+
+    own: Tombstones
+    derived: Tombstones
+
+
+def going(context: Context, version: Version, reason: str, now: Instant) -> Going:
+    """Everything that can be made before the writer's turn to erase a memory up to a version."""
+    memory_id = version.memory_id
+    with context.engine.read(version.tenant) as snapshot:
+        own = Tombstones(context, reason, now, snapshot.history(memory_id))
+        return Going(own, tombstones_for(context, snapshot, _going_with(snapshot, memory_id), now))

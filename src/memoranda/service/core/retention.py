@@ -17,7 +17,7 @@ from memoranda.model.memory import Version
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import erase_version, tombstone_of, tombstone_version
+from memoranda.service.core.erasure import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import EXPIRED
 from memoranda.storage.engine import Unit
 
@@ -51,25 +51,23 @@ def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
             for each in snapshot.history(memory_id)
             if each.version_id <= version_id and not each.state.erased
         ]
-        tombstones = {each.version_id: tombstone_of(context, each, EXPIRED, now) for each in ending}
         made = lineage.derived(snapshot, last)
-    named = frozenset(version_ids)
+        theirs = lineage.tombstones_for(context, snapshot, made, now)
+    tombstones, named = Tombstones(context, EXPIRED, now, ending), frozenset(version_ids)
 
     def work(unit: Unit) -> None:
-        for version in unit.versions(list(tombstones)):
+        for version in unit.versions([each.version_id for each in ending]):
             if not version.state.erased:
-                _end_one(context, unit, version, tombstones[version.version_id], now, named)
-        lineage.drop(context, unit, made, gone=last, is_hard=True, now=now)
+                _end_one(unit, version, tombstones, named)
+        lineage.drop(unit, made, gone=last, tombstones=theirs, now=now)
 
     context.engine.write(tenant, work)
 
 
-def _end_one(
-    context: Context, unit: Unit, version: Version, tombstone: bytes, now: Instant, named: frozenset[int]
-) -> None:
-    state = version.state
+def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozenset[int]) -> None:
+    state, now = version.state, tombstones.now
     try:
-        erase_version(context, unit, version, EXPIRED, now, tombstone=tombstone)
+        erase_version(unit, version, tombstones)
         result = "erased"
     except GrainError:
         # A hold beats the end: it is kept, and out of every answer.

@@ -531,7 +531,7 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
             refuse_held(each)
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
-        forget_derived(context, unit, version.memory_id, is_hard=False, now=now)
+        forget_derived(unit, version.memory_id, now=now)
         unit.record(audited(access, "forget", now, place, (etag_of(version.document),), "tombstoned"))
 
     context.engine.write(place.tenant, work)

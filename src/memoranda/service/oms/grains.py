@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from msgspec import structs
@@ -28,7 +29,7 @@ from memoranda.model.selection import Selection
 from memoranda.service.core import authorship, cascade, compliance, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import erase_version, tombstone_of
+from memoranda.service.core.erasure import Tombstones, erase_version
 from memoranda.service.core.find import find_own, find_visible
 from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.protection import check_supersession, policy_fields
@@ -265,15 +266,17 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
     if not reason.strip():
         raise InvalidInput("reason: an erasure needs one; it goes into the audit log")
     now = context.clock()
-    tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+    found = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD)
+    tenant = found.tenant
     access.require_erase(tenant)
+    gone = lineage.going(context, found, reason, now)
 
     def work(unit: Unit) -> None:
         version = unit.named(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
-        lineage.forget_derived(context, unit, version.memory_id, is_hard=True, now=now)
-        erase_version(context, unit, version, reason, now)
+        lineage.forget_derived(unit, version.memory_id, tombstones=gone.derived, now=now)
+        erase_version(unit, version, gone.own)
         unit.announce("tombstoned", version, now=now)
         unit.record(audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason}))
 
@@ -324,40 +327,29 @@ def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Insta
             everything = Selection(standing="unerased", user=user)
             page = read_page(snapshot, everything, after=after, limit=BATCH_LIMIT, now=now)
             made = lineage.derived(snapshot, sorted({version.memory_id for version in page}))
+            theirs = lineage.tombstones_for(context, snapshot, made, now)
         if not page:
             return erased, held
         after = page[-1].version_id
-        tombstones = {each.version_id: (each, tombstone_of(context, each, reason, now)) for each in page}
-
-        def work(
-            unit: Unit, page: list[Version] = page, made: list[int] = made, tombstones: _Tombstones = tombstones
-        ) -> tuple[int, int]:
-            done = _erase_page(context, unit, page, tombstones, reason, now)
-            over = {version.memory_id for version in page}
-            return done[0] + lineage.drop(context, unit, made, gone=over, is_hard=True, now=now), done[1]
-
-        gone, kept = context.engine.write(tenant, work)
+        going = lineage.Going(Tombstones(context, reason, now, page), theirs)
+        gone, kept = context.engine.write(tenant, partial(_erase_page, page=page, made=made, going=going, now=now))
         erased, held = erased + gone, held + kept
 
 
-# Made before the writer's turn, each for a version as it was then.
-_Tombstones = dict[int, tuple[Version, bytes]]
-
-
 def _erase_page(
-    context: Context, unit: Unit, page: list[Version], tombstones: _Tombstones, reason: str, now: Instant
+    unit: Unit, *, page: list[Version], made: list[int], going: lineage.Going, now: Instant
 ) -> tuple[int, int]:
     gone = kept = 0
     for version in _with_later(unit, page):
-        seen, made = tombstones.get(version.version_id, (None, None))
         try:
-            erase_version(context, unit, version, reason, now, tombstone=made if seen == version else None)
+            erase_version(unit, version, going.own)
         except GrainError:
             kept += 1
             continue
         unit.announce("tombstoned", version, now=now)
         gone += 1
-    return gone, kept
+    over = {version.memory_id for version in page}
+    return gone + lineage.drop(unit, made, gone=over, tombstones=going.derived, now=now), kept
 
 
 def _with_later(unit: Unit, page: list[Version]) -> list[Version]:

@@ -172,5 +172,5 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
         ]
     heads = {each.memory_id: each.version_id for each in about}.values()
     # The first written first: what a pass made from others is gone with them.
-    gone = [context.engine.write(tenant, partial(memory.forget_found, context, access, each, now)) for each in heads]
+    gone = [context.engine.write(tenant, partial(memory.forget_found, access, each, now)) for each in heads]
     return sum(gone)

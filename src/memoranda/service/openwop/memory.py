@@ -277,27 +277,27 @@ def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> b
         version = find(context, unit, space, entry_id)
         if version is None or not is_open(version, None, now) or not may_see(context, access, unit, version):
             return False
-        forget_entry(context, access, unit, version=version, now=now)
+        forget_entry(access, unit, version=version, now=now)
         return True
 
     return context.engine.write(tenant, work)
 
 
-def forget_found(context: Context, access: Access, version_id: int, now: Instant, unit: Unit) -> bool:
+def forget_found(access: Access, version_id: int, now: Instant, unit: Unit) -> bool:
     """Forget a version that was found before the unit of work; whether it was still there."""
     (version,) = unit.versions([version_id])
     if is_over(version.state, now):
         return False
-    forget_entry(context, access, unit, version=version, now=now)
+    forget_entry(access, unit, version=version, now=now)
     return True
 
 
-def forget_entry(context: Context, access: Access, unit: Unit, *, version: Version, now: Instant) -> None:
+def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) -> None:
     """Take an entry out of every later answer in a unit of work, and what passes made from it."""
     check_supersession(unit, version, {}, now=now)
     tombstone(unit, version, now, whole=True)
     unit.announce("tombstoned", version, now=now)
-    forget_derived(context, unit, version.memory_id, is_hard=False, now=now)
+    forget_derived(unit, version.memory_id, now=now)
     name = id_of(unit, version)
     unit.record(_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
 

@@ -16,7 +16,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version, tombstone_version
 from memoranda.service.core.find import find_own
 from memoranda.service.core.indexing import NewVersion
-from memoranda.service.core.lineage import forget_derived
+from memoranda.service.core.lineage import Going, forget_derived, going
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import holds, scope_of, view
@@ -98,18 +98,20 @@ def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -
 def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotten:
     """Tombstone, or erase for good (UMP §3.6)."""
     now = context.clock()
-    tenant = find_own(context, access, request.id, now).tenant
+    found = find_own(context, access, request.id, now)
+    tenant, gone = found.tenant, None
     if request.hard:
         access.require_erase(tenant)
+        gone = going(context, found, request.reason or "", now)
 
     def work(unit: Unit) -> Forgotten:
         version, record = _current(context, access, unit, request.id, now)
         result: Forgotten = "erased" if request.hard or version.state.erased else "tombstoned"
-        if request.hard:
-            _erase(context, unit, version, request.reason or "", now)
+        if gone is not None:
+            _erase(unit, version, gone, now)
         elif version.state.tombstoned is None:
             check_supersession(unit, version, {}, now=now)
-            forget_derived(context, unit, version.memory_id, is_hard=False, now=now)
+            forget_derived(unit, version.memory_id, now=now)
             tombstone(unit, version, now)
             unit.announce("tombstoned", version, now=now)
         unit.record(
@@ -178,13 +180,13 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
             tombstone_version(unit, each, valid_to=_ended(each, now), now=now)
 
 
-def _erase(context: Context, unit: Unit, version: Version, reason: str, now: Instant) -> None:
+def _erase(unit: Unit, version: Version, gone: Going, now: Instant) -> None:
     """Erase this version and every earlier one of its memory: an old wording gives away the new one."""
-    forget_derived(context, unit, version.memory_id, is_hard=True, now=now)
+    forget_derived(unit, version.memory_id, tombstones=gone.derived, now=now)
     for earlier in unit.history(version.memory_id):
         if earlier.version_id > version.version_id or earlier.state.erased:
             continue
-        erase_version(context, unit, earlier, reason, now)
+        erase_version(unit, earlier, gone.own)
     unit.announce("tombstoned", version, now=now)
 
 
