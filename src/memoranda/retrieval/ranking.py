@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from memoranda.retrieval.entry import REDACTED_BIT
 from memoranda.retrieval.segment import Facts, Flags, Floats, Places, Postings
 from memoranda.retrieval.time_words import Span
-from memoranda.retrieval.weights import K1, LEG_LIMIT, WORDS_ONLY, B, Weights
+from memoranda.retrieval.weights import K1, LEG_LIMIT, WINDOW_B, WORDS_ONLY, B, Weights
 
 _BEST_OF_SESSION: Final = 3
 _FAR_DOWN: Final = 1e-4
@@ -110,7 +110,8 @@ class Ranking:
 class _Leg:
     """BM25 of one kind of text over all segments: of a version, or of it with its neighbours."""
 
-    def __init__(self, words: int) -> None:
+    def __init__(self, words: int, b: float) -> None:
+        self._b = b
         self._count, self._length = 0, 0.0
         self._holding = np.zeros(words)
         self._found: list[tuple[Floats, list[Postings | None]]] = []
@@ -141,7 +142,7 @@ class _Leg:
             for weight, each in zip(weights, found, strict=True):
                 if each is not None:
                     places, counts = each
-                    norms = np.float32(K1 * (1.0 - B)) + np.float32(K1 * B / mean) * lengths[places]
+                    norms = np.float32(K1 * (1.0 - self._b)) + np.float32(K1 * self._b / mean) * lengths[places]
                     scores[places] += np.float32(weight * (K1 + 1.0)) * counts / (counts + norms)
             made.append(scores)
         return made
@@ -149,7 +150,7 @@ class _Leg:
 
 def rank(question: Question, segments: Sequence[Searched], *, weights: Weights = WORDS_ONLY) -> Ranking:
     """Everything that holds a word of the question, best first; equal ones the last written first."""
-    text, window = _Leg(len(question.words)), _Leg(len(question.words))
+    text, window = _Leg(len(question.words), B), _Leg(len(question.words), WINDOW_B)
     for segment in segments:
         lengths = segment.facts.lengths32
         own = [_masked(each, segment.mask) for each in segment.postings]

@@ -12,6 +12,8 @@ from typing import Final
 # BM25.
 K1: Final = 0.9
 B: Final = 0.4
+# Of a text with its neighbours: long ones hold many words by chance.
+WINDOW_B: Final = 0.75
 # A leg's best so many are compared, from the last of them (0) to the first (1).
 LEG_LIMIT: Final = 100
 
