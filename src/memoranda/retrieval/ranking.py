@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
-from memoranda.retrieval.segment import Facts, Flags, Floats, Places, Postings
+from memoranda.retrieval.segment import Facts, Flags, Floats, Places, Postings, Seen
 from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import K1, LEG_LIMIT, WINDOW_B, WORDS_ONLY, B, Weights
 
@@ -85,9 +85,20 @@ class Searched:
     postings: Sequence[Postings | None]
 
     @cached_property
+    def seen(self) -> Seen:
+        """What all that may be seen comes to."""
+        return self.facts.seen(self.mask)
+
+    @cached_property
     def links(self) -> tuple[Places, Places]:
         """Of each version the one before and the one after in its session, among what may come back."""
-        return self.facts.links(self.mask)
+        return self.seen.links
+
+    @cached_property
+    def held(self) -> list[Postings | None]:
+        """The postings of what may be seen."""
+        is_all = self.seen.count == len(self.mask)
+        return [_masked(each, None if is_all else self.mask) for each in self.postings]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -116,9 +127,9 @@ class _Leg:
         self._holding = np.zeros(words)
         self._found: list[tuple[Floats, list[Postings | None]]] = []
 
-    def add(self, lengths: Floats, mask: Flags, found: list[Postings | None]) -> None:
-        self._count += int(np.count_nonzero(mask))
-        self._length += float(np.dot(lengths, mask))
+    def add(self, lengths: Floats, found: list[Postings | None], *, count: int, length: float) -> None:
+        self._count += count
+        self._length += length
         self._found.append((lengths, found))
         for number, each in enumerate(found):
             if each is not None:
@@ -152,14 +163,13 @@ def rank(question: Question, segments: Sequence[Searched], *, weights: Weights =
     """Everything that holds a word of the question, best first; equal ones the last written first."""
     text, window = _Leg(len(question.words), B), _Leg(len(question.words), WINDOW_B)
     for segment in segments:
-        lengths = segment.facts.lengths32
-        own = [_masked(each, segment.mask) for each in segment.postings]
-        text.add(lengths, segment.mask, own)
+        lengths, seen, own = segment.facts.lengths32, segment.seen, segment.held
+        text.add(lengths, own, count=seen.count, length=seen.length)
         if segment.facts.has_talks:
             spread = [_spread(each, segment) for each in own]
-            window.add(_window_lengths(segment, lengths), segment.mask, spread)
+            window.add(_window_lengths(segment, lengths), spread, count=seen.count, length=seen.window_length)
         else:
-            window.add(lengths, segment.mask, own)
+            window.add(lengths, own, count=seen.count, length=seen.length)
     raw = text.scores()
     held = [np.flatnonzero((each > 0) & segment.allowed) for each, segment in zip(raw, segments, strict=True)]
     if question.spans and not any(map(len, held)):
@@ -185,9 +195,11 @@ def rank(question: Question, segments: Sequence[Searched], *, weights: Weights =
     )
 
 
-def _masked(postings: Postings | None, mask: Flags) -> Postings | None:
+def _masked(postings: Postings | None, mask: Flags | None) -> Postings | None:
     if postings is None:
         return None
+    if mask is None:
+        return postings[0], postings[1].astype(np.float32)
     kept = mask[postings[0]]
     places = postings[0][kept]
     return (places, postings[1][kept].astype(np.float32)) if len(places) else None

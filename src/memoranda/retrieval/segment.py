@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from struct import unpack_from
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,21 @@ Flags: TypeAlias = NDArray[np.bool_]
 # Where a word stands in a segment, and how often.
 Postings: TypeAlias = tuple[Places, NDArray[Any]]
 
+# Of so many versions together it is kept what those come to who see a part.
+SEEN_LIMIT: Final = 1_600_000
 # A session that goes on is looked for so far back.
 CUT_LIMIT: Final = 8_192
 # Postings in a part: about 80 KB.
 PART_POSTINGS: Final = 16_384
+
+
+class Seen(NamedTuple):
+    """Of what may be seen: who stands beside whom, how many there are, and the length of all, and of all windows."""
+
+    links: tuple[Places, Places]
+    count: int
+    length: float
+    window_length: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,6 +136,22 @@ class Facts:
             # The same but for what leads out of it, and not to be found out again.
             before, after = (links[:end] for links in self.neighbours)
             found.__dict__["neighbours"] = before, np.where(after < end, after, np.int32(-1))
+        return found
+
+    def seen(self, mask: Flags) -> Seen:
+        """What the whole of it comes to, of what may be seen; kept for the next who sees the same."""
+        key = b"" if mask.all() else np.packbits(mask).tobytes()
+        kept: dict[bytes, Seen] = self.__dict__.setdefault("_seen", {})
+        found = kept.get(key)
+        if found is None:
+            links = before, after = self.links(mask)
+            lengths = np.where(mask, self.lengths32, np.float32(0))
+            # Every link adds the length of both its ends to the windows of the other.
+            times = 1 + (before >= 0).astype(np.float32) + (after >= 0)
+            found = Seen(links, int(np.count_nonzero(mask)), float(lengths.sum()), float(np.dot(lengths, times)))
+            if len(kept) >= max(2, SEEN_LIMIT // max(1, len(self))):
+                kept.clear()
+            kept[key] = found
         return found
 
     def links(self, mask: Flags) -> tuple[Places, Places]:
