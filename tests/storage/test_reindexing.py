@@ -101,3 +101,10 @@ def test_what_is_written_meanwhile_is_kept(world: World, monkeypatch: pytest.Mon
     assert written
     assert problems(world) == ()
     assert len(world.texts("pear", limit=50)) == len(written)
+
+
+def test_a_fact_told_again_in_other_capitals_is_indexed_as_it_stands(world: World) -> None:
+    world.remember("parseInstant refuses it")
+    world.remember("PARSEINSTANT refuses it ")
+    assert problems(world) == ()
+    assert world.texts("parse") == ["parseInstant refuses it"]

@@ -97,7 +97,7 @@ class Searched:
     @cached_property
     def held(self) -> list[Postings | None]:
         """The postings of what may be seen."""
-        is_all = self.seen.count == len(self.mask)
+        is_all = self.seen.docs == len(self.mask)
         return [_masked(each, None if is_all else self.mask) for each in self.postings]
 
 
@@ -164,12 +164,12 @@ def rank(question: Question, segments: Sequence[Searched], *, weights: Weights =
     text, window = _Leg(len(question.words), B), _Leg(len(question.words), WINDOW_B)
     for segment in segments:
         lengths, seen, own = segment.facts.lengths32, segment.seen, segment.held
-        text.add(lengths, own, count=seen.count, length=seen.length)
+        text.add(lengths, own, count=seen.docs, length=seen.length)
         if segment.facts.has_talks:
             spread = [_spread(each, segment) for each in own]
-            window.add(_window_lengths(segment, lengths), spread, count=seen.count, length=seen.window_length)
+            window.add(_window_lengths(segment, lengths), spread, count=seen.docs, length=seen.window_length)
         else:
-            window.add(lengths, own, count=seen.count, length=seen.length)
+            window.add(lengths, own, count=seen.docs, length=seen.length)
     raw = text.scores()
     held = [np.flatnonzero((each > 0) & segment.allowed) for each, segment in zip(raw, segments, strict=True)]
     if question.spans and not any(map(len, held)):

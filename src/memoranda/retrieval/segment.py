@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     """Of what may be seen: who stands beside whom, how many there are, and the length of all, and of all windows."""
 
     links: tuple[Places, Places]
-    count: int
+    docs: int
     length: float
     window_length: float
 

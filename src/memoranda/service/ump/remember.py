@@ -311,10 +311,11 @@ def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) 
     if record["integrity"]["signer"] != context.operator.did:
         return None
     merged = rules.merge(record, accepted.draft, now=now)
-    # The same fact has the same words: `rules.same_fact` takes fewer texts for the same than `words` does.
-    indexed = accepted.new.indexed
     if merged is None:
         return None
+    # The same fact in other capitals may have other words: `parseInstant` has parts, `PARSEINSTANT` has none.
+    is_same_text = merged["body"]["text"] == accepted.record["body"]["text"]
+    indexed = accepted.new.indexed if is_same_text else None
     return following(context, known, new_record(context, signature.sign(merged, context.operator), indexed))
 
 
