@@ -108,3 +108,11 @@ def test_a_fact_told_again_in_other_capitals_is_indexed_as_it_stands(world: Worl
     world.remember("PARSEINSTANT refuses it ")
     assert problems(world) == ()
     assert world.texts("parse") == ["parseInstant refuses it"]
+
+
+def test_a_tenant_that_only_asked_is_looked_at_too(world: World) -> None:
+    # On record by what it asked, without a version of its own.
+    world.recall("apple")
+    world.engine.flush()
+    assert problems(world) == ()
+    assert world.service.verify(world.owner).ok

@@ -328,3 +328,11 @@ def test_content_knows_json_types_apart() -> None:
     assert not same_content(memory(metadata={"a": 2**63}), memory(metadata={"a": 2**63 + 1}))
     assert same_content(memory(metadata={"a": 1}), memory(metadata={"a": 1.0}))
     assert not same_content(memory(tags=["a", "b"]), memory(tags=["b", "a"]))
+
+
+@pytest.mark.parametrize("name", ["memoranda:expire_at", "memoranda:Kind", "memoranda:", "memoranda:state"])
+def test_a_name_of_ours_that_means_nothing_is_refused(name: str) -> None:
+    given = {"key": "k", "namespace": "user-x123ab:personal", "value": "v"}
+    with pytest.raises(InvalidInput, match="means nothing here"):
+        check({**given, "metadata": {name: "2026-01-01T00:00:00Z"}}, complete=False)
+    check({**given, "metadata": {"memorandum": 1, "memoranda": 2}}, complete=False)

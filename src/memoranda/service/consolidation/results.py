@@ -25,7 +25,7 @@ from memoranda.standards.oams.memory import Memory
 
 KEY_PREFIX: Final = "dream-"
 TAG: Final = "dream"
-MARK: Final = "memoranda:dream"
+MARK: Final = memory.DREAM_KEY
 # Enough to check a result by; a reflection over a hundred thousand memories must still be a memory of two MiB.
 CITED_LIMIT: Final = 1_000
 _CITED_BYTES_LIMIT: Final = 512 * 1024

@@ -17,7 +17,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, TooLarge
 from memoranda.model.instant import LATEST, Instant, format_instant, parse_instant
 from memoranda.model.memory import KINDS, VISIBILITIES
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.native import CLAIMED_KEY, NATIVE_KEY
 from memoranda.standards.oams.namespace import parse_namespace
 
 Warnings = tuple[str, ...]
@@ -45,6 +45,8 @@ VALID_FROM_KEY: Final = "memoranda:valid_from"
 VALID_TO_KEY: Final = "memoranda:valid_to"
 # Who wrote it, if that was not its owner; the store says so.
 ACTOR_KEY: Final = "memoranda:actor"
+# On what a pass made: a digest of what it read.
+DREAM_KEY: Final = "memoranda:dream"
 
 # A memory is read whole into a model's context; a mebibyte is a thick book.
 MAX_VALUE_BYTES: Final = 1_048_576
@@ -258,6 +260,10 @@ def _check_metadata(value: object, warnings: list[str]) -> None:
             raise InvalidInput(f"metadata.{name} must be {expected}")
         if member is None and name in value:
             warnings.append(f"metadata.{name} is null, which is read as not given")
+    if unknown := next((name for name in value if name.startswith(_PREFIX) and name not in _OURS), None):
+        # Misspelt, it would mean nothing, and what it was to say would not hold.
+        known = ", ".join(sorted(_OURS))
+        raise InvalidInput(f"metadata.{_quoted(unknown)} means nothing here; of names that begin so there are {known}")
     if value.get("last_used_at") is not None:
         instant(value["last_used_at"], "metadata.last_used_at")
     _check_dream(value, warnings)
@@ -299,6 +305,13 @@ def _is_instant(value: object) -> bool:
     return True
 
 
+_PREFIX: Final = "memoranda:"
+_OURS: Final = frozenset(
+    (
+        *(TAGS_KEY, KIND_KEY, VISIBILITY_KEY, EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY, ACTOR_KEY, DREAM_KEY),
+        *(NATIVE_KEY, CLAIMED_KEY),
+    )
+)
 _RESERVED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "value_type": (_is_text, "a string"),
     "confidence": (_is_share, "a number from 0 to 1"),
