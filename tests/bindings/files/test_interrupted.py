@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,26 +67,39 @@ def test_an_import_goes_on_where_it_was_ended(home: Path, tmp_path: Path, end: s
         assert (report["created"], report["unchanged"], report["refused"]) == (COUNT - BATCH_LIMIT, BATCH_LIMIT, 0)
 
 
-@ENDS
-@pytest.mark.parametrize("name", ["all.ndjson", "all.mg", "all.oams"])
-def test_an_export_that_is_ended_leaves_the_old_one_as_it_was(
-    home: Path, tmp_path: Path, name: str, end: signal.Signals
-) -> None:
-    target = tmp_path / "out" / name
-    target.parent.mkdir()
-    overwrite = ("--overwrite",) if name == "all.oams" else ()
-    with Memoranda.open(home) as m:
+NAMES = ("all.ndjson", "all.mg", "all.oams")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store from which one memory was exported in every form, and which has many more since."""
+    folder = tmp_path_factory.mktemp("exported")
+    with Memoranda.open(folder / "home") as m:
         m.remember("the first")
-        ended = started(home, "export", str(target))
-        ended.communicate()
-        assert ended.returncode == 0
-        before = _contents(target)
-        (tmp_path / "all.jsonl").write_bytes(b"\n".join(lines()) + b"\n")
-        exchange.import_files(m.service, m.access, [str(tmp_path / "all.jsonl")])
+        for name in NAMES:
+            (folder / name).mkdir()
+            ended = started(folder / "home", "export", str(folder / name / name))
+            ended.communicate()
+            assert ended.returncode == 0
+        (folder / "all.jsonl").write_bytes(b"\n".join(lines()) + b"\n")
+        exchange.import_files(m.service, m.access, [str(folder / "all.jsonl")])
+    return folder
+
+
+@ENDS
+@pytest.mark.parametrize("name", NAMES)
+def test_an_export_that_is_ended_leaves_the_old_one_as_it_was(
+    exported: Path, tmp_path: Path, name: str, end: signal.Signals
+) -> None:
+    home, target = tmp_path / "home", tmp_path / "out" / name
+    shutil.copytree(exported / "home", home)
+    shutil.copytree(exported / name, target.parent)
+    before = _contents(target)
+    overwrite = ("--overwrite",) if name == "all.oams" else ()
     exporting = started(home, "export", str(target), *overwrite)
     # A draft beside it tells that it has begun; a file without a name, that of grains, has none to wait for.
-    while exporting.poll() is None and len(list(target.parent.iterdir())) == 1 and not _has_scratch(exporting.pid):
-        os.sched_yield()
+    while not _ends_soon(exporting) and len(list(target.parent.iterdir())) == 1 and not _has_scratch(exporting.pid):
+        pass
     exporting.send_signal(end)
     exporting.communicate()
     assert exporting.returncode != 0
@@ -97,6 +110,14 @@ def test_an_export_that_is_ended_leaves_the_old_one_as_it_was(
     again.communicate()
     assert again.returncode == 0
     assert _contents(target) != before
+
+
+def _ends_soon(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(timeout=0.002)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _has_scratch(pid: int) -> bool:
