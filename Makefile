@@ -24,12 +24,14 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Installing the libraries that Memoranda runs on, as pinned in requirements.lock"
 	@$(PIP) install --no-compile --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --editable .
+	@$(BIN)/memoranda models add || echo "Memories are found by their words alone until 'memoranda models add' succeeds"
 	@touch $(READY)
 	@echo "Ready: $(BIN)/memoranda"
 
 $(TOOLS): $(READY) requirements-dev.lock
 	@echo "Installing the tools to work on it, as pinned in requirements-dev.lock"
 	@$(PIP) install --no-compile --require-hashes -r requirements-dev.lock
+	@$(BIN)/memoranda models add ms-marco-minilm-l12
 	@touch $(TOOLS)
 
 install: $(READY)  ## prepare .venv with what is needed to run, and start nothing
@@ -73,8 +75,8 @@ bench-retrieval: develop  ## measure how well recall finds (ARGS="--conversation
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
-	@$(BIN)/$(LOCK) -o requirements.lock pyproject.toml
-	@$(BIN)/$(LOCK) -c requirements.lock --extra tokens --group dev -o requirements-dev.lock pyproject.toml
+	@$(BIN)/$(LOCK) --extra embed -o requirements.lock pyproject.toml
+	@$(BIN)/$(LOCK) -c requirements.lock --extra embed --extra tokens --group dev -o requirements-dev.lock pyproject.toml
 
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

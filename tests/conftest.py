@@ -39,6 +39,9 @@ settings.register_profile(
 settings.register_profile("new", settings.get_profile("same"), derandomize=False, max_examples=5 * EXAMPLES)
 settings.load_profile(os.environ.get("MEMORANDA_TEST_EXAMPLES", "same"))
 
+# Whatever is about meaning says so (tests/embedders.py): no other test, and no process that one starts, loads a model.
+os.environ.setdefault("MEMORANDA_EMBEDDER", "off")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def probe() -> Iterator[Probe]:

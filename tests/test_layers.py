@@ -15,6 +15,7 @@ LAYERS = (
     "model",
     "standards",
     "retrieval",
+    "embedding",
     "storage",
     "consolidation",
     "service",

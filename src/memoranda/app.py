@@ -20,6 +20,7 @@ from memoranda.service.cal.session import Host, Switches
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
 from memoranda.service.core.context import AuditReads, Context
+from memoranda.service.core.meaning import Meaning
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolver, Vault
 from memoranda.service.service import Service
@@ -62,6 +63,8 @@ OWNER_CREDENTIAL_FILE = "owner.credential"
 MASTER_KEY_FILE = "master.key"
 KEY_RING_FILE = "memoranda.keys"
 DID_FOLDER = "dids"
+# Whoever wrote something and asks at once is the same person, mostly: so long the question waits for the vectors.
+PATIENCE_SECONDS = 2.0
 
 
 def system_clock() -> Instant:
@@ -69,8 +72,11 @@ def system_clock() -> Instant:
     return Instant(time.time_ns() // 1_000_000)
 
 
-def open_service(settings: Settings) -> Service:
-    """Open the store that the settings name, creating what is missing."""
+def open_service(settings: Settings, *, patience_seconds: float = 0.0) -> Service:
+    """Open the store that the settings name, creating what is missing.
+
+    A question waits so long for what was written before it to have its vectors.
+    """
     _make_private_folder(settings.home)
     path = settings.database_path
     if path is not None and path.parent != settings.home:
@@ -96,6 +102,7 @@ def open_service(settings: Settings) -> Service:
         encrypts_all=settings.encryption == "all",
         secrets=_vault(settings),
         cal=_cal_host(settings),
+        meaning=_meaning(settings, patience_seconds),
         open_registration=settings.open_registration == "on",
         allowed_owners=settings.allowed_owners,
         webhooks_anywhere=settings.webhook_addresses == "any",
@@ -108,6 +115,24 @@ def open_service(settings: Settings) -> Service:
         ),
     )
     return Service(context)
+
+
+def _meaning(settings: Settings, patience_seconds: float) -> Meaning:
+    """What tells the meaning of texts: the model of this installation, an endpoint, or nothing."""
+    if settings.embedder == "off":
+        return Meaning()
+    if settings.embedder != "auto":
+        from memoranda.embedding.endpoint import Endpoint
+
+        endpoint = Endpoint(
+            settings.embedder, settings.embedder_model, key=settings.embedder_key, prefix=settings.embedder_prefix
+        )
+        return Meaning(endpoint.model, lambda: endpoint, patience_seconds=patience_seconds)
+    from memoranda.embedding.catalogue import EMBEDDER, can_run, load_embedder
+
+    if not can_run(EMBEDDER):
+        return Meaning()
+    return Meaning(EMBEDDER.model, load_embedder, patience_seconds=patience_seconds)
 
 
 def _cal_host(settings: Settings) -> Host:
@@ -227,7 +252,7 @@ class Memoranda:
     def open(cls, path_or_url: str | Path | None = None, *, owner: str | None = None) -> Self:
         """Open a data directory, a `.db` file, `sqlite:///PATH`, or ":memory:"; the default data directory if none."""
         settings = load_settings(**_place(path_or_url))
-        service = open_service(settings)
+        service = open_service(settings, patience_seconds=PATIENCE_SECONDS)
         return cls(service, service.gate.local(owner or settings.owner or None))
 
     @cached_property
@@ -298,8 +323,10 @@ class Memoranda:
         """The best memories for a query. `where`: project, user, agent, session, visibility, kind, valid_at …
 
         Of a project come its own memories and those of none, of a user the same; agent and session only rank, unless
-        `strict=True`: then every one of these must match exactly. `asked_at` and `zone` say when and where it is asked,
-        for "yesterday" and "last May"; by default now, in the time zone of this machine.
+        `strict=True`: then every one of these must match exactly. `explain=True` says what each score is made of,
+        `words_only=True` leaves meaning out, `rerank=True` reads the best ones once more, `floor=False` leaves nothing
+        out for being too far away, `weights={"date": 0}` changes what a part counts. `asked_at` and `zone` say when and
+        where it is asked, for "yesterday" and "last May"; by default now, in the time zone of this machine.
         """
         return self.ump.recall(RecallRequest.parse(_asked(query, limit, prefer, where)))
 
@@ -480,7 +507,7 @@ def _draft(
 
 _FILTER_FIELDS = ("valid_at", "known_at", "status")
 _SCOPE_FIELDS = ("owner", "project", "user", "agent", "session", "visibility")
-_HINTS = ("asked_at", "zone")
+_HINTS = ("asked_at", "zone", "weights", "words_only", "floor", "rerank", "explain")
 
 
 def _asked(query: str, limit: int, prefer: Sequence[str], where: dict[str, Any]) -> dict[str, Any]:

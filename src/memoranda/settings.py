@@ -93,6 +93,15 @@ class Settings:
         "text",
         choices=("estimate", "bytes/4", "o200k_base", "cl100k_base"),
     )
+    embedder: str = _setting(
+        "auto",
+        "what tells the meaning of texts: the model of this installation if there is one (auto), none (off), or the "
+        "address of an endpoint that speaks the OpenAI interface, such as http://127.0.0.1:11434/v1",
+        "text",
+    )
+    embedder_model: str = _setting("", "the model that an endpoint is asked for; it is kept with every vector", "text")
+    embedder_key: str = _setting("", "the key for that endpoint, where it wants one", "text")
+    embedder_prefix: str = _setting("", "what is put before a question, where the endpoint's model wants it", "text")
     max_memories: int = _setting(
         0, "memories that one owner may keep, whichever standard wrote them; 0 means no limit", "whole number"
     )

@@ -13,6 +13,7 @@ from memoranda.model.instant import Instant
 from memoranda.service.openwop.openwop import Openwop
 from memoranda.standards.openwop.entry import Draft, Entry, ListOptions
 from memoranda.standards.openwop.problem import problem_of
+from tests.embedders import letters
 from tests.service.wop import REF, Wop
 
 
@@ -113,7 +114,7 @@ def test_a_host_without_semantic_search_refuses_to_rank_by_relevance(wop: Wop) -
     assert raised.value.wop_code == "capability_required"
     modes = wop.wop.discovery(is_attended=True)["memory"]["search"]["modes"]
     assert modes == ["filter"]
-    with_search = Openwop(replace(wop.context, has_semantic_search=True), None)
+    with_search = Openwop(replace(wop.context, meaning=letters()), None)
     assert with_search.discovery(is_attended=True)["memory"]["search"]["modes"] == ["semantic", "filter"]
     options = ListOptions.parse({"rank": "relevance", "query": "deployments"})
     assert len(with_search.list_entries(wop.owner, REF, options)) == 1

@@ -15,6 +15,7 @@ from memoranda.standards.openwop import refs
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, Draft, check_entry
 from memoranda.standards.openwop.events import check_event
 from memoranda.standards.openwop.problem import problem_of
+from tests.embedders import letters
 from tests.service.oams_verbs import Oams, namespace
 from tests.service.wop import REF, Wop
 from tests.standards.openwop.samples import ARTIFACTS
@@ -25,7 +26,7 @@ ANN, BOB = "did:example:ann", "did:example:bob"
 @pytest.fixture
 def wop() -> Iterator[Wop]:
     # As on a host that finds by meaning: what ranks by relevance is proved here, that others refuse it elsewhere.
-    wop = Wop(has_semantic_search=True)
+    wop = Wop(meaning=letters())
     yield wop
     wop.close()
 

@@ -14,6 +14,7 @@ from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.oms.mapping import text_of
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.openwop.entry import ListOptions
+from tests.embedders import letters
 from tests.service.oams_verbs import Oams
 from tests.service.world import OPERATOR, PEER, World
 
@@ -46,7 +47,8 @@ def through_oams(world: World, access: Access, query: str) -> Told:
 
 def by_relevance(world: World) -> Openwop[None]:
     """openwop on a host that finds by meaning: others refuse to rank by relevance."""
-    return Openwop(replace(world.context, has_semantic_search=True), None)
+    context = world.context
+    return Openwop(context if context.has_semantic_search else replace(context, meaning=letters()), None)
 
 
 def through_openwop(world: World, access: Access, query: str) -> Told:

@@ -14,6 +14,7 @@ from memoranda.model.selection import Selection
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
 from memoranda.service.core.context import AuditReads, Context
+from memoranda.service.core.meaning import Meaning
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.ranking import Ranked
 from memoranda.service.oms.views import StoredGrain, shown
@@ -54,7 +55,7 @@ class World:
         document_key: bytes | None = None,
         quotas: Quotas | None = None,
         grain_profile: str = "extended",
-        has_semantic_search: bool = False,
+        meaning: Meaning | None = None,
     ) -> None:
         """`coverage` makes a key ring in memory; `cipher` brings one."""
         if coverage is not None:
@@ -72,7 +73,7 @@ class World:
             encrypts_all=coverage == "all",
             quotas=quotas or Quotas(),
             grain_profile=grain_profile,
-            has_semantic_search=has_semantic_search,
+            meaning=meaning or Meaning(),
             # Tests sign for owners of their own.
             open_registration=True,
         )

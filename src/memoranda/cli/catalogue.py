@@ -89,6 +89,7 @@ SECTIONS: tuple[Section, ...] = (
                 ("purge", "purge", "Erase now what is past its retention."),
                 ("reindex", "reindex", "Make the word index anew from the documents."),
             ),
+            *_entries("models", ("models", "models", "Models that tell what texts mean.")),
             *_entries("completion", ("completion", "completion", "Print the completion script for a shell.")),
         ),
     ),

@@ -9,12 +9,16 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memoranda import __version__
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line
 from memoranda.errors import MemorandaError
 from memoranda.settings import Settings
+
+if TYPE_CHECKING:
+    from memoranda.service.service import Service
 
 # Below this the database could not even rewrite its own log.
 _FREE_BYTES_LEAST = 64 * 1_048_576
@@ -101,6 +105,16 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield from _store(settings)
 
 
+def _meaning(service: Service) -> Finding:
+    if not service.context.meaning.is_on:
+        seen = "memories are found by their words alone (memoranda models add brings a model)"
+        return Finding(what="meaning", ok=True, seen=seen)
+    progress = service.embedding.progress()
+    waiting = f"{progress.pending} of {progress.last} versions wait for a server or 'memoranda models embed'"
+    seen = waiting if progress.pending else "everything has its vectors"
+    return Finding(what="meaning", ok=True, seen=f"{seen} ({service.context.meaning.model})")
+
+
 def _private(path: Path, what: str, mode: int) -> Finding:
     found = path.stat().st_mode & 0o777
     if found & 0o077:
@@ -130,6 +144,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
     try:
         report = service.verify_store()
         due = service.due()
+        meaning = _meaning(service)
     except MemorandaError as error:
         yield Finding(what="store", ok=False, seen=error.message, mend=restore)
         return
@@ -149,6 +164,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
         mend="run 'memoranda verify' to see which do not, and restore those from an export" if bad else "",
     )
     yield Finding(what="retention", ok=True, seen=f"{due} past their end, to be erased" if due else "kept on time")
+    yield meaning
     chain = report.audit
     yield Finding(
         what="audit log",

@@ -44,7 +44,7 @@ def sync(
             return 0 if report.ok else 1
         from memoranda.bindings.files import watch as watching
 
-        memoranda.service.upkeep.start()
+        memoranda.service.start_background()
         if not run.json:
             note(f"watching {folder}; stop with Ctrl-C")
         try:

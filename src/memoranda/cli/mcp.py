@@ -26,7 +26,7 @@ def mcp(
     service = open_service(settings)
     try:
         access = service.gate.local(settings.owner or None, actor_kind="agent")
-        service.upkeep.start()
+        service.start_background()
         run_stdio(service, replace(access, actor=agent or access.actor, default_project=project))
     finally:
         service.close()

@@ -128,6 +128,12 @@ def recall(
     strict: Annotated[
         bool, Parameter(negative=(), help="Only what names exactly this project, user, agent, session.")
     ] = False,
+    words: Annotated[bool, Parameter(negative=(), help="Look for words alone; no model is loaded.")] = False,
+    rerank: Annotated[bool, Parameter(negative=(), help="Read the best 20 once more: better, and slower.")] = False,
+    everything: Annotated[
+        bool, Parameter(name="--no-floor", negative=(), help="Also what is too far from the question to answer it.")
+    ] = False,
+    explain: Annotated[bool, Parameter(negative=(), help="Say why each was found.")] = False,
     place: MemoryScope = ANYWHERE,
     run: GivenRun,
 ) -> None:
@@ -136,12 +142,15 @@ def recall(
     Of a project also what belongs to none, of a user what is about nobody; agent and session rank. See --strict.
     """
     asked = given(valid_at=moment(valid_at), known_at=moment(known_at), kind=list(kind) or None, strict=strict or None)
-    where = {**place.fields(), **asked}
+    hints = given(words_only=words or None, rerank=rerank or None, floor=False if everything else None)
+    where = {**place.fields(), **asked, **hints}
     if not for_prompt:
         if budget is not None or max_chars is not None:
             raise InvalidInput("--budget and --max-chars belong to --for-prompt")
         with run.open() as memoranda:
-            found = memoranda.recall(query, limit=8 if limit is None else limit, prefer=prefer, **where)
+            found = memoranda.recall(
+                query, limit=8 if limit is None else limit, prefer=prefer, explain=explain, **where
+            )
         documents = [each.document() for each in found]
         run.answer({"results": documents}, lambda: _show_found(documents))
         return
@@ -163,6 +172,9 @@ def _show_found(documents: list[dict[str, Any]]) -> None:
         print("memoranda: nothing found", file=sys.stderr)
     for document in documents:
         record_block(document["record"], head=f"{document['score']:.2f}")
+        if "explanation" in document:
+            parts = sorted(document["explanation"].items(), key=lambda each: -each[1]["part"])
+            line("      " + ", ".join(f"{name} {each['part']:.2f} (no. {each['rank']})" for name, each in parts))
 
 
 def get(name: Annotated[str, Parameter(name="ID", help="The memory's id.")], /, *, run: GivenRun) -> None:

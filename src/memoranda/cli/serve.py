@@ -103,7 +103,7 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
             is_shared=not is_alone,
             lifeline=lifeline,
         )
-        service.upkeep.start()
+        service.start_background()
         # What was made to start stays for good, and need not be looked at again and again.
         gc.collect()
         gc.freeze()

@@ -1,19 +1,23 @@
 """What can be asked of the store, without any standard's words: one selection, one order, one answer.
 
 A selection says which versions may come back at all; every part of it must hold, and all of it holds before anything is
-cut to a page or to the best. Legs say how well a version answers: today by its words.
+cut to a page or to the best. Legs say how well a version answers: by its words, and by what it means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Kind, Status, Version, Visibility
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # How far a selection reaches, from the present to everything on record; the expired only in the last two:
 # live         neither superseded nor retracted, forgotten, replaced by a fuller document or erased
@@ -197,10 +201,34 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     zone: str | None = None
     # The text of a version, to look for phrases in; without it there are none.
     reads: Callable[[Version], str] | None = None
+    # Weights of ranking that are to be others than usual, by their names.
+    weights: tuple[tuple[str, float], ...] = ()
+    # Whether it is to be said what each score is made of.
+    is_explained: bool = False
 
 
-# Another way to find what answers a question becomes one more of these, fused in `Snapshot.match`.
-Leg: TypeAlias = Words
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Meaning:
+    """A leg of a search: by what a text means, as a model tells."""
+
+    model: str
+    vector: NDArray[np.float32]
+    # What a question is like that asks for nothing in particular; some texts are near to any.
+    typical: NDArray[np.float32] | None = None
+    # What is further away than this is no answer.
+    floor: float = 0.0
+
+
+# Ways to find what answers a question, fused in `Snapshot.match`.
+Leg: TypeAlias = Words | Meaning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One part of a score: how much of it, and at which place among all that part puts what was found."""
+
+    part: float
+    rank: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,3 +243,7 @@ class Matches:
     mean_terms: float = 1.0
     # How much of the question the best one covers, from 0 to 1: comparable between searches, as no score is.
     covered: float = 0.0
+    # How near those that were found are to what the question means, where something tells.
+    nearness: Mapping[int, float] = field(default_factory=dict)
+    # What their scores are made of, if that was asked for.
+    reasons: Mapping[int, Mapping[str, Reason]] = field(default_factory=dict)

@@ -7,9 +7,10 @@ are. What a caller may not see is in none of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +18,31 @@ from numpy.typing import NDArray
 from memoranda.retrieval.entry import REDACTED_BIT
 from memoranda.retrieval.segment import Facts, Flags, Floats, Places, Postings, Seen
 from memoranda.retrieval.time_words import Span
-from memoranda.retrieval.weights import K1, LEG_LIMIT, WINDOW_B, WORDS_ONLY, B, Weights
+from memoranda.retrieval.weights import (
+    GATE,
+    K1,
+    LEG_LIMIT,
+    TOPIC_DATE,
+    TOPIC_PERSON,
+    TYPICAL,
+    WINDOW_B,
+    WITH_MEANING,
+    WORDS_ONLY,
+    B,
+    Weights,
+)
 
-_BEST_OF_SESSION: Final = 3
 _FAR_DOWN: Final = 1e-4
 # A word that so few of so many hold is looked at by itself.
 _RARE: Final = 64
-# Scores are below eight; a place takes the bits that a score leaves of 64.
-_SCORE_UNITS: Final = float(1 << 35)
+# A score takes as many bits as a place leaves of 64.
+_SCORE_UNITS: Final = float((1 << 38) - 1)
 _PLACE_BITS: Final = np.uint64(26)
-_SIGNALS: Final = ("score", "text", "window", "neighbours", "person", "date")
+LEGS: Final = ("text", "window", "meaning", "context")
+_SIGNALS: Final = (*LEGS, "before", "after", "person", "first_named", "date", "session", "length")
+_UNCHANGED: Final[Mapping[str, float]] = MappingProxyType({})
+# The cosine of what has no vector.
+NO_VECTOR: Final = -2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +87,19 @@ class Question:
     spans: tuple[Span, ...] = ()
 
 
+class Near(NamedTuple):
+    """How near each version of a segment is to a question: by itself, and with what was said before it.
+
+    And to a typical question; what has no vector is NO_VECTOR. What is further than `floor` is no answer.
+    """
+
+    own: Floats
+    context: Floats
+    typical_own: Floats
+    typical_context: Floats
+    floor: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Searched:
     """A segment as a question sees it: its facts, what the caller may see of it, and where each word stands.
@@ -83,6 +112,8 @@ class Searched:
     allowed: Flags
     # In the order of the question's words; None where it has none of one.
     postings: Sequence[Postings | None]
+    # Where meaning is asked for.
+    near: Near | None = None
 
     @cached_property
     def seen(self) -> Seen:
@@ -107,11 +138,11 @@ class Ranking:
 
     versions: NDArray[np.int64]
     scores: NDArray[np.float64]
-    # What each score is made of, by the names of the weights.
+    # What each score is made of, by the names of the weights: they add up to it.
     signals: Mapping[str, NDArray[np.float64]]
     # Those by which the scores of all were made: the best of each leg.
     decisive: NDArray[np.int64]
-    # How much of the question the best one covers, from 0 to 1.
+    # How much of the question the best one covers, or how near it is, from 0 to 1.
     covered: float
     # What each word of the question weighs, and how long a text is in the mean.
     weights: NDArray[np.float64]
@@ -159,8 +190,17 @@ class _Leg:
         return made
 
 
-def rank(question: Question, segments: Sequence[Searched], *, weights: Weights = WORDS_ONLY) -> Ranking:
-    """Everything that holds a word of the question, best first; equal ones the last written first."""
+def rank(
+    question: Question,
+    segments: Sequence[Searched],
+    *,
+    weights: Weights | None = None,
+    changed: Mapping[str, float] = _UNCHANGED,
+) -> Ranking:
+    """Everything that holds a word of the question or is among the nearest by meaning, best first.
+
+    Of equal ones the last written comes first. `changed`: single weights by their names.
+    """
     text, window = _Leg(len(question.words), B), _Leg(len(question.words), WINDOW_B)
     for segment in segments:
         lengths, seen, own = segment.facts.lengths32, segment.seen, segment.held
@@ -171,28 +211,71 @@ def rank(question: Question, segments: Sequence[Searched], *, weights: Weights =
         else:
             window.add(lengths, own, count=seen.docs, length=seen.length)
     raw = text.scores()
-    held = [np.flatnonzero((each > 0) & segment.allowed) for each, segment in zip(raw, segments, strict=True)]
+    holders = [np.flatnonzero((each > 0) & segment.allowed) for each, segment in zip(raw, segments, strict=True)]
+    legs = [_normalised(raw, holders), _normalised(window.scores(), holders)]
+    best = max((float(each[places].max()) for each, places in zip(raw, holders, strict=True) if len(places)), default=0)
+    most = (K1 + 1.0) * float(text.weights.sum())
+    covered = min(1.0, best / most) if most else 0.0
+    has_meaning = any(each.near is not None for each in segments)
+    # A question whose words nobody used is not ranked by its stray ones.
+    gate = min(1.0, (covered / GATE) ** 2) if has_meaning else 1.0
+    held = holders
+    if has_meaning:
+        legs += _nearest(segments, legs[0], gate)
+        near = [(one > 0) | (two > 0) for one, two in zip(*legs[2:], strict=True)]
+        near = [each & _is_above_floor(segment) for each, segment in zip(near, segments, strict=True)]
+        held = [np.union1d(places, np.flatnonzero(each)) for places, each in zip(holders, near, strict=True)]
     if question.spans and not any(map(len, held)):
         # "What happened yesterday?": whatever is of then.
         held = [np.flatnonzero((_by_date(question, each.facts.times) > 0) & each.allowed) for each in segments]
-    legs = _normalised(raw, held), _normalised(window.scores(), held)
-    fused = _fused(question, segments, held, legs, weights)
+    chosen = replace(weights or (WITH_MEANING if has_meaning else WORDS_ONLY), **changed)
+    parts = _parts(question, segments, held, legs, gate)
+    signals = {name: getattr(chosen, name) * column for name, column in parts.items()}
     versions = np.concatenate([each.facts.versions[places] for each, places in zip(segments, held, strict=True)])
     plain = np.concatenate([each[places] for each, places in zip(raw, held, strict=True)])
     # Far down, where no leg tells two apart, the words themselves do.
-    fused["score"] += _FAR_DOWN * plain / max(1e-9, plain.max(initial=0.0))
-    order = _best_first(fused["score"])
-    most = (K1 + 1.0) * float(text.weights.sum())
-    decisive = versions[(fused["text"] > 0) | (fused["window"] > 0)]
+    scores = np.sum(list(signals.values()), axis=0) + _FAR_DOWN * (plain / best if best else plain)
+    order = _best_first(scores)
+    is_decisive = np.any([parts[name] > 0 for name in LEGS], axis=0)
     return Ranking(
         versions=versions[order],
-        scores=fused.pop("score")[order],
-        signals={name: column[order] for name, column in fused.items()},
-        decisive=decisive,
-        covered=min(1.0, float(plain.max()) / most) if len(plain) and most else 0.0,
+        scores=scores[order],
+        signals={name: column[order] for name, column in signals.items()},
+        decisive=versions[is_decisive],
+        covered=max([covered, *(_nearness(each) for each in segments)]),
         weights=text.weights,
         mean_length=text.mean_length,
     )
+
+
+def _nearest(segments: Sequence[Searched], text: list[Floats], gate: float) -> list[list[Floats]]:
+    """The legs of meaning, from 0 to 1; what has no vector yet counts as far as its words do."""
+    made = []
+    typical = np.float32(TYPICAL * (1.0 - gate) ** 2)
+    for own, usual in (("own", "typical_own"), ("context", "typical_context")):
+        leg, known = [], []
+        for segment in segments:
+            near = segment.near
+            cosines = np.full(len(segment.facts), NO_VECTOR, np.float32) if near is None else getattr(near, own)
+            known.append(cosines > NO_VECTOR)
+            leg.append(cosines if near is None else cosines - typical * getattr(near, usual))
+        places = [np.flatnonzero(each & segment.allowed) for each, segment in zip(known, segments, strict=True)]
+        scores = _normalised(leg, places, least_of_all=True)
+        made.append([np.where(each, score, own) for each, score, own in zip(known, scores, text, strict=True)])
+    return made
+
+
+def _nearness(segment: Searched) -> float:
+    """How near the nearest is that may come back; 0 where nothing tells."""
+    near = segment.near
+    found = 0.0 if near is None else float(near.own.max(initial=0.0, where=segment.allowed))
+    return found if near is not None and found >= near.floor else 0.0
+
+
+def _is_above_floor(segment: Searched) -> Flags:
+    """What may come back, and is near enough to be an answer though it shares no word with the question."""
+    near = segment.near
+    return segment.allowed & (np.maximum(near.own, near.context) >= near.floor) if near is not None else segment.allowed
 
 
 def _masked(postings: Postings | None, mask: Flags | None) -> Postings | None:
@@ -235,50 +318,63 @@ def _spread(found: Postings | None, segment: Searched) -> Postings | None:
     return held, dense[held]
 
 
-def _normalised(scores: list[Floats], held: list[NDArray[np.int64]]) -> list[Floats]:
-    """The best of a leg, from 0 to 1."""
+def _normalised(scores: list[Floats], held: list[NDArray[np.int64]], *, least_of_all: bool = False) -> list[Floats]:
+    """The best of a leg, from 0 to 1: counted from the last of them, or from nothing where there are few words."""
     everything = np.concatenate([each[places] for each, places in zip(scores, held, strict=True)])
     if not len(everything):
-        return scores
+        return [np.zeros_like(each) for each in scores]
     most = everything.max()
-    least = np.partition(everything, -LEG_LIMIT)[-LEG_LIMIT] if len(everything) > LEG_LIMIT else np.float32(0)
+    if len(everything) > LEG_LIMIT:
+        least = np.partition(everything, -LEG_LIMIT)[-LEG_LIMIT]
+    else:
+        least = everything.min() if least_of_all else np.float32(0)
     if most <= least:
-        return [(each > 0).astype(np.float32) for each in scores]
+        return [(each >= most).astype(np.float32) for each in scores]
     return [np.clip((each - least) / (most - least), 0, 1) for each in scores]
 
 
-def _fused(
+def _parts(
     question: Question,
     segments: Sequence[Searched],
     held: Sequence[NDArray[np.int64]],
-    legs: tuple[list[Floats], list[Floats]],
-    weights: Weights,
+    legs: Sequence[list[Floats]],
+    gate: float,
 ) -> dict[str, NDArray[np.float64]]:
-    """The score of everything that is held, with the parts it is made of."""
-    person = _named_person(question, segments)
-    rows: list[tuple[NDArray[Any], ...]] = []
+    """What the score of everything that is held is made of, part by part, before anything is weighed."""
+    persons = _named_persons(question, segments)
+    rows: list[list[NDArray[Any]]] = []
     sessions = []
-    for segment, places, text, window in zip(segments, held, *legs, strict=True):
+    for number, (segment, places) in enumerate(zip(segments, held, strict=True)):
         facts = segment.facts
         before, after = segment.links
-        score = np.append(weights.text * text + weights.window * window, np.float32(0))
-        beside = weights.before * score[before[places]] + weights.after * score[after[places]]
-        by_person = np.zeros(len(places))
-        if person is not None:
-            by_person[(facts.speakers[places] == person) | (facts.subjects[places] == person)] = 1.0
+        # One more, for what has no neighbour.
+        own = [np.append(leg[number] * segment.mask, np.float32(0)) for leg in legs]
+        own[:2] = [np.float32(gate) * each for each in own[:2]]
+        found: list[NDArray[Any]] = [each[places] for each in own]
+        topic = np.sum(found, axis=0) / len(LEGS)
+        found += [np.zeros(len(places), np.float32)] * (len(LEGS) - len(found))
+        found += [own[1][before[places]], (own[2] if len(own) > 2 else own[1])[after[places]]]
+        is_of = _is_of(persons[0], facts, places) if persons else np.zeros(len(places))
+        nobody = np.zeros(len(places))
         by_date = _by_date(question, facts.times[places])
-        total = score[places] + beside + weights.person * by_person + weights.date * by_date
-        rows.append((total.astype(np.float64), text[places], window[places], beside, by_person, by_date))
-        own = facts.sessions[places]
-        sessions.append(np.where(own == 0, facts.versions[places].astype(np.uint64), own))
+        found += [is_of, nobody] if len(persons) < 2 else [nobody, is_of]
+        found += [by_date, topic + TOPIC_PERSON * found[6] + TOPIC_DATE * by_date]
+        rows.append([*found, np.log1p(facts.lengths[places].astype(np.float64))])
+        of = facts.sessions[places]
+        sessions.append(np.where(of == 0, facts.versions[places].astype(np.uint64), of))
     columns = dict(zip(_SIGNALS, (np.concatenate(each) for each in zip(*rows, strict=True)), strict=True))
-    columns["session"] = _of_session(columns["score"], np.concatenate(sessions))
-    columns["score"] = columns["score"] + weights.session * columns["session"]
+    columns["session"] = _best_of_session(columns["session"], np.concatenate(sessions))
     return columns
 
 
-def _named_person(question: Question, segments: Sequence[Searched]) -> np.uint64 | None:
-    """The one of those who speak or are spoken of that a question names, if it is one."""
+def _is_of(person: np.uint64, facts: Facts, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Which are by or about somebody."""
+    found: Flags = (facts.speakers[places] == person) | (facts.subjects[places] == person)
+    return found.astype(np.float64)
+
+
+def _named_persons(question: Question, segments: Sequence[Searched]) -> list[np.uint64]:
+    """Those who speak or are spoken of and that a question names, in its order."""
     named: set[int] = set()
     asked = np.array(question.names, np.uint64)
     for segment in segments if question.names else ():
@@ -287,7 +383,7 @@ def _named_person(question: Question, segments: Sequence[Searched]) -> np.uint64
         for name in asked[facts.persons[places] == asked]:
             if np.any(segment.mask & ((facts.speakers == name) | (facts.subjects == name))):
                 named.add(int(name))
-    return np.uint64(named.pop()) if len(named) == 1 else None
+    return [np.uint64(name) for name in question.names if name in named]
 
 
 def _by_date(question: Question, times: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -309,27 +405,25 @@ def _best_first(scores: NDArray[np.float64]) -> NDArray[np.int64]:
 
     Score and place as one number, because numbers alone are sorted five times as fast.
     """
-    keys = (np.clip(scores, 0.0, 7.0) * _SCORE_UNITS).astype(np.uint64) << _PLACE_BITS
+    most = max(1e-9, scores.max(initial=0.0))
+    keys = (np.clip(scores / most, 0.0, 1.0) * _SCORE_UNITS).astype(np.uint64) << _PLACE_BITS
     keys |= np.arange(len(scores), dtype=np.uint64)
     keys.sort()
-    return (keys[::-1] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(np.int64)
+    places: NDArray[np.int64] = (keys[::-1] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(np.int64)
+    return places
 
 
-def _of_session(total: NDArray[np.float64], session: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Of each the mean of the three best of its session; what has no session is one by itself."""
-    means = np.zeros(len(total))
-    scored = np.flatnonzero(total > 0)
-    if not len(scored):
-        return means
-    # Most have no score, and are in no session that has one.
-    distinct, where = np.unique(session[scored], return_inverse=True)
-    order = np.lexsort((-total[scored], where))
-    ordered = where[order]
-    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-    best = np.arange(len(order)) - np.flatnonzero(is_first)[np.cumsum(is_first) - 1] < _BEST_OF_SESSION
-    sums = np.bincount(ordered[best], total[scored][order][best], len(distinct))
+def _best_of_session(topic: NDArray[np.float64], session: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Of each the best of its session; what has no session is one by itself."""
+    found = np.zeros(len(topic))
+    told = np.flatnonzero(topic > 0)
+    if not len(told):
+        return found
+    # Most tell nothing, and are in no session of which one does.
+    distinct, where = np.unique(session[told], return_inverse=True)
+    best = np.zeros(len(distinct))
+    np.maximum.at(best, where, topic[told])
     places = np.minimum(np.searchsorted(distinct, session), len(distinct) - 1)
     is_of = distinct[places] == session
-    held = np.bincount(places[is_of], minlength=len(distinct))
-    means[is_of] = (sums / np.minimum(held, _BEST_OF_SESSION))[places[is_of]]
-    return means
+    found[is_of] = best[places[is_of]]
+    return found

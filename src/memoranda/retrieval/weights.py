@@ -1,7 +1,7 @@
 """Every number that ranking goes by, in one place.
 
-They were chosen on conversations and checked on others that nobody had looked at: each may be halved or doubled and
-little changes. `docs/explanation/recall.md` says what each part is worth.
+They were fitted to conversations and to notes of our own, each time with one conversation left out to look at: with
+`bench/retrieval`, which says what a change is worth. `docs/explanation/recall.md` says what each part is worth.
 """
 
 from __future__ import annotations
@@ -18,22 +18,66 @@ WINDOW_B: Final = 0.75
 LEG_LIMIT: Final = 100
 
 
+# A question of whose words the best memory covers less than this is answered by meaning, more and more.
+GATE: Final = 0.30
+
+
+# Some texts are near to any question: so much of how near they are to a typical one does not count, when words tell
+# little.
+TYPICAL: Final = 0.40
+# What reading the question and a text together adds at most, where that is asked for.
+RERANK: Final = 0.60
+# What a session is about is what its best one is about: all legs alike, and these.
+TOPIC_PERSON: Final = 0.30
+TOPIC_DATE: Final = 0.30
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """How much each part counts."""
+    """How much each part counts. Each is a number from 0 to 1, but for the length."""
 
     # The words of the memory itself, and of it with the one before and the one after.
-    text: float = 0.20
-    window: float = 0.30
-    # How much of the score of the one before and of the one after is added.
-    before: float = 0.20
-    after: float = 0.15
-    # By or about the one person that the question names.
-    person: float = 0.30
+    text: float
+    window: float
+    # What the memory means by itself, and behind the end of the one before it.
+    meaning: float = 0.0
+    context: float = 0.0
+    # The words around the one before it: an answer stands behind its question.
+    before: float
+    # What the one after it means, or the words around that.
+    after: float
+    # By or about the one person that the question names; or, of several, by or about the first.
+    person: float
+    first_named: float
     # Of the time that the question means.
-    date: float = 0.40
-    # The mean of the three best of its session.
-    session: float = 0.40
+    date: float
+    # The best one of its session.
+    session: float
+    # The logarithm of how many words it has: what says little answers little.
+    length: float
 
 
-WORDS_ONLY: Final = Weights()
+WORDS_ONLY: Final = Weights(
+    text=0.08,
+    window=0.30,
+    before=0.18,
+    after=0.03,
+    person=0.30,
+    first_named=0.12,
+    date=0.70,
+    session=0.60,
+    length=0.087,
+)
+WITH_MEANING: Final = Weights(
+    text=0.02,
+    window=0.18,
+    meaning=0.15,
+    context=0.31,
+    before=0.165,
+    after=0.13,
+    person=0.28,
+    first_named=0.135,
+    date=0.69,
+    session=0.53,
+    length=0.094,
+)

@@ -12,9 +12,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version, Visibility
-from memoranda.model.selection import UPDATED, WRITTEN, IsAmong, IsOneOf, Matches, Order, Place, Selection, Test, Words
+from memoranda.model.selection import (
+    UPDATED,
+    WRITTEN,
+    IsAmong,
+    IsOneOf,
+    Leg,
+    Matches,
+    Order,
+    Place,
+    Selection,
+    Test,
+    Words,
+)
 from memoranda.retrieval.words import words
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import readable_users, visibilities
@@ -105,14 +119,26 @@ def asked_for(context: Context, words: Words) -> Words:
         found = None if version.state.erased else unless_damaged(version, lambda: project(context, version))
         return "" if found is None else found.text
 
-    return Words(text=words.text, asked_at=words.asked_at, zone=words.zone, reads=reads)
+    return msgspec.structs.replace(words, reads=reads)
+
+
+def ask(context: Context, asked: Words) -> Sequence[Leg]:
+    """How a question is asked of the store. Before anything is read: it waits a little for what was written before."""
+    legs = context.meaning.legs(asked_for(context, asked))
+    if asked.text.strip():
+        context.meaning.settle()
+    return legs
+
+
+def text_of(legs: Sequence[Leg]) -> str:
+    """The question in words."""
+    return next(leg.text for leg in legs if isinstance(leg, Words))
 
 
 def best(
-    context: Context,
     snapshot: Snapshot,
     selection: Selection,
-    text: str,
+    legs: Sequence[Leg],
     shows: Callable[[Version], T | None],
     *,
     limit: int,
@@ -122,13 +148,13 @@ def best(
 
     A text without anything in it asks for what was updated last.
     """
+    text = text_of(legs)
     known: dict[int, Hit[T] | None] = {}
     asked = limit
     while True:
         covered = 0.0
         if text.strip():
-            leg = asked_for(context, Words(text=text))
-            matches = snapshot.match(selection, (leg,), limit=asked, now=now, counted=False)
+            matches = snapshot.match(selection, legs, limit=asked, now=now, counted=False)
             found, covered = matches.found, matches.covered
         else:
             found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))
@@ -149,15 +175,15 @@ def best(
 
 
 def candidates(
-    snapshot: Snapshot, selection: Selection, asked: Words, *, limit: int, enough: int, now: Instant
+    snapshot: Snapshot, selection: Selection, legs: Sequence[Leg], *, limit: int, enough: int, now: Instant
 ) -> tuple[list[Version], Matches]:
     """The best matches, and the weights of the words; of a question without words what was updated last.
 
     With signals to prefer, what was updated last comes to the matches up to `enough`.
     """
-    matches = snapshot.match(selection, (asked,), limit=limit, now=now, counted=False)
+    matches = snapshot.match(selection, legs, limit=limit, now=now, counted=False)
     ids = [each.version_id for each in matches.found]
-    if len(ids) < enough or not (ids or words(asked.text)):
+    if len(ids) < enough or not (ids or words(text_of(legs))):
         # The index of what was updated last is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
         within = (replace(selection, space=space, or_no_space=False) for space in spaces)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from memoranda.service.core.access import Gate
 from memoranda.service.core.context import Context
+from memoranda.service.core.embedding import EmbeddingQueue
 from memoranda.service.core.feed import ChangeNotifier
 from memoranda.service.core.retention import purge
 from memoranda.service.core.upkeep import Upkeep
@@ -40,6 +41,7 @@ class Service(Ump[None]):
         )
         self.notifier = ChangeNotifier(context.engine)
         self.upkeep = Upkeep(context)
+        self.embedding = EmbeddingQueue(context)
 
     # A standard is loaded when it is first asked for: whoever recalls one memory need not wait for all of them.
 
@@ -80,6 +82,11 @@ class Service(Ump[None]):
     def operator_did(self) -> str:
         return self._context.operator.did
 
+    def start_background(self) -> None:
+        """Do what falls due and make vectors, from here on: for whoever stays."""
+        self.upkeep.start()
+        self.embedding.start()
+
     def check_ready(self) -> None:
         """Raise StoreUnavailable or StoreCorrupt unless the store answers."""
         self._context.engine.system.is_token_revoked("", "")
@@ -102,5 +109,6 @@ class Service(Ump[None]):
 
     def close(self) -> None:
         self.upkeep.close()
+        self.embedding.close()
         self.notifier.close()
         self._context.engine.close()

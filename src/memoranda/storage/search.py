@@ -1,4 +1,4 @@
-"""Search by words, among what a selection lets through.
+"""Search by words and by meaning, among what a selection lets through.
 
 Ranking is done on the segments of the word index (`retrieval`): they tell where, whose and how visible each version is,
 so every number of a ranking comes from what passes. What only the database tells (kinds, fields, times) is asked of
@@ -8,7 +8,7 @@ those that hold a word of the question, before anything is cut to the best; of w
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,14 +17,17 @@ from zoneinfo import ZoneInfo
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
-from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Selected, Selection
+from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Meaning, Reason, Selected, Selection, Words
 from memoranda.retrieval.exact import Exact, exact_in, has_beginning, has_phrase, plain
 from memoranda.retrieval.languages import CODES
 from memoranda.retrieval.time_words import spans_in
 from memoranda.retrieval.words import Word, asked, beginning
+from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Row
+from memoranda.storage.documents import Age
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.selection import FOREVER_MS, SelectionSql
+from memoranda.storage.vectors import Matrices
 from memoranda.storage.word_index import OpenSegment, SegmentCache, WordIndex
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
     from memoranda.retrieval.ranking import Question, Ranking, Scope, Searched
     from memoranda.retrieval.segment import Postings
+    from memoranda.retrieval.vectors import Matrix
 
 # What a word weighs that nobody knows, where there is nothing.
 _UNKNOWN: Final = 1.0
@@ -52,10 +56,11 @@ _USUAL: Final = ("active", "candidate")
 
 
 class Memory:
-    """What a process keeps of the word index between searches: segments, and which versions are not live."""
+    """What a process keeps between searches: segments of words, vectors, and which versions are not live."""
 
     def __init__(self) -> None:
         self.segments = SegmentCache()
+        self.matrices = Matrices()
         self._lock = threading.Lock()
         self._closed: dict[int, tuple[int, Closed]] = {}
 
@@ -109,14 +114,16 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WordSearch:
-    """One search by words. `selected` makes the SQL of the selection anew, as often as it is asked."""
+class Search:
+    """One search. `selected` makes the SQL of the selection anew, as often as it is asked."""
 
     connection: Connection
     tenant: str
     tenant_id: int
     prints: Fingerprints
     memory: Memory
+    cipher: Cipher
+    age: Age
     closing_seq: int
     now: Instant
     selected: Callable[[], SelectionSql]
@@ -125,35 +132,44 @@ class WordSearch:
     # The first of what passes, up to a number, whatever its words.
     first: Callable[[int], list[Selected]]
 
-    def run(self, leg: Leg, *, limit: int, whole: bool, counted: bool) -> Matches:
+    def run(self, legs: Sequence[Leg], *, limit: int, whole: bool, counted: bool) -> Matches:
         """The best, best first; `whole`: count them all; `counted`: do, if that is cheap."""
         from memoranda.retrieval.ranking import rank
 
+        leg = next(leg for leg in legs if isinstance(leg, Words))
+        meaning = next((leg for leg in legs if isinstance(leg, Meaning)), None)
         if not asked(leg.text, ()):
             return Matches(found=(), total=0)
+        changed = dict(leg.weights)
         places = self._places()
         distinct = self._asked(leg.text, places)
         segments = self._segments(distinct, places)
         exact = exact_in(leg.text) if leg.reads is not None else Exact()
         segments, held = self._exactly(exact, leg, places, segments) if exact else (segments, 0)
+        segments = self._compared(segments, meaning)
         question = self._question(leg, distinct, held)
-        ranking = rank(question, segments) if segments else None
+        ranking = rank(question, segments, changed=changed) if segments else None
         if ranking is None or not len(ranking.versions):
             return Matches(found=(), total=0, weights={word.terms: _UNKNOWN for word in distinct})
         size = len(ranking.versions)
         if whole or self._asks_more or (counted and size <= _CHEAP):
             # What passes is known before anything is weighed.
             known = self._passing_all(ranking.versions)
-            ranking = rank(question, _only(segments, known)) if len(known) < size else ranking
-            return self._matches(ranking, distinct, known, limit, len(known))
-        ranking, known = self._decided(question, segments, ranking)
-        matches = self._matches(ranking, distinct, known, limit + 1, None)
-        if len(matches.found) <= limit:
-            return replace(matches, total=len(matches.found))
-        return replace(matches, found=matches.found[:limit])
+            if len(known) < size:
+                known.update(self._passing_nearest(segments, known))
+                segments = _only(segments, known)
+                segments = self._compared(segments, meaning)
+                ranking = rank(question, segments, changed=changed)
+            matches = self._matches(ranking, distinct, known, limit, len(ranking.versions))
+        else:
+            ranking, known = self._decided(question, segments, ranking, changed)
+            matches = self._matches(ranking, distinct, known, limit + 1, None)
+            is_all = len(matches.found) <= limit
+            matches = replace(matches, found=matches.found[:limit], total=len(matches.found) if is_all else None)
+        return _with_reasons(matches, ranking, segments, is_explained=leg.is_explained)
 
     def _decided(
-        self, question: Question, segments: list[Searched], ranking: Ranking
+        self, question: Question, segments: list[Searched], ranking: Ranking, changed: dict[str, float]
     ) -> tuple[Ranking, dict[int, str]]:
         """The ranking by what passes, and what is known to: of those alone by which scores are made it is asked."""
         import numpy as np
@@ -169,7 +185,43 @@ class WordSearch:
                 return ranking, known
             failing = np.array(sorted(set(asked) - passing.keys()), np.int64)
             segments = [replace(s, allowed=s.allowed & ~_among(s.facts.versions, failing)) for s in segments]
-            ranking = rank(question, segments)
+            ranking = rank(question, segments, changed=changed)
+
+    # --- meaning -----------------------------------------------------------------------------------------
+
+    def _compared(self, segments: list[Searched], meaning: Meaning | None) -> list[Searched]:
+        """The same with how near each version is to what the question means; as they are where nothing tells."""
+        if meaning is None or not segments:
+            return segments
+        size = len(meaning.vector)
+        matrix = self.memory.matrices.of(
+            self.connection, self.tenant, self.tenant_id, meaning.model, size, self.age, self.cipher
+        )
+        return segments if matrix is None else _near(segments, matrix, meaning)
+
+    def _passing_nearest(self, segments: list[Searched], known: dict[int, str]) -> dict[int, str]:
+        """Those that pass of the nearest by meaning, until there are enough: a filter may leave few of the first."""
+        import numpy as np
+
+        from memoranda.retrieval.ranking import NO_VECTOR
+        from memoranda.retrieval.weights import LEG_LIMIT
+
+        compared = [each for each in segments if each.near is not None]
+        if not compared:
+            return {}
+        if self.selected().count_drivers() is not None and len(narrow := self.first(_NARROW)) < _NARROW:
+            return {each.version_id: each.address for each in narrow}
+        versions = np.concatenate([each.facts.versions[each.allowed] for each in compared])
+        nearness = np.concatenate([each.near.own[each.allowed] for each in compared if each.near is not None])
+        order = np.argsort(-nearness, kind="stable")[: int(np.count_nonzero(nearness > NO_VECTOR))]
+        passing: dict[int, str] = {}
+        for start in range(0, len(order), _CHUNK):
+            asked = versions[order[start : start + _CHUNK]].tolist()
+            passing.update({each: known[each] for each in asked if each in known})
+            passing.update(self._passing([each for each in asked if each not in known]))
+            if len(passing) >= LEG_LIMIT:
+                break
+        return passing
 
     # --- the question ------------------------------------------------------------------------------------
 
@@ -179,7 +231,7 @@ class WordSearch:
         return [word for word in found if not word.is_optional or any(self._find(word, place) for place in places)]
 
     def _exactly(
-        self, exact: Exact, leg: Leg, places: list[_Place], segments: list[Searched]
+        self, exact: Exact, leg: Words, places: list[_Place], segments: list[Searched]
     ) -> tuple[list[Searched], int]:
         """Segments in which phrases and beginnings are words too, and how many; of a question of nothing else, what
         does not hold them all does not come back.
@@ -204,7 +256,7 @@ class WordSearch:
         return segments, held
 
     def _holding(
-        self, leg: Leg, holds: Callable[[str], bool], terms: list[Word], places: list[_Place]
+        self, leg: Words, holds: Callable[[str], bool], terms: list[Word], places: list[_Place]
     ) -> list[NDArray[np.int32]]:
         """In each segment what holds something letter by letter: of what has all its words, the last written."""
         import numpy as np
@@ -225,7 +277,7 @@ class WordSearch:
             some[_among(place.segment.facts.versions[some], right)] for place, some in zip(places, found, strict=True)
         ]
 
-    def _question(self, leg: Leg, distinct: list[Word], held: int) -> Question:
+    def _question(self, leg: Words, distinct: list[Word], held: int) -> Question:
         from memoranda.retrieval.analysis import names_in
         from memoranda.retrieval.ranking import Question
 
@@ -365,6 +417,59 @@ class WordSearch:
         )
 
 
+def _with_reasons(matches: Matches, ranking: Ranking, segments: list[Searched], *, is_explained: bool) -> Matches:
+    """The same with how near each is, and what its score is made of if that was asked for."""
+    import numpy as np
+
+    found = [each.version_id for each in matches.found]
+    nearness: dict[int, float] = {}
+    for segment in segments:
+        if segment.near is not None:
+            is_here = np.flatnonzero(_among(segment.facts.versions, np.sort(np.array(found, np.int64))))
+            near = segment.near.own[is_here]
+            pairs = zip(segment.facts.versions[is_here].tolist(), near.tolist(), strict=True)
+            nearness |= {version_id: cosine for version_id, cosine in pairs if cosine >= segment.near.floor}
+    if not is_explained:
+        return replace(matches, nearness=nearness)
+    places = {version_id: place for place, version_id in enumerate(ranking.versions.tolist())}
+    reasons: dict[int, dict[str, Reason]] = {version_id: {} for version_id in found}
+    for name, column in ranking.signals.items():
+        for version_id in found:
+            if part := float(column[places[version_id]]):
+                reasons[version_id][name] = Reason(part=part, rank=1 + int(np.count_nonzero(column > part)))
+    return replace(matches, nearness=nearness, reasons=reasons)
+
+
+def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Searched]:
+    """Segments with the cosines of what has a vector: of all of it, or of the nearest where there is much."""
+    import numpy as np
+
+    from memoranda.retrieval.ranking import NO_VECTOR, Near
+    from memoranda.retrieval.vectors import EXACT_LIMIT
+
+    rows = [matrix.rows_of(each.facts.versions) for each in segments]
+    places = [np.flatnonzero(each.mask & (row >= 0)) for each, row in zip(segments, rows, strict=True)]
+    if sum(map(len, places)) > EXACT_LIMIT:
+        places = [np.flatnonzero(each.allowed & (row >= 0)) for each, row in zip(segments, rows, strict=True)]
+    if sum(map(len, places)) > EXACT_LIMIT:
+        asked = np.concatenate([row[place] for row, place in zip(rows, places, strict=True)])
+        near = np.sort(matrix.nearest(meaning.vector, asked))
+        places = [place[_among(row[place], near)] for row, place in zip(rows, places, strict=True)]
+    typical = meaning.vector * 0 if meaning.typical is None else meaning.typical
+    questions = np.stack((meaning.vector, typical))
+    found = []
+    for segment, row, place in zip(segments, rows, places, strict=True):
+        facts = segment.facts
+        contexts = matrix.contexts(row[place])
+        at = np.minimum(np.searchsorted(facts.versions, contexts), len(facts) - 1)
+        # What was said before counts only for whoever may see it.
+        is_seen = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
+        legs = np.full((4, len(facts)), NO_VECTOR, np.float32)
+        legs[:, place] = np.concatenate(matrix.cosines(questions, row[place], is_seen))[[0, 2, 1, 3]]
+        found.append(replace(segment, near=Near(legs[0], legs[1], legs[2], legs[3], meaning.floor)))
+    return found
+
+
 def _only(segments: list[Searched], known: dict[int, str]) -> list[Searched]:
     """Segments of which nothing else comes back."""
     import numpy as np
@@ -377,8 +482,8 @@ def _is_by_user(test: object) -> TypeGuard[IsOneOf]:
     return isinstance(test, IsOneOf) and test.name == "user" and test.or_missing
 
 
-def _among(versions: NDArray[np.int64], sought: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of some versions are among others; both are in order."""
+def _among(versions: NDArray[np.signedinteger], sought: NDArray[np.signedinteger]) -> NDArray[np.bool_]:
+    """Which of some numbers are among others, which are in order."""
     import numpy as np
 
     if not len(sought):

@@ -23,7 +23,7 @@ from memoranda.storage.documents import Age, Documents
 from memoranda.storage.fingerprints import SEAL_BYTES, Fingerprints
 from memoranda.storage.paging import Paging
 from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
-from memoranda.storage.search import Memory, WordSearch
+from memoranda.storage.search import Memory, Search
 from memoranda.storage.selection import FOREVER_MS, Naming, SelectionSql
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -169,21 +169,21 @@ class SqlSnapshot(BackgroundReads):
         counted: bool = True,
     ) -> Matches:
         self._settle()
-        search = WordSearch(
+        search = Search(
             connection=self._connection,
             tenant=self._tenant,
             tenant_id=self._tenant_id,
             prints=self._prints,
             memory=self._kept(),
+            cipher=self._cipher,
+            age=Age(self._erasure_seq, self._cipher.changes),
             closing_seq=self._closing_seq,
             now=now,
             selected=lambda: self._selection(selection, now),
             versions=self.versions,
             first=lambda most: self.page(selection, limit=most, now=now),
         )
-        # The one place where legs are fused, once there is a second.
-        (leg,) = legs
-        return search.run(leg, limit=limit, whole=whole, counted=counted)
+        return search.run(legs, limit=limit, whole=whole, counted=counted)
 
     def _kept(self) -> Memory:
         """What this process keeps of the word index."""

@@ -24,6 +24,7 @@ from memoranda.storage.search import Memory
 from memoranda.storage.snapshot import SqlSnapshot, as_json
 from memoranda.storage.system import SqlSystem
 from memoranda.storage.unit import ERASURE_PENDING, SqlUnit
+from memoranda.storage.vectors import VectorQueue
 from memoranda.storage.word_index import Replaced, SegmentName, WordIndex
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class SqlEngine:
             raise
         self._memory = Memory()
         self._system = SqlSystem(database)
+        self.vectors = VectorQueue(database, self._cipher, self._memory.segments)
         self.scrub()
 
     @property

@@ -352,6 +352,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run("feedback_erase", version_id=version_id)
         self._connection.run("search_remove", {"version_id": version_id})
         self._run("unindexed_add", version_id=version_id)
+        self._run("vector_erase", version_id=version_id)
+        self._run("vector_forget_context", version_id=version_id)
         # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
         self._connection.run("meta_put", {"name": ERASURE_PENDING, "value": os.urandom(8)})
 

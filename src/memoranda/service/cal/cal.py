@@ -323,6 +323,8 @@ def _run(context: Context, session: Session, query: Query, record: _Record, curs
     is_assembly = isinstance(statement, Assemble)
     seconds, code = (host.assemble_seconds, "CAL-E075") if is_assembly else (host.query_seconds, "CAL-E031")
     offset = 0 if cursor is None else offset_of(cursor, record.query_hash)
+    if any(checks.is_by_text(recall) for recall in checks.recalls(query)):
+        context.meaning.settle()
     with _reading(context, session, seconds, code) as reader:
         runner = Runner(reader, query, record.query_hash, offset, tier1_enabled=session.tier1)
         body = runner.run()

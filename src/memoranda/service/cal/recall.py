@@ -404,8 +404,8 @@ class Reader:
         return total
 
     def _match(self, text: str, selection: Selection, limit: int, *, whole: bool = False) -> Matches:
-        leg = asked_for(self.context, Words(text=text))
-        return self.snapshot.match(selection, (leg,), limit=limit, whole=whole, now=self.session.now)
+        legs = self.context.meaning.legs(asked_for(self.context, Words(text=text)))
+        return self.snapshot.match(selection, legs, limit=limit, whole=whole, now=self.session.now)
 
     def _page(self, question: _Question, window: Window, offset: int) -> tuple[list[Item], int | None, bool]:
         """A page as the store orders it, how many there are in all if that shows, and whether there are more."""

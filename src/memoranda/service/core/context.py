@@ -12,6 +12,7 @@ from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant
 from memoranda.service.cal.session import Host
 from memoranda.service.core.access import Access
+from memoranda.service.core.meaning import Meaning
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.openwop.secrets import Vault
 from memoranda.standards.ump.shapes import Version as UmpVersion
@@ -49,8 +50,8 @@ class Context:
     encrypts_users: bool = False
     encrypts_all: bool = False
 
-    # Whether what means the same is found, and not only what says the same words.
-    has_semantic_search: bool = False
+    # What tells the meaning of texts, where something does.
+    meaning: Meaning = field(default_factory=Meaning)
 
     # What the host decides about CAL.
     cal: Host = field(default_factory=Host)
@@ -66,6 +67,11 @@ class Context:
 
     # Secrets of runs, in memory only, and the policy for what looks like one (openwop SR-1).
     secrets: Vault = field(default_factory=Vault)
+
+    @property
+    def has_semantic_search(self) -> bool:
+        """Whether what means the same is found, and not only what says the same words."""
+        return self.meaning.is_on
 
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
         """Put a read on record."""

@@ -1,6 +1,7 @@
 """Ranking: five named signals and one score (UMP §3.2). The algorithm is ours, the names are the standard's.
 
-similarity        how much of the question's weight the text covers, rare words weighing more
+similarity        how much of the question's weight the text covers, rare words weighing more, or how near it is to
+                  what the question means
 scope_match       in how much of the scope that the question or the memory names both agree
 recency           halves every 90 days since it was last observed
 salience          stated importance, moved a little by feedback
@@ -19,6 +20,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Document, State
+from memoranda.model.selection import Reason
 from memoranda.model.standard import OAMS, OPENWOP
 from memoranda.retrieval.words import words
 from memoranda.standards.ump.record import Record
@@ -57,18 +59,28 @@ class Ranked:
     record: Record
     signals: Mapping[str, float | int]
     score: float
+    # What its relevance is made of, if that was asked for.
+    reasons: Mapping[str, Reason] | None = None
 
     def document(self) -> dict[str, object]:
-        return {"record": self.record, "signals": dict(self.signals), "score": self.score}
+        found: dict[str, object] = {"record": self.record, "signals": dict(self.signals), "score": self.score}
+        if self.reasons is not None:
+            found["explanation"] = {
+                name: {"part": round(each.part, _DIGITS), "rank": each.rank} for name, each in self.reasons.items()
+            }
+        return found
 
 
-def rate(record: Record, state: State, question: Question, relevance: float | None = None) -> Ranked:
+def rate(
+    record: Record, state: State, question: Question, relevance: float | None = None, nearness: float = 0.0
+) -> Ranked:
     """The signals and the score of one record; `relevance` is what retrieval found, a share of the best.
 
-    Without it, the text itself is compared.
+    Without it, the text itself is compared. `nearness` is how near it is to what the question means.
     """
+    similarity = max(nearness, _similarity(record["body"]["text"], question))
     signals: dict[str, float | int] = {
-        "similarity": round(_similarity(record["body"]["text"], question), _DIGITS),
+        "similarity": round(similarity, _DIGITS),
         "recency": round(_recency(state, question.now), _DIGITS),
         "salience": round(_salience(record, state), _DIGITS),
         "scope_match": round(_scope_match(record["scope"], question.scope), _DIGITS),

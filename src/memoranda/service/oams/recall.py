@@ -13,13 +13,13 @@ from memoranda.errors import (
 )
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Version
-from memoranda.model.selection import UPDATED, Selection
+from memoranda.model.selection import UPDATED, Selection, Words
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.ranking import below_sources
 from memoranda.service.oams.memories import audited, namespace_named, place_of, require_namespace
 from memoranda.service.oams.views import Place, Shown, seen
-from memoranda.service.retrieve import PAGE_BYTES, best, reach, walk
+from memoranda.service.retrieve import PAGE_BYTES, ask, best, reach, walk
 from memoranda.standards.oams import memory
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace, owner_hash
@@ -129,6 +129,7 @@ def _is_known(context: Context, place: Place) -> bool:
 def _recall_one(context: Context, access: Access, place: Place, request: RecallRequest, now: Instant) -> list[_Hit]:
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.k)
     asked = Selection(space=place.space, tags=request.tags, since=request.since, until=request.until, in_force=True)
+    legs = ask(context, Words(text=request.query))
     with context.engine.read(place.tenant) as snapshot:
         selection = reach(context, access, snapshot, asked)
         require_namespace(snapshot, place)
@@ -136,7 +137,7 @@ def _recall_one(context: Context, access: Access, place: Place, request: RecallR
         def shows(version: Version) -> Shown | None:
             return seen(context, access, snapshot, version, place)
 
-        found = best(context, snapshot, selection, request.query, shows, limit=wanted, now=now)
+        found = best(snapshot, selection, legs, shows, limit=wanted, now=now)
     return [(hit.lexical * found.covered, hit.version, hit.shown.memory) for hit in found.hits]
 
 

@@ -13,14 +13,14 @@ from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.model.selection import IsOneOf, Selection
+from memoranda.model.selection import IsOneOf, Selection, Words
 from memoranda.retrieval.words import sought
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
 from memoranda.service.oms import views as grain_views
 from memoranda.service.oms.views import StoredGrain
-from memoranda.service.retrieve import Found, Hit, best, reach, read_page, sees_everything
+from memoranda.service.retrieve import Found, Hit, ask, best, reach, read_page, sees_everything
 from memoranda.standards.oms.registry import BY_BYTE
 from memoranda.standards.oms.requests import FindRequest
 
@@ -153,13 +153,14 @@ def _best(
     tenant, wanted, now = _asked(context, access, selection, owner, type_byte)
     # What holds now, as every search by words answers.
     wanted = replace(wanted, at=now)
+    legs = ask(context, Words(text=text))
 
     with context.engine.read(tenant) as snapshot:
 
         def shows(version: Version) -> Version | None:
             return version if grain_views.is_listed(context, access, snapshot, version, type_byte) else None
 
-        found = best(context, snapshot, wanted, text, shows, limit=limit, now=now)
+        found = best(snapshot, wanted, legs, shows, limit=limit, now=now)
     _audit(context, access, "search", tenant, selection, min(limit, len(found.hits)), now)
     # Shown after the snapshot is closed: a grain that was never asked for gets its address now.
     hits = [Hit(hit.version, grain_views.shown(context, hit.version), hit.lexical) for hit in found.hits[:limit]]

@@ -20,7 +20,7 @@ from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import DERIVED_FROM, Document, Relation, Version, is_over
-from memoranda.model.selection import UPDATED, Selection, WasThere
+from memoranda.model.selection import UPDATED, Selection, WasThere, Words
 from memoranda.retrieval.words import sought, words
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
@@ -36,7 +36,7 @@ from memoranda.service.oams.views import Place, as_memory
 from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
-from memoranda.service.retrieve import best, reach, walk
+from memoranda.service.retrieve import asked_for, best, reach, walk
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import TAGS_KEY, Memory, Unchecked, check_key
@@ -76,6 +76,8 @@ def list_entries(
     space = space_of(access, ref, tenant)
     if space is None:
         return []
+    if wanted.query is not None:
+        context.meaning.settle()
     with context.engine.read(tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         found = _found(context, access, snapshot, space, wanted, run, now)
@@ -377,11 +379,12 @@ def _ranked(
     run: Run | None,
     now: Instant,
 ) -> list[Version]:
-    """What holds a word of the query, the best first."""
+    """What answers the query, the best first."""
     assert wanted.query is not None
+    legs = context.meaning.legs(asked_for(context, Words(text=wanted.query)))
     selection = _selection(context, access, snapshot, space, wanted, run)
     limit = _RANKED_FACTOR * wanted.limit
-    found = best(context, snapshot, selection, wanted.query, lambda version: version, limit=limit, now=now)
+    found = best(snapshot, selection, legs, lambda version: version, limit=limit, now=now)
     versions = [hit.version for hit in found.hits]
     return versions if run is None else _with_changed(context, snapshot, space, wanted.query, versions, run)
 

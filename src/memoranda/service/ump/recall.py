@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, cast
@@ -11,14 +11,14 @@ import msgspec
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
-from memoranda.model.selection import UPDATED, IsOneOf, Selection
+from memoranda.model.selection import UPDATED, IsOneOf, Leg, Matches, Meaning, Selection
 from memoranda.retrieval.exact import Exact, exact_in
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.ranking import Question, Ranked, below_sources, order, rate
-from memoranda.service.core.views import holds, show, unless_damaged, view
-from memoranda.service.retrieve import asked_for, candidates, reach, walk
+from memoranda.service.core.views import holds, project, show, unless_damaged, view
+from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk
 from memoranda.standards.ump import mapping, rules
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # Ranking sees a little more than is asked for, because recency and salience may reorder near-equal answers.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 2, 16
 _NEVER_RECALLED = "tombstoned"
+# As many are read once more where that is asked for.
+_RERANKED = 20
 
 
 def recall(context: Context, access: Access, request: RecallRequest) -> list[Ranked]:
@@ -42,17 +44,17 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     asked = _selection(request, asked_scope, now)
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
     enough = wanted if request.prefer else 0
+    legs = _legs(context, request)
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, asked)
-        leg = asked_for(context, request.words)
-        versions, matches = candidates(snapshot, where, leg, limit=wanted, enough=enough, now=now)
+        versions, matches = candidates(snapshot, where, legs, limit=wanted, enough=enough, now=now)
         hidden = [] if where.redacted is None else list(_redacted(context, snapshot, asked, where, now))
         known = snapshot.audit_head()[0] > 0
         question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
-        most = max((each.lexical for each in matches.found), default=1.0) or 1.0
-        relevance = {each.version_id: each.lexical / most for each in matches.found}
+        if request.hints.rerank:
+            matches = _reranked(context, request.query, matches, versions)
         rated = [
-            *_rated(context, versions, question, relevance),
+            *_rated(context, versions, question, matches),
             *_rated_parts(hidden, question, exact_in(request.query)),
         ]
         fit = (
@@ -104,14 +106,40 @@ def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -
     return replace(asked, or_no_space=bool(asked.space), tests=tests)
 
 
+def _legs(context: Context, request: RecallRequest) -> Sequence[Leg]:
+    hints = request.hints
+    if hints.words_only:
+        return (asked_for(context, request.words),)
+    legs = ask(context, request.words)
+    return legs if hints.floor else [replace(leg, floor=-1.0) if isinstance(leg, Meaning) else leg for leg in legs]
+
+
+def _reranked(context: Context, query: str, matches: Matches, versions: list[Version]) -> Matches:
+    """The same after the best were read once more, each together with the question."""
+    best = {each.version_id for each in matches.found[:_RERANKED]}
+    texts: dict[int, str] = {}
+    for version in versions:
+        if version.version_id in best and not version.state.erased:
+            read = unless_damaged(version, lambda version=version: project(context, version))  # type: ignore[misc]
+            if read is not None:
+                texts[version.version_id] = read.text
+    more = context.meaning.rate(query, texts)
+    found = (each._replace(lexical=each.lexical + more.get(each.version_id, 0.0)) for each in matches.found)
+    return replace(matches, found=tuple(sorted(found, key=lambda each: -each.lexical)))
+
+
 def _rated(
-    context: Context, versions: list[Version], question: Question, relevance: Mapping[int, float]
+    context: Context, versions: list[Version], question: Question, matches: Matches
 ) -> Iterator[tuple[Ranked, Version]]:
+    most = max((each.lexical for each in matches.found), default=1.0) or 1.0
+    relevance = {each.version_id: each.lexical / most for each in matches.found}
     for version in versions:
 
         def work(version: Version = version) -> Ranked:
-            found = relevance.get(version.version_id, 0.0)
-            return rate(view(context, version, question.now), version.state, question, found)
+            version_id = version.version_id
+            found, nearness = relevance.get(version_id, 0.0), matches.nearness.get(version_id, 0.0)
+            rated = rate(view(context, version, question.now), version.state, question, found, nearness)
+            return replace(rated, reasons=matches.reasons.get(version_id))
 
         # A key that was destroyed erases also what the index does not know of yet.
         rated = None if version.state.erased else unless_damaged(version, work)
@@ -182,7 +210,7 @@ def _answers(part: _Part, asked: Selection, where: Selection) -> bool:
 
 def _shown(context: Context, access: Access, found: Ranked) -> Ranked:
     record = show(context, access, found.record)
-    return found if record is found.record else Ranked(record=record, signals=found.signals, score=found.score)
+    return found if record is found.record else replace(found, record=record)
 
 
 def _chains(access: Access, tenant: str, known: bool, best: list[Ranked]) -> tuple[str, ...]:

@@ -98,6 +98,23 @@ class RecallFilter(Shape):
     ) = None
 
 
+# Parts of relevance, as `memoranda.retrieval.weights` has them.
+Part = Literal[
+    "text",
+    "window",
+    "meaning",
+    "context",
+    "before",
+    "after",
+    "person",
+    "first_named",
+    "date",
+    "session",
+    "length",
+]
+MAX_WEIGHT: Final = 10.0
+
+
 class Hints(Shape):
     """How to order."""
 
@@ -110,6 +127,20 @@ class Hints(Shape):
         Annotated[Name, Meta(description="Where it is asked; by default the server's.", examples=["Europe/Berlin"])]
         | None
     ) = None
+
+    weights: (
+        Annotated[
+            dict[Part, Annotated[float, Meta(ge=0, le=MAX_WEIGHT)]],
+            Meta(description="How much each part of relevance counts, where it is to be something else than usual."),
+        ]
+        | None
+    ) = None
+    words_only: Annotated[bool, Meta(description="Look for words alone, and not for what they mean.")] = False
+    floor: Annotated[bool, Meta(description="Leave out what is too far from the question to answer it.")] = True
+    rerank: Annotated[
+        bool, Meta(description="Read the best 20 once more, each together with the question: better, and slower.")
+    ] = False
+    explain: Annotated[bool, Meta(description="Say with each result what its relevance is made of.")] = False
 
     def __post_init__(self) -> None:
         if self.zone is not None:
@@ -182,8 +213,18 @@ class RecallRequest(Shape):
     @property
     def words(self) -> Words:
         """What is looked for, with the clock of whoever asks."""
-        hints = self.ranking_hints or _NO_HINTS
-        return Words(text=self.query, asked_at=hints.asked_at, zone=hints.zone)
+        hints = self.hints
+        return Words(
+            text=self.query,
+            asked_at=hints.asked_at,
+            zone=hints.zone,
+            weights=tuple(sorted((hints.weights or {}).items())),
+            is_explained=hints.explain,
+        )
+
+    @property
+    def hints(self) -> Hints:
+        return self.ranking_hints or _NO_HINTS
 
     @property
     def actor(self) -> Actor | None:

@@ -155,6 +155,11 @@ def _option_warnings(options: tuple[Option, ...]) -> Iterator[Warning]:
 # --- weight ----------------------------------------------------------------------------------------------
 
 
+def is_by_text(recall: Recall) -> bool:
+    """Whether a RECALL looks for a text: LIKE, or the condition it stands for."""
+    return recall.like is not None or any(each.field == "query" for each in recall.where)
+
+
 def complexity(query: Query) -> int:
     """What a firewall weighs (section 20): each of the conditions 1, subqueries and sources 5, search texts 10 each."""
     total = 0

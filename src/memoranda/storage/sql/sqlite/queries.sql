@@ -589,3 +589,68 @@ INSERT INTO revoked_token (issuer, jti, revoked_ms) VALUES (:issuer, :jti, :revo
 
 -- name: token_revoked
 SELECT 1 FROM revoked_token WHERE issuer = :issuer AND jti = :jti
+
+-- name: embedding_model_get
+SELECT model_id, upto, holder, until_ms FROM embedding_model WHERE name = :name
+
+-- name: embedding_model_add
+INSERT INTO embedding_model (name) VALUES (:name) ON CONFLICT DO NOTHING
+
+-- name: embedding_model_put
+UPDATE embedding_model SET upto = :upto, holder = :holder, until_ms = :until_ms WHERE model_id = :model_id
+
+-- name: embedding_models
+SELECT model_id, name, upto FROM embedding_model
+
+-- name: version_last
+SELECT ifnull(max(version_id), 0) FROM version
+
+-- name: versions_to_embed
+SELECT v.version_id, t.name, t.tenant_id, v.key_id, s.live
+FROM version v
+CROSS JOIN tenant t ON t.tenant_id = v.tenant_id
+CROSS JOIN state s ON s.tenant_id = v.tenant_id AND s.version_id = v.version_id
+WHERE v.version_id > :after ORDER BY v.version_id LIMIT :limit
+
+-- name: vector_add
+INSERT INTO vector (tenant_id, model_id, version_id, context_id, key_id, data, context_data)
+SELECT :tenant_id, :model_id, :version_id, ifnull(c.version_id, 0), :key_id, :data,
+  CASE WHEN c.version_id IS NULL THEN NULL ELSE :context_data END
+FROM state s LEFT JOIN state c ON c.tenant_id = :tenant_id AND c.version_id = :context_id AND c.erased = 0
+WHERE s.tenant_id = :tenant_id AND s.version_id = :version_id AND s.erased = 0
+
+-- name: vectors_after
+SELECT place, version_id, context_id, key_id, data, context_data FROM vector INDEXED BY vector_model
+WHERE tenant_id = :tenant_id AND model_id = :model_id AND place > :after ORDER BY place
+
+-- name: vectors_erased
+SELECT place FROM vector INDEXED BY vector_version WHERE tenant_id = :tenant_id AND version_id = 0
+
+-- name: vectors_lost_context
+SELECT place FROM vector INDEXED BY vector_model
+WHERE tenant_id = :tenant_id AND model_id = :model_id AND context_id = 0 AND context_data IS NOT NULL
+
+-- name: vector_erase
+UPDATE vector SET version_id = 0, context_id = 0, data = zeroblob(length(data)),
+  context_data = CASE WHEN context_data IS NULL THEN NULL ELSE zeroblob(length(context_data)) END
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: vector_forget_context
+UPDATE vector SET context_id = 0, context_data = zeroblob(length(context_data))
+WHERE tenant_id = :tenant_id AND context_id = :version_id AND context_id <> 0
+
+-- name: vectors_blank
+UPDATE vector SET data = zeroblob(length(data)), context_id = 0,
+  context_data = CASE WHEN context_data IS NULL THEN NULL ELSE zeroblob(length(context_data)) END
+WHERE place IN (SELECT place FROM vector WHERE model_id = :model_id LIMIT :limit)
+
+-- name: vectors_drop
+DELETE FROM vector WHERE place IN (SELECT place FROM vector WHERE model_id = :model_id LIMIT :limit)
+
+-- name: embedding_model_drop
+DELETE FROM embedding_model
+WHERE model_id = :model_id AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.model_id = :model_id)
+
+-- name: version_key
+SELECT v.tenant_id, v.key_id FROM version v CROSS JOIN tenant t ON t.tenant_id = v.tenant_id
+WHERE v.version_id = :version_id AND t.name = :tenant

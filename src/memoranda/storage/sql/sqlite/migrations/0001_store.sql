@@ -330,6 +330,35 @@ CREATE TABLE unindexed (
   PRIMARY KEY (tenant_id, version_id)
 ) WITHOUT ROWID;
 
+-- Models that vectors were made by.
+CREATE TABLE embedding_model (
+  model_id INTEGER PRIMARY KEY,
+  name     TEXT NOT NULL UNIQUE,
+  -- Every version up to this one has been looked at: a queue that costs a writer nothing, and that nothing can lose.
+  upto     INTEGER NOT NULL DEFAULT 0,
+  -- Which process makes vectors now, and until when the others leave it to that one.
+  holder   TEXT NOT NULL DEFAULT '',
+  until_ms INTEGER NOT NULL DEFAULT 0
+);
+
+-- What versions mean, as a model tells: of a version by itself, and behind the end of the one before it. A heap, like
+-- the versions: what is erased is overwritten where it stands. version_id 0: erased.
+CREATE TABLE vector (
+  place        INTEGER PRIMARY KEY,
+  tenant_id    INTEGER NOT NULL,
+  model_id     INTEGER NOT NULL,
+  version_id   INTEGER NOT NULL,
+  -- The version whose end the second one begins with; 0: there is none.
+  context_id   INTEGER NOT NULL,
+  -- Encrypted with the key of the version, where that is encrypted.
+  key_id       TEXT,
+  data         BLOB NOT NULL,
+  context_data BLOB
+);
+CREATE INDEX vector_model ON vector (tenant_id, model_id, place);
+CREATE INDEX vector_version ON vector (tenant_id, version_id, place);
+CREATE INDEX vector_context ON vector (tenant_id, context_id) WHERE context_id <> 0;
+
 -- What is left of an erased version. Apart from it, because the row of the version must keep its size: then SQLite
 -- overwrites it where it stands. A row that shrinks or grows makes SQLite move its neighbours to other pages, and
 -- stale copies of them remain that a later hard forget cannot reach.

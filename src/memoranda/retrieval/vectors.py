@@ -1,0 +1,252 @@
+"""Vectors of one tenant and one model in memory: appended as they come, compared with a question's.
+
+A number takes one byte, with one scale a vector; that changes no order that anyone has measured. Of many vectors first
+only the signs are compared, after the mean was taken away, and then the nearest ones exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoranda.retrieval.segment import Flags, Floats, Places
+
+Bytes: TypeAlias = NDArray[np.int8]
+
+# So many are compared exactly; of more, those whose signs are nearest.
+EXACT_LIMIT: Final = 8_192
+NEAREST_BY_SIGNS: Final = 2_048
+# Signs are counted from the mean of about half of what is there, or more.
+_MEAN_OF: Final = 16_384
+_SCALE_BYTES: Final = 4
+_NONE: Final = -1
+# Of so many segments it is kept where their vectors stand.
+_LOOKED_UP: Final = 4
+
+
+def encode(vector: Floats) -> bytes:
+    """A vector as it is stored: a scale, and a byte a number."""
+    scale = np.array([np.abs(vector).max() / 127.0], "<f4")
+    numbers: Bytes = np.round(vector / scale).astype(np.int8)
+    return bytes(scale.tobytes() + numbers.tobytes())
+
+
+class Stored(NamedTuple):
+    """A vector as it is read from the store."""
+
+    place: int
+    version_id: int
+    context_id: int
+    data: bytes
+    context_data: bytes | None
+
+
+class _Rows:
+    """Vectors one after another, in arrays that grow."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.size = 0
+        self.numbers: Bytes = np.empty((0, dimensions), np.int8)
+        self.scales: Floats = np.empty(0, np.float32)
+
+    def append(self, datas: Sequence[bytes]) -> None:
+        dimensions = self.numbers.shape[1]
+        joined = np.frombuffer(b"".join(datas), np.int8).reshape(len(datas), _SCALE_BYTES + dimensions)
+        size = self.size + len(datas)
+        self.numbers = grown(self.numbers, self.size, size)
+        self.scales = grown(self.scales, self.size, size)
+        self.numbers[self.size : size] = joined[:, _SCALE_BYTES:]
+        self.scales[self.size : size] = np.ascontiguousarray(joined[:, :_SCALE_BYTES]).view("<f4")[:, 0]
+        self.size = size
+
+    def cosines(self, questions: Floats, rows: Places) -> Floats:
+        """Of some rows with each question; a part at a time, because each number takes four bytes meanwhile."""
+        found = np.empty((len(questions), len(rows)), np.float32)
+        for start in range(0, len(rows), EXACT_LIMIT):
+            part = rows[start : start + EXACT_LIMIT]
+            found[:, start : start + len(part)] = questions @ self.numbers[part].astype(np.float32).T
+        found *= self.scales[rows]
+        return found
+
+
+def grown(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
+    """The array with room for so many; whoever holds the one before goes on with that."""
+    if size <= len(array):
+        return array
+    larger = np.empty((max(size, len(array) * 3 // 2, 64), *array.shape[1:]), array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+class Matrix:
+    """All vectors of a tenant by one model. Only ever one thread changes it; others read what was there before."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self.last_place = 0
+        # Whether any of them was encrypted: then they go when keys change.
+        self.was_encrypted = False
+        self._own, self._in_context = _Rows(dimensions), _Rows(dimensions)
+        self._places: NDArray[np.int64] = np.empty(0, np.int64)
+        # In the order of rows: of which version, and where the one in context stands.
+        self._contexts: NDArray[np.int64] = np.empty(0, np.int64)
+        self._context_rows: Places = np.empty(0, np.int32)
+        # Sorted by version: so a version is found.
+        self._sorted: tuple[NDArray[np.int64], Places] = np.empty(0, np.int64), np.empty(0, np.int32)
+        self._signs: _Signs | None = None
+        self._looked_up: list[tuple[NDArray[np.int64], NDArray[np.int64], Places]] = []
+
+    def __len__(self) -> int:
+        return self._own.size
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes."""
+        return sum(each.nbytes for rows in (self._own, self._in_context) for each in (rows.numbers, rows.scales)) + (
+            0 if self._signs is None else self._signs.bits.nbytes
+        )
+
+    def append(self, vectors: Sequence[Stored]) -> None:
+        """Take up what came since, in the order of places."""
+        length = _SCALE_BYTES + self.dimensions
+        fit = [each for each in vectors if len(each.data) == length and len(each.context_data or each.data) == length]
+        self.last_place = vectors[-1].place if vectors else self.last_place
+        if not fit:
+            return
+        start, size = self._own.size, self._own.size + len(fit)
+        versions = np.array([each.version_id for each in fit], np.int64)
+        said = [each.context_data for each in fit if each.context_id and each.context_data is not None]
+        has_context = np.array([each.context_id != 0 and each.context_data is not None for each in fit], np.bool_)
+        rows = np.where(has_context, self._in_context.size + np.cumsum(has_context) - 1, _NONE).astype(np.int32)
+        if said:
+            self._in_context.append(said)
+        self._own.append([each.data for each in fit])
+        for name, values in (
+            ("_places", [each.place for each in fit]),
+            ("_contexts", [each.context_id for each in fit]),
+            ("_context_rows", rows),
+        ):
+            array = grown(getattr(self, name), start, size)
+            array[start:size] = values
+            setattr(self, name, array)
+        self._sort(versions, np.arange(start, size, dtype=np.int32))
+
+    def _sort(self, versions: NDArray[np.int64], rows: Places) -> None:
+        known, at = self._sorted
+        if len(known) and len(versions) and versions[0] > known[-1] and bool(np.all(np.diff(versions) > 0)):
+            self._sorted = np.concatenate((known, versions)), np.concatenate((at, rows))
+            return
+        everything, places = np.concatenate((known, versions)), np.concatenate((at, rows))
+        order = np.lexsort((places, everything))
+        everything, places = everything[order], places[order]
+        # Of one version the last one counts.
+        is_last = np.append(everything[1:] != everything[:-1], True)
+        self._sorted = everything[is_last], places[is_last]
+
+    def forget(self, places: NDArray[np.int64]) -> None:
+        """Blank those whose version was erased, at these places of the store."""
+        rows = self._rows_at(places)
+        self._own.numbers[rows] = 0
+        contexts = self._context_rows[rows]
+        self._in_context.numbers[contexts[contexts >= 0]] = 0
+        versions, at = self._sorted
+        stays = ~np.isin(at, rows)
+        self._sorted = versions[stays], at[stays]
+
+    def forget_context(self, places: NDArray[np.int64]) -> None:
+        """Blank the second ones of those of which what was said before was erased."""
+        rows = self._rows_at(places)
+        contexts = self._context_rows[rows]
+        self._in_context.numbers[contexts[contexts >= 0]] = 0
+        self._context_rows[rows] = _NONE
+
+    def _rows_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        own = self._places[: self._own.size]
+        found = np.searchsorted(own, places)
+        found = found[found < len(own)]
+        return found[np.isin(own[found], places)]
+
+    def rows_of(self, versions: NDArray[np.int64]) -> Places:
+        """Where the vectors of some versions stand; -1 of those that have none.
+
+        Segments stay what they are, so what was looked up for the last ones is kept.
+        """
+        known, at = self._sorted
+        for asked, of, kept in self._looked_up:
+            if asked is versions and of is known:
+                return kept
+        if len(known):
+            found = np.minimum(np.searchsorted(known, versions), len(known) - 1)
+            rows = np.where(known[found] == versions, at[found], _NONE).astype(np.int32)
+        else:
+            rows = np.full(len(versions), _NONE, np.int32)
+        self._looked_up = [*self._looked_up[-_LOOKED_UP + 1 :], (versions, known, rows)]
+        return rows
+
+    def contexts(self, rows: Places) -> NDArray[np.int64]:
+        """Of which version each second vector begins with the end; 0: there is no second."""
+        return np.where(self._context_rows[rows] >= 0, self._contexts[rows], 0)
+
+    def cosines(self, questions: Floats, rows: Places, in_context: Flags) -> tuple[Floats, Floats]:
+        """How near each is to each question by itself, and with what was said before it where that may be told."""
+        own = self._own.cosines(questions, rows)
+        beside = own.copy()
+        places = np.flatnonzero(in_context)
+        if len(places):
+            beside[:, places] = self._in_context.cosines(questions, self._context_rows[rows[places]])
+        return own, beside
+
+    def nearest(self, question: Floats, rows: Places) -> Places:
+        """Those of many rows that are worth to be compared exactly: nearest by their signs."""
+        signs = self._signs
+        if signs is None or signs.size < self._own.size:
+            signs = self._signs = _Signs.of(self._own, signs)
+        distances = signs.distances(question, rows)
+        found: Places = rows[np.argpartition(distances, NEAREST_BY_SIGNS)[:NEAREST_BY_SIGNS]]
+        return found
+
+
+class _Signs:
+    """One bit a number: on which side of the mean it is; a word of 64 a row of the array."""
+
+    def __init__(self, mean: Floats, bits: NDArray[np.uint64], size: int, mean_of: int) -> None:
+        self.mean, self.bits, self.size, self.mean_of = mean, bits, size, mean_of
+
+    @classmethod
+    def of(cls, rows: _Rows, before: _Signs | None) -> _Signs:
+        size = rows.size
+        if before is not None and before.mean_of * 2 >= min(size, _MEAN_OF):
+            mean, mean_of, start = before.mean, before.mean_of, before.size
+            bits = grown(before.bits.T, start, size).T
+        else:
+            mean_of, start = min(size, _MEAN_OF), 0
+            sample = np.linspace(0, size - 1, mean_of).astype(np.int64)
+            mean = (rows.numbers[sample].astype(np.float32) * rows.scales[sample, None]).mean(axis=0)
+            bits = np.empty((_words(len(mean)), size), np.uint64)
+        for first in range(start, size, EXACT_LIMIT):
+            last = min(size, first + EXACT_LIMIT)
+            numbers = rows.numbers[first:last].astype(np.float32) * rows.scales[first:last, None]
+            bits[:, first:last] = _packed(numbers - mean).T
+        return cls(mean, bits, size, mean_of)
+
+    def distances(self, question: Floats, rows: Places) -> NDArray[np.uint16]:
+        asked = _packed((question - self.mean)[None, :])[0]
+        found = np.zeros(len(rows), np.uint16)
+        is_all = len(rows) == self.size and bool(np.all(rows == np.arange(self.size)))
+        for column, word in zip(self.bits, asked, strict=True):
+            found += np.bitwise_count((column[: self.size] if is_all else column[rows]) ^ word)
+        return found
+
+
+def _words(dimensions: int) -> int:
+    return (dimensions + 63) // 64
+
+
+def _packed(numbers: Floats) -> NDArray[np.uint64]:
+    packed = np.packbits(numbers > 0, axis=1)
+    whole = np.zeros((len(numbers), 8 * _words(numbers.shape[1])), np.uint8)
+    whole[:, : packed.shape[1]] = packed
+    return whole.view(np.uint64)

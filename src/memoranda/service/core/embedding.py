@@ -1,0 +1,132 @@
+"""Vectors of memories, made in the background in the order in which memories were written.
+
+A write costs nothing: versions are numbered, so how far a model has come is one number, which moves with the vectors in
+one unit of work. Whatever is killed in between is done again. Until a memory has its vector its words stand for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from memoranda.embedding.texts import text_of, with_context
+from memoranda.errors import MemorandaError
+from memoranda.service.core.context import Context
+from memoranda.service.core.views import project, unless_damaged
+from memoranda.storage.engine import Batch, NewVector, Progress
+
+# What is embedded between two writes: about half a second's work.
+BATCH_LIMIT: Final = 16
+# Nothing to do: another process may have written something.
+_IDLE_SECONDS: Final = 0.2
+# After a failure, of an endpoint say.
+_RETRY_SECONDS: Final = 5.0
+# Whoever asks waits for no more than this to be embedded: the rest of a large import is found by its words meanwhile.
+_SETTLE_LIMIT: Final = 5_000
+
+_log = logging.getLogger(__name__)
+
+
+class EmbeddingQueue:
+    """Works on what has no vectors yet: one process at a time, whichever comes first."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._model = context.meaning.model
+        self._holder = secrets.token_hex(8)
+        self._starting = threading.Lock()
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self._moved = threading.Condition()
+        self._thread: threading.Thread | None = None
+        context.meaning.queue = self
+
+    def progress(self) -> Progress:
+        """How far the model has come."""
+        return self._context.engine.vectors.progress(self._model)
+
+    def settle(self, seconds: float) -> None:
+        asked = self.progress()
+        if not 0 < asked.pending <= _SETTLE_LIMIT:
+            return
+        self.start()
+        self._wake.set()
+        ends = time.monotonic() + seconds
+        with self._moved:
+            while self.progress().done < asked.last and (left := ends - time.monotonic()) > 0:
+                self._moved.wait(min(left, _IDLE_SECONDS))
+
+    def start(self) -> None:
+        """Work from here on, in the background."""
+        with self._starting:
+            if self._thread is None and self._context.meaning.is_on and not self._stop.is_set():
+                self._thread = threading.Thread(target=self._run, name="memoranda-embedding", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        wait = 0.0
+        while not self._stop.is_set():
+            self._wake.wait(wait)
+            self._wake.clear()
+            try:
+                wait = 0.0 if self.step() else _IDLE_SECONDS
+            except Exception as error:  # noqa: BLE001 - an embedder may be anybody's; the queue goes on
+                _log.warning("vectors wait: %s", error)
+                wait = _RETRY_SECONDS
+        try:
+            self._context.engine.vectors.release(self._model, self._holder)
+        except MemorandaError as error:
+            _log.debug("another process has to wait for its turn: %s", error)
+
+    def step(self) -> bool:
+        """Embed what comes next; False: there is nothing, or another process does it."""
+        queue, clock = self._context.engine.vectors, self._context.clock
+        if not self.progress().pending or not queue.claim(self._model, self._holder, clock()):
+            return False
+        batch = queue.next(self._model, BATCH_LIMIT)
+        made = self._embedded(batch)
+        if self._stop.is_set():
+            return False
+        is_put = queue.put(self._model, self._holder, batch, made, clock())
+        with self._moved:
+            self._moved.notify_all()
+        return is_put
+
+    def _embedded(self, batch: Batch) -> list[NewVector]:
+        from memoranda.retrieval.vectors import encode
+
+        embedder = self._context.meaning.embedder
+        made: list[NewVector] = []
+        for tenant in dict.fromkeys(each.tenant for each in batch.found):
+            wanted = [each for each in batch.found if each.tenant == tenant]
+            texts = self._texts(tenant, sorted({n for each in wanted for n in (each.version_id, each.context_id) if n}))
+            for each in wanted:
+                text, before = texts.get(each.version_id, ""), texts.get(each.context_id, "")
+                if self._stop.is_set() or not text.strip():
+                    continue
+                own = encode(embedder.of_memory(text))
+                beside = encode(embedder.of_memory(with_context(before, text))) if before.strip() else None
+                made.append(NewVector(tenant, each.version_id, each.context_id if beside else 0, own, beside))
+        return made
+
+    def _texts(self, tenant: str, version_ids: Sequence[int]) -> dict[int, str]:
+        """What of some versions is embedded; nothing of what cannot be read."""
+        found: dict[int, str] = {}
+        with self._context.engine.read(tenant) as snapshot:
+            versions = snapshot.versions(version_ids)
+        for version in versions:
+            if version.state.erased:
+                continue
+            read = unless_damaged(version, lambda version=version: project(self._context, version))  # type: ignore[misc]
+            if read is not None:
+                found[version.version_id] = text_of(read.text, read.subject)
+        return found

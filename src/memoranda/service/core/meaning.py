@@ -1,0 +1,102 @@
+"""Search by meaning, as far as questions go: a text becomes a vector when it is asked.
+
+What tells the meaning of texts is loaded when it is first needed, because most commands need nothing of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from memoranda.embedding.texts import TEXT_LIMIT
+from memoranda.errors import MemorandaError
+from memoranda.model.selection import Leg, Words
+from memoranda.model.selection import Meaning as MeaningLeg
+from memoranda.retrieval.weights import RERANK
+
+if TYPE_CHECKING:
+    from memoranda.embedding.embedder import Embedder, Reranker, Vector
+
+_QUESTIONS_KEPT: Final = 512
+
+_log = logging.getLogger(__name__)
+
+
+class Queue(Protocol):
+    """What was written and has no vectors yet."""
+
+    def settle(self, seconds: float, /) -> None:
+        """Wait so long for what was written before."""
+        ...
+
+
+class Meaning:
+    """The embedder of a process."""
+
+    def __init__(
+        self, model: str = "", load: Callable[[], Embedder] | None = None, *, patience_seconds: float = 0.0
+    ) -> None:
+        self.model = model
+        # How long a question waits for what was written before it.
+        self._patience_seconds = patience_seconds
+        self._load = load
+        self._embedder: Embedder | None = None
+        self._reranker: Reranker | None = None
+        self._lock = threading.Lock()
+        self._questions: OrderedDict[str, Vector] = OrderedDict()
+        self.queue: Queue | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a model to tell what texts mean."""
+        return self._load is not None
+
+    @property
+    def embedder(self) -> Embedder:
+        with self._lock:
+            if self._embedder is None:
+                assert self._load is not None
+                self._embedder = self._load()
+            return self._embedder
+
+    def settle(self) -> None:
+        """Wait for what was written before to have its vectors, with some patience. Never while anything is read."""
+        if self.queue is not None and self.is_on and self._patience_seconds:
+            self.queue.settle(self._patience_seconds)
+
+    def legs(self, asked: Words) -> tuple[Leg, ...]:
+        """How a question is asked of the store: by its words, and by what it means where something can tell."""
+        if not self.is_on or not asked.text.strip():
+            return (asked,)
+        try:
+            vector = self._of_question(asked.text[:TEXT_LIMIT])
+        except (MemorandaError, OSError) as error:
+            _log.warning("a question was asked by its words alone: %s", error)
+            return (asked,)
+        return asked, MeaningLeg(
+            model=self.model, vector=vector, typical=self.embedder.typical_question, floor=self.embedder.floor
+        )
+
+    def rate(self, question: str, texts: Mapping[int, str]) -> dict[int, float]:
+        """How much better or worse each answers, read together with the question. Slow: about 12 ms each."""
+        with self._lock:
+            if self._reranker is None:
+                from memoranda.embedding.catalogue import load_reranker
+
+                self._reranker = load_reranker()
+            reranker = self._reranker
+        return {name: RERANK * reranker.rate(question, text[:TEXT_LIMIT]) for name, text in texts.items()}
+
+    def _of_question(self, text: str) -> Vector:
+        with self._lock:
+            known = self._questions.get(text)
+        if known is None:
+            known = self.embedder.of_question(text)
+            with self._lock:
+                self._questions[text] = known
+                if len(self._questions) > _QUESTIONS_KEPT:
+                    self._questions.popitem(last=False)
+        return known

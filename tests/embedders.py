@@ -1,0 +1,32 @@
+"""An embedder of a few lines, where only the way of a vector is looked at. What is about meaning uses the model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from memoranda.embedding.embedder import of_callable
+from memoranda.service.core.meaning import Meaning
+
+SIZE = 64
+
+
+def by_letters(texts: Sequence[str]) -> list[list[float]]:
+    """Texts are near each other that share runs of three letters."""
+    found = []
+    for text in texts:
+        numbers = [0.0] * SIZE
+        padded = f"  {text.lower()} "
+        for start in range(len(padded) - 2):
+            digest = hashlib.blake2b(padded[start : start + 3].encode("utf-8", "replace"), digest_size=2).digest()
+            numbers[digest[0] % SIZE] += 1.0 if digest[1] % 2 else -1.0
+        found.append(numbers if any(numbers) else [1.0] * SIZE)
+    return found
+
+
+LETTERS = of_callable("letters", by_letters)
+
+
+def letters(patience_seconds: float = 0.0) -> Meaning:
+    """An embedder of one's own, as a caller brings it."""
+    return Meaning(LETTERS.model, lambda: LETTERS, patience_seconds=patience_seconds)

@@ -1,0 +1,401 @@
+"""Memories are found by what they mean: through every door, for whoever may see them, as soon as they have vectors, and
+never longer than they are there.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memoranda import Memoranda
+from memoranda.embedding.catalogue import EMBEDDER, load_embedder
+from memoranda.embedding.endpoint import Endpoint
+from memoranda.errors import InvalidInput, StoreUnavailable
+from memoranda.model.instant import format_instant
+from memoranda.service.core.meaning import Meaning
+from tests.embedders import LETTERS, by_letters, letters
+from tests.service.test_same_order import OTHERS, through_ump
+from tests.service.world import World
+
+NOTES = (
+    "use pnpm, never npm",
+    "Ada likes green tea in the morning",
+    "the deploy runs every Thursday at noon",
+    "the harbour office opens at nine",
+    "Bob is allergic to peanuts",
+    "invoices go out on the first of the month",
+)
+QUESTIONS = {
+    "which package manager do we install with": "use pnpm, never npm",
+    "what drink does she prefer after waking up": "Ada likes green tea in the morning",
+    "when is the software released": "the deploy runs every Thursday at noon",
+    "which food is dangerous for him": "Bob is allergic to peanuts",
+}
+
+
+def worked_off(world: World) -> None:
+    """As a server's thread does: until everything has its vectors."""
+    while world.service.embedding.step():
+        pass
+
+
+@pytest.fixture(scope="module")
+def model() -> Meaning:
+    return Meaning(EMBEDDER.model, load_embedder)
+
+
+@pytest.fixture
+def world(model: Meaning) -> Iterator[World]:
+    world = World(meaning=model)
+    yield world
+    world.service.close()
+
+
+@pytest.fixture
+def lettered() -> Iterator[World]:
+    world = World(meaning=letters())
+    yield world
+    world.service.close()
+
+
+def rows(world: World, sql: str) -> list[tuple[Any, ...]]:
+    with world.engine._database.reading() as connection:
+        return list(connection.select(sql, {}))
+
+
+# --- finding -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("door", ["ump", *OTHERS])
+def test_what_means_the_same_is_found_first_through_every_door(world: World, door: str) -> None:
+    for text in NOTES:
+        world.remember(text)
+    worked_off(world)
+    for question, answer in QUESTIONS.items():
+        found = through_ump(world, question) if door == "ump" else OTHERS[door](world, question)
+        assert found[0].removeprefix("user observed ").endswith(answer), (question, found)
+
+
+def test_until_there_are_vectors_words_find_it(world: World) -> None:
+    world.remember("use pnpm, never npm")
+    assert through_ump(world, "which package manager do we install with") == []
+    assert through_ump(world, "npm or pnpm") == ["use pnpm, never npm"]
+    assert world.service.embedding.progress().pending == 1
+    worked_off(world)
+    assert world.service.embedding.progress().pending == 0
+    assert through_ump(world, "which package manager do we install with") == ["use pnpm, never npm"]
+
+
+def test_what_has_no_vector_yet_is_ranked_by_its_words(world: World) -> None:
+    for text in NOTES:
+        world.remember(text)
+    worked_off(world)
+    world.remember("we install dependencies with uv, the package manager of Python")
+    assert through_ump(world, "which package manager do we install with")[0].startswith("we install dependencies")
+
+
+def test_what_is_not_there_any_more_is_found_by_no_leg(lettered: World) -> None:
+    world = lettered
+    revised = world.remember("the kettle is blue and old")
+    forgotten = world.remember("the kettle is dark blue")
+    ended = world.remember("the kettle is light blue", consent={"retention": "PT1H"})
+    worked_off(world)
+    assert len(through_ump(world, "kettl blu")) == 3
+    world.service.revise(world.owner, _revision(revised, "a pan"))
+    world.forget(forgotten)
+    world.advance(2 * 3_600_000)
+    worked_off(world)
+    assert ended
+    assert through_ump(world, "kettl blu") in ([], ["a pan"])
+
+
+def _revision(name: str, text: str) -> Any:
+    from memoranda.standards.ump.requests import ReviseRequest
+
+    return ReviseRequest.parse({"id": name, "patch": {"body": {"text": text}}})
+
+
+@settings(max_examples=25)
+@given(
+    shown=st.lists(st.tuples(st.sampled_from(NOTES), st.sampled_from(["a", "b"])), min_size=1, max_size=6),
+    hidden=st.lists(st.tuples(st.sampled_from(NOTES), st.sampled_from(["a", "b"])), max_size=6),
+    question=st.sampled_from([*QUESTIONS, *NOTES, "tea", "xyz"]),
+)
+def test_what_may_not_be_seen_is_in_no_score(
+    shown: list[tuple[str, str]], hidden: list[tuple[str, str]], question: str
+) -> None:
+    """Private memories of the owner change nothing of what is told of shared ones, by words or by meaning."""
+    answers = []
+    for others in (hidden, []):
+        world = World(meaning=letters())
+        try:
+            at = world.now
+            for number, (text, session) in enumerate([*shown, *others]):
+                # Between those that are shown, by their time.
+                moment = format_instant(type(at)(at + 1_000 * (number % max(1, len(shown))) + number))
+                world.remember(
+                    text,
+                    scope={"session": session, "visibility": "shared" if number < len(shown) else "private"},
+                    time={"observed": moment, "valid_from": moment, "created": moment},
+                )
+            worked_off(world)
+            found = world.recall(question, limit=50, scope={"visibility": "shared"})
+            answers.append([(each.record["body"]["text"], each.score, each.signals) for each in found])
+        finally:
+            world.service.close()
+    assert answers[0] == answers[1]
+
+
+def test_another_tenant_is_never_compared(lettered: World) -> None:
+    ann = lettered.service.gate.local("did:example:ann")
+    lettered.remember("the kettle is blue", access=ann)
+    worked_off(lettered)
+    assert lettered.recall("kettl blu") == []
+    assert len(lettered.recall("kettl blu", access=ann)) == 1
+
+
+# --- hints ---------------------------------------------------------------------------------------------------
+
+
+def test_it_is_said_why_something_was_found(world: World) -> None:
+    for text in NOTES:
+        world.remember(text)
+    worked_off(world)
+    (best, *_) = world.recall("when does the deploy run", ranking_hints={"explain": True})
+    assert best.reasons is not None
+    explained: Any = best.document()["explanation"]
+    assert {"text", "window", "meaning", "context", "session", "length"} <= explained.keys()
+    assert explained["text"]["rank"] == explained["meaning"]["rank"] == 1
+    (plain, *_) = world.recall("when does the deploy run")
+    assert "explanation" not in plain.document()
+    assert plain.signals["similarity"] > 0.5
+
+
+def test_weights_are_changed_by_their_names(world: World) -> None:
+    for text in NOTES:
+        world.remember(text)
+    worked_off(world)
+    nothing = dict.fromkeys(("text", "window", "meaning", "context", "before", "after", "session", "length"), 0.0)
+    found = world.recall("the deploy", ranking_hints={"weights": {**nothing, "length": 1.0}, "explain": True})
+    assert all(set(each.reasons or ()) == {"length"} for each in found)
+    for wrong in ({"texts": 1.0}, {"text": -1.0}, {"text": 11.0}, {"text": "much"}):
+        with pytest.raises(InvalidInput):
+            world.recall("the deploy", ranking_hints={"weights": wrong})
+
+
+def test_words_alone_are_looked_for_on_request(world: World) -> None:
+    world.remember("use pnpm, never npm")
+    worked_off(world)
+    question = "which package manager do we install with"
+    assert len(world.recall(question)) == 1
+    assert world.recall(question, ranking_hints={"words_only": True}) == []
+
+
+def test_what_is_too_far_away_is_returned_on_request_only(world: World) -> None:
+    world.remember("zorp blick vandal 77")
+    worked_off(world)
+    question = "which colour has the sky over the harbour on Sundays"
+    assert world.recall(question) == []
+    assert len(world.recall(question, ranking_hints={"floor": False})) == 1
+
+
+def test_the_best_are_read_once_more_on_request(world: World) -> None:
+    for text in NOTES:
+        world.remember(text)
+    worked_off(world)
+    found = world.recall("when does the deploy run", ranking_hints={"rerank": True})
+    assert found[0].record["body"]["text"] == "the deploy runs every Thursday at noon"
+    assert found[1].score < 0.8
+
+
+# --- the queue -----------------------------------------------------------------------------------------------
+
+
+def test_the_queue_goes_on_where_it_was(lettered: World) -> None:
+    world = lettered
+    for number in range(40):
+        world.remember(f"note {number}")
+    assert world.service.embedding.step()
+    first = world.service.embedding.progress()
+    assert 0 < first.done < first.last
+    worked_off(world)
+    assert rows(world, "SELECT count(*), count(DISTINCT version_id) FROM vector") == [(40, 40)]
+
+
+def test_another_model_begins_anew_and_the_old_vectors_can_be_dropped(lettered: World) -> None:
+    world = lettered
+    world.remember("the kettle is blue")
+    worked_off(world)
+    queue = world.engine.vectors
+    assert queue.progress("another").pending == 1
+    assert queue.claim("another", "me", world.now)
+    batch = queue.next("another", 10)
+    assert [each.version_id for each in batch.found] == [1]
+    assert queue.put("another", "me", batch, [], world.now)
+    assert set(queue.models()) == {"letters", "another"}
+    while queue.drop("letters", 1):
+        pass
+    assert set(queue.models()) == {"another"}
+    assert rows(world, "SELECT count(*) FROM vector") == [(0,)]
+
+
+def test_one_process_at_a_time_makes_vectors(lettered: World) -> None:
+    world = lettered
+    world.remember("the kettle is blue")
+    queue = world.engine.vectors
+    assert queue.claim("letters", "another process", world.now)
+    assert not world.service.embedding.step()
+    world.advance(60_000)
+    # It was killed: nobody waits for it any longer.
+    assert world.service.embedding.step()
+    stale = queue.next("letters", 10)
+    assert not queue.put("letters", "another process", stale, [], world.now)
+
+
+def test_a_failing_embedder_keeps_nobody_from_anything(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(texts: Any) -> Any:
+        raise StoreUnavailable("no answer")
+
+    broken = type(LETTERS)("broken", fail)
+    world = World(meaning=Meaning("broken", lambda: broken))
+    try:
+        world.remember("the kettle is blue")
+        assert through_ump(world, "kettle") == ["the kettle is blue"]
+        with pytest.raises(StoreUnavailable):
+            world.service.embedding.step()
+        assert world.service.embedding.progress().pending == 1
+        assert "by its words alone" in caplog.text
+    finally:
+        world.service.close()
+
+
+_WRITER = """
+import os, sys, signal
+from memoranda import Memoranda
+m = Memoranda.open(sys.argv[1])
+for number in range(5):
+    m.remember(f"note {number}")
+m.remember("use pnpm, never npm")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nothing_is_lost_between_a_write_and_its_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before any vector was made; the next process makes them, and waits for them when it is asked."""
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "auto")
+    done = subprocess.run([sys.executable, "-c", _WRITER, str(tmp_path)], env=os.environ, check=False)
+    assert done.returncode == -signal.SIGKILL
+    with Memoranda.open(tmp_path) as m:
+        embedding = m.service.embedding
+        assert embedding.progress().pending == 6
+        while embedding.step():
+            pass
+        found = m.recall("which package manager do we install with")
+        assert found[0].record["body"]["text"] == "use pnpm, never npm"
+
+
+def test_a_question_waits_a_little_for_what_was_written_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "auto")
+    # As long as it takes on a machine that has much else to do.
+    monkeypatch.setattr("memoranda.app.PATIENCE_SECONDS", 60.0)
+    with Memoranda.open(tmp_path) as m:
+        m.remember("use pnpm, never npm")
+        assert len(m.recall("which package manager do we install with")) == 1
+    with Memoranda.open(tmp_path) as again:
+        assert again.service.embedding.progress().pending == 0
+
+
+# --- personal data -------------------------------------------------------------------------------------------
+
+
+def test_vectors_are_erased_with_what_they_are_of(lettered: World) -> None:
+    world = lettered
+    names = [
+        world.remember(text, scope={"session": "talk"}, time={"observed": format_instant(type(world.now)(at))})
+        for at, text in enumerate(["Ada: which kettle?", "Bob: the blue one"], world.now)
+    ]
+    worked_off(world)
+    ((own, context, beside),) = rows(world, "SELECT data, context_id, context_data FROM vector WHERE version_id = 2")
+    assert context == 1
+    assert any(own)
+    assert any(beside)
+    assert world.recall("blue one kettle")
+    world.forget(names[0], hard=True)
+    found = rows(world, "SELECT version_id, context_id, data, context_data FROM vector ORDER BY place")
+    assert [row[:2] for row in found] == [(0, 0), (2, 0)]
+    assert not any(found[0][2])
+    assert not any(found[1][3])
+    assert found[1][2] == own
+    # What was in memory already is blank, too.
+    assert [each.record["body"]["text"] for each in world.recall("kettle")] in ([], ["Bob: the blue one"])
+
+
+def test_vectors_are_encrypted_where_the_text_is() -> None:
+    world = World(coverage="users", meaning=letters())
+    try:
+        world.remember("the kettle is blue", scope={"user": "ann"})
+        world.remember("the lamp is green")
+        worked_off(world)
+        encrypted, plain = rows(world, "SELECT key_id, data FROM vector ORDER BY version_id")
+        assert encrypted[0] is not None
+        assert plain[0] is None
+        assert len(encrypted[1]) > len(plain[1])
+        assert world.recall("kettl blu", scope={"user": "ann"})
+        world.engine.destroy_user_key(world.owner.default_tenant, "ann")
+        assert world.texts("kettl blu", scope={"user": "ann"}) in ([], ["the lamp is green"])
+    finally:
+        world.service.close()
+
+
+# --- embedders of one's own ----------------------------------------------------------------------------------
+
+
+class _Answering(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        is_known = self.headers["Authorization"] == "Bearer key" and body["model"] == "tiny"
+        found = [{"embedding": each} for each in by_letters(body["input"])]
+        answer = json.dumps({"data": found} if is_known else {"error": "who?"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_any_endpoint_with_the_openai_interface_is_an_embedder() -> None:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Answering)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}/v1"
+    try:
+        endpoint = Endpoint(address, "tiny", key="key")
+        world = World(meaning=Meaning(endpoint.model, lambda: endpoint))
+        world.remember("the kettle is blue")
+        worked_off(world)
+        assert through_ump(world, "kettl blu") == ["the kettle is blue"]
+        assert set(world.engine.vectors.models()) == {"tiny@127.0.0.1"}
+        world.service.close()
+        with pytest.raises(StoreUnavailable, match="something else"):
+            Endpoint(address, "other").of_memory("text")
+    finally:
+        server.shutdown()
+        server.server_close()
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        endpoint.of_question("text")
+    for wrong, name in (("ftp://x", "m"), ("nonsense", "m"), ("http://x", "")):
+        with pytest.raises(InvalidInput):
+            Endpoint(wrong, name)
