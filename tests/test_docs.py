@@ -45,6 +45,9 @@ def test_python_examples_print_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MEMORANDA_HOME", str(tmp_path))
+    # As a newcomer has it: with the model that `make install` brings, however busy the machine is.
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "auto")
+    monkeypatch.setattr("memoranda.app.PATIENCE_SECONDS", 300.0)
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks
     for block in blocks:
