@@ -6,7 +6,7 @@ The order of the checks of a fork is normative: first its form (400), then wheth
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import Meta, field
 
@@ -41,19 +41,8 @@ Status = Literal[
 ]
 Mode = Literal["replay", "branch"]
 
-STATUSES: Final[tuple[Status, ...]] = (
-    "pending",
-    "running",
-    "paused",
-    "waiting-approval",
-    "waiting-input",
-    "waiting-external",
-    "completed",
-    "failed",
-    "cancelling",
-    "cancelled",
-)
-MODES: Final[tuple[Mode, ...]] = ("replay", "branch")
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 # run-options.md: the reserved key of a distillation's budget.
 TOKEN_BUDGET_KEY: Final = "distillation.tokenBudget"  # noqa: S105 (a name, not a secret)
 
