@@ -116,3 +116,12 @@ def test_a_tenant_that_only_asked_is_looked_at_too(world: World) -> None:
     world.engine.flush()
     assert problems(world) == ()
     assert world.service.verify(world.owner).ok
+
+
+def test_the_same_text_in_another_language_has_other_words(world: World) -> None:
+    place = world.service.oams.namespace(world.owner, "notes")
+    for language in ("en", "de"):
+        metadata = {"language": language}
+        memory = {"key": "k", "namespace": str(place), "value": "Fahrräder", "metadata": metadata}
+        world.service.oams.store(world.owner, memory)
+        assert problems(world) == ()

@@ -249,6 +249,11 @@ def as_stored(fresh: Memory, new: NewVersion, result: str, warnings: tuple[str, 
     return Stored(memory=memory.shown(fresh), etag=etag_of(new.document), result=result, warnings=warnings)
 
 
+def _reads_as(projection: Projection) -> tuple[str, str]:
+    """What its words are made from."""
+    return projection.text, projection.language
+
+
 def new_version(
     context: Context, place: Place, fresh: Memory, raw: bytes | None = None, like: NewVersion | None = None
 ) -> NewVersion:
@@ -256,7 +261,8 @@ def new_version(
     name, native = name_of(context, place, fresh["key"]), dump(fresh) if raw is None else raw
     document = Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native)
     projection = project_memory(context, fresh, place.tenant)
-    indexed = like.indexed if like is not None and like.projection.text == projection.text else None
+    is_like = like is not None and _reads_as(like.projection) == _reads_as(projection)
+    indexed = like.indexed if like is not None and is_like else None
     return prepare(context, document, projection, memory=fresh, indexed=indexed)
 
 
