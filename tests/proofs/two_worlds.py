@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
+import msgspec
+
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, format_instant
@@ -155,6 +157,8 @@ def plain(value: object) -> object:
     """A value as something that can be compared and printed."""
     if is_dataclass(value) and not isinstance(value, type):
         return (type(value).__name__, plain(asdict(value)))
+    if isinstance(value, msgspec.Struct):
+        return (type(value).__name__, plain(msgspec.structs.asdict(value)))
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, str | int | float | bytes | None):
