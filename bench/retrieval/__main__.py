@@ -28,9 +28,17 @@ Opened = Callable[[Path | str], Memoranda]
 
 
 def opener(*, words: bool) -> Opened:
-    """How a store is opened for measuring; `words`: without an embedder, of which there is none yet."""
-    del words
+    """How a store is opened for measuring; `words`: without an embedder, even if there is one."""
+    if words:
+        os.environ["MEMORANDA_EMBEDDER"] = "off"
     return Memoranda.open
+
+
+def legs(opened: Opened) -> str:
+    """By what a store is searched that is opened so."""
+    with opened(":memory:") as m:
+        meaning = m.service.context.meaning
+        return f"words and meaning ({meaning.model})" if meaning.is_on else "words"
 
 
 def arguments() -> argparse.Namespace:
@@ -59,7 +67,7 @@ def main() -> None:
     asked = arguments()
     opened = opener(words=asked.words)
     parts = _PARTS if asked.only is None else (asked.only,)
-    figures = machine() | {"legs": "words"}
+    figures = machine() | {"legs": legs(opened)}
     if "notes" in parts:
         with opened(":memory:") as m:
             figures |= measure_notes(m)

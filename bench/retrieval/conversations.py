@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from bench.figures import Figures, say
-from bench.retrieval.scores import Asked, figures_of, latencies, mean, spread
+from bench.retrieval.scores import Asked, figures_of, finish, latencies, mean, spread
 from memoranda import Memoranda
 
 LIMIT: Final = 10
@@ -95,6 +95,7 @@ def measure_conversations(m: Memoranda, path: Path, head: str = "conversations",
     fed = [feed(m, each, last=last) for each in conversations]
     count = sum(map(len, fed))
     rate = count / (time.perf_counter() - start)
+    finish(m)
     by_space = {c.space: ask(m, c, names) for c, names in zip(conversations, fed, strict=True)}
     everything = [each for asked in by_space.values() for each in asked]
     counted = [each for each in everything if _APART not in each.groups]

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from bench.figures import Figures
-from bench.retrieval.scores import Asked, figures_of, silence
+from bench.retrieval.scores import Asked, figures_of, finish, silence
 from memoranda import Memoranda
 
 PATH: Final = Path(__file__).parent / "notes.json"
@@ -100,7 +100,9 @@ def ask(m: Memoranda, notes: Notes, names: dict[str, str], **where: Any) -> dict
 def measure_notes(m: Memoranda) -> Figures:
     """Of each half by style, language and category, and how well it is known that nothing answers."""
     notes = load()
-    asked = ask(m, notes, feed(m, notes))
+    names = feed(m, notes)
+    finish(m)
+    asked = ask(m, notes, names)
     figures: Figures = {"notes.memories": len(notes.memories)}
     for half in HALVES:
         figures |= figures_of(f"notes.{half}", asked[half]) | silence(f"notes.{half}", asked[half])

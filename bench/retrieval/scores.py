@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from bench.figures import Figures, percentile
+from memoranda import Memoranda
 
 # As often questions are drawn anew for an interval.
 _DRAWS: Final = 1_000
@@ -77,6 +78,13 @@ def silence(head: str, asked: Iterable[Asked]) -> Figures:
         f"{head}.nothing.precision": round(right / len(silent), 4) if silent else 1.0,
         f"{head}.nothing.recall": round(right / len(unanswerable), 4) if unanswerable else 1.0,
     }
+
+
+def finish(m: Memoranda) -> None:
+    """Make the vectors of everything that was written, where there is a model: what is measured is what is found."""
+    if m.service.context.meaning.is_on:
+        while m.service.embedding.step():
+            pass
 
 
 class Taken(NamedTuple):
