@@ -89,9 +89,11 @@ def test_the_nearest_of_many_are_among_those_that_are_compared(*, growing: bool)
     for question in vectors(20, 6):
         best = np.argsort(-(made @ question))[:100]
         found = matrix.nearest(question, rows)
-        assert len(found) == NEAREST_BY_SIGNS
+        assert NEAREST_BY_SIGNS <= len(found) <= 2 * NEAREST_BY_SIGNS
         held.append(np.isin(best, found).mean())
     assert np.mean(held) > 0.9
     # The same of a part, in another order.
     part = np.random.default_rng(7).permutation(rows)[: 2 * EXACT_LIMIT].astype(np.int32)
-    assert set(matrix.nearest(made[9], part).tolist()) <= set(part.tolist())
+    places = matrix.nearest(made[9], part)
+    assert 9 in part[places] or 9 not in part
+    assert len(set(places.tolist())) == len(places)

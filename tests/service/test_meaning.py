@@ -317,6 +317,23 @@ def test_a_question_waits_a_little_for_what_was_written_before(tmp_path: Path, m
         assert again.service.embedding.progress().pending == 0
 
 
+def test_a_command_waits_for_what_was_written_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that remembers loads no model; the next one that asks makes the vectors."""
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "auto")
+    monkeypatch.setenv("MEMORANDA_HOME", str(tmp_path))
+    monkeypatch.setattr("memoranda.app.PATIENCE_SECONDS", 300.0)
+    from memoranda.cli import main
+
+    assert main(["remember", "use pnpm, never npm"]) == 0
+    capsys.readouterr()
+    assert main(["recall", "which package manager do we install with", "--explain"]) == 0
+    printed = capsys.readouterr().out
+    assert "use pnpm, never npm" in printed
+    assert "meaning" in printed
+
+
 # --- personal data -------------------------------------------------------------------------------------------
 
 

@@ -33,10 +33,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @contextmanager
     def open(self) -> Iterator[Memoranda]:
         """The store, with everything past its retention forgotten."""
-        from memoranda.app import Memoranda, open_service
+        from memoranda.app import PATIENCE_SECONDS, Memoranda, open_service
 
         settings = self.settings()
-        service = open_service(settings)
+        service = open_service(settings, patience_seconds=PATIENCE_SECONDS)
         with Memoranda(service, service.gate.local(settings.owner or None)) as memoranda:
             service.purge()
             yield memoranda

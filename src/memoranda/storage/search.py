@@ -452,9 +452,10 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
     if sum(map(len, places)) > EXACT_LIMIT:
         places = [np.flatnonzero(each.allowed & (row >= 0)) for each, row in zip(segments, rows, strict=True)]
     if sum(map(len, places)) > EXACT_LIMIT:
-        asked = np.concatenate([row[place] for row, place in zip(rows, places, strict=True)])
-        near = np.sort(matrix.nearest(meaning.vector, asked))
-        places = [place[_among(row[place], near)] for row, place in zip(rows, places, strict=True)]
+        near = matrix.nearest(meaning.vector, np.concatenate([r[p] for r, p in zip(rows, places, strict=True)]))
+        starts = np.cumsum([0, *map(len, places)])
+        cuts = np.searchsorted(near, starts)
+        places = [p[near[a:b] - start] for p, a, b, start in zip(places, cuts[:-1], cuts[1:], starts[:-1], strict=True)]
     typical = meaning.vector * 0 if meaning.typical is None else meaning.typical
     questions = np.stack((meaning.vector, typical))
     found = []
