@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from memoranda.embedding.catalogue import EMBEDDER, load_embedder
 from memoranda.embedding.endpoint import Endpoint
 from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.model.instant import format_instant
+from memoranda.retrieval.vectors import encode
 from memoranda.service.core.meaning import Meaning
-from tests.embedders import LETTERS, by_letters, letters
+from tests.embedders import LETTERS, SIZE, by_letters, letters
+from tests.service.oams_verbs import Oams
 from tests.service.test_same_order import OTHERS, through_ump
 from tests.service.world import World
 
@@ -372,6 +375,27 @@ def test_vectors_are_encrypted_where_the_text_is() -> None:
         assert world.recall("kettl blu", scope={"user": "ann"})
         world.engine.destroy_user_key(world.owner.default_tenant, "ann")
         assert world.texts("kettl blu", scope={"user": "ann"}) in ([], ["the lamp is green"])
+    finally:
+        world.service.close()
+
+
+# --- vectors that memories bring -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "is_used"), [("letters", SIZE, True), ("another", SIZE, False), ("letters", 3, False)]
+)
+def test_a_vector_that_came_with_a_memory_is_used_if_it_is_by_our_model(name: str, size: int, *, is_used: bool) -> None:
+    """OAMS, section 2: whoever stores a memory may bring its embedding."""
+    embedder = replace(LETTERS, dimensions=SIZE)
+    world = World(meaning=Meaning("letters", lambda: embedder))
+    try:
+        brought = by_letters(["something entirely different"])[0][:size]
+        Oams(world).store("kettle", "the kettle is blue", embedding=brought, embedding_model=name)
+        worked_off(world)
+        ((data,),) = rows(world, "SELECT data FROM vector")
+        expected = "something entirely different" if is_used else "the kettle is blue"
+        assert data == encode(embedder.of_memory(expected))
     finally:
         world.service.close()
 

@@ -50,6 +50,8 @@ class KnownModel:
     question_prefix: str = ""
     # How near a text must be to answer a question without a word in common (bench/retrieval).
     floor: float = 0.0
+    # By which others call it.
+    other_names: tuple[str, ...] = ()
 
     @property
     def model(self) -> str:
@@ -84,6 +86,7 @@ EMBEDDER: Final = KnownModel(
     },
     question_prefix="Represent this sentence for searching relevant passages: ",
     floor=0.50,
+    other_names=("arctic-embed-s", "snowflake-arctic-embed-s", "Snowflake/snowflake-arctic-embed-s"),
 )
 RERANKER: Final = KnownModel(
     name="ms-marco-minilm-l12",
@@ -193,7 +196,11 @@ def load_embedder() -> Embedder:
     from memoranda.embedding.onnx import OnnxEmbedder
 
     return OnnxEmbedder(
-        _here(EMBEDDER), model=EMBEDDER.model, question_prefix=EMBEDDER.question_prefix, floor=EMBEDDER.floor
+        _here(EMBEDDER),
+        model=EMBEDDER.model,
+        question_prefix=EMBEDDER.question_prefix,
+        floor=EMBEDDER.floor,
+        other_names=EMBEDDER.other_names,
     )
 
 

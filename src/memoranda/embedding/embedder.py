@@ -27,6 +27,16 @@ class Embedder(Protocol):
         ...
 
     @property
+    def other_names(self) -> Sequence[str]:
+        """By which others call the same model: a vector that came with a memory under one of them is used."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has; 0: not known before there is one."""
+        ...
+
+    @property
     def typical_question(self) -> Vector | None:
         """What a question is like that asks for nothing in particular, where that is known."""
         ...
@@ -66,6 +76,8 @@ class of_callable:  # noqa: N801 - reads as a function where it is used
     embed: EmbedTexts
     question_prefix: str = ""
     floor: float = 0.0
+    dimensions: int = 0
+    other_names: Sequence[str] = ()
 
     @property
     def typical_question(self) -> Vector | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -32,6 +33,16 @@ class Endpoint:
         self._asked_model = model
         self._address = address.rstrip("/") + "/embeddings"
         self._key, self._prefix = key, prefix
+        # Known after the first answer.
+        self._dimensions = 0
+
+    @property
+    def other_names(self) -> Sequence[str]:
+        return (self._asked_model,)
+
+    @property
+    def dimensions(self) -> int:
+        return self._dimensions
 
     @property
     def typical_question(self) -> Vector | None:
@@ -52,8 +63,10 @@ class Endpoint:
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
                 found = json.loads(answer.read(_ANSWER_BYTES))
-            return unit(found["data"][0]["embedding"])
+            made = unit(found["data"][0]["embedding"])
         except (OSError, urllib.error.URLError) as error:
             raise StoreUnavailable(f"the embedder at {self._address} does not answer: {error}") from error
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise StoreUnavailable(f"the embedder at {self._address} gave something else than a vector") from error
+        self._dimensions = len(made)
+        return made

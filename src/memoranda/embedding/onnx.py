@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -83,12 +84,19 @@ class _Model:
 class OnnxEmbedder(_Model):
     """The vector of a text is that of its first piece."""
 
-    def __init__(self, folder: Path, *, model: str, question_prefix: str, floor: float) -> None:
+    def __init__(
+        self, folder: Path, *, model: str, question_prefix: str, floor: float, other_names: Sequence[str]
+    ) -> None:
         super().__init__(folder)
         self.model = model
         self.floor = floor
+        self.other_names = other_names
         self._question_prefix = question_prefix
         self._folder = folder
+
+    @property
+    def dimensions(self) -> int:
+        return int(self._session.get_outputs()[0].shape[-1])
 
     @cached_property
     def typical_question(self) -> Vector:

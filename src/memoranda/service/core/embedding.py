@@ -11,13 +11,18 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memoranda.embedding.texts import text_of, with_context
 from memoranda.errors import MemorandaError
+from memoranda.model.memory import Version
+from memoranda.model.standard import OAMS
 from memoranda.service.core.context import Context
-from memoranda.service.core.views import project, unless_damaged
+from memoranda.service.core.views import load, project, unless_damaged
 from memoranda.storage.engine import Batch, NewVector, Progress
+
+if TYPE_CHECKING:
+    from memoranda.embedding.embedder import Vector
 
 # What is embedded between two writes: about half a second's work.
 BATCH_LIMIT: Final = 16
@@ -108,19 +113,21 @@ class EmbeddingQueue:
         made: list[NewVector] = []
         for tenant in dict.fromkeys(each.tenant for each in batch.found):
             wanted = [each for each in batch.found if each.tenant == tenant]
-            texts = self._texts(tenant, sorted({n for each in wanted for n in (each.version_id, each.context_id) if n}))
+            read = self._read(tenant, sorted({n for each in wanted for n in (each.version_id, each.context_id) if n}))
             for each in wanted:
-                text, before = texts.get(each.version_id, ""), texts.get(each.context_id, "")
-                if self._stop.is_set() or not text.strip():
+                memory, before = read.get(each.version_id), read.get(each.context_id)
+                if self._stop.is_set() or memory is None or not memory.text.strip():
                     continue
-                own = encode(embedder.of_memory(text))
-                beside = encode(embedder.of_memory(with_context(before, text))) if before.strip() else None
+                own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
+                beside = None
+                if before is not None and before.text.strip():
+                    beside = encode(embedder.of_memory(with_context(before.text, memory.text)))
                 made.append(NewVector(tenant, each.version_id, each.context_id if beside else 0, own, beside))
         return made
 
-    def _texts(self, tenant: str, version_ids: Sequence[int]) -> dict[int, str]:
+    def _read(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _Read]:
         """What of some versions is embedded; nothing of what cannot be read."""
-        found: dict[int, str] = {}
+        found: dict[int, _Read] = {}
         with self._context.engine.read(tenant) as snapshot:
             versions = snapshot.versions(version_ids)
         for version in versions:
@@ -128,5 +135,30 @@ class EmbeddingQueue:
                 continue
             read = unless_damaged(version, lambda version=version: project(self._context, version))  # type: ignore[misc]
             if read is not None:
-                found[version.version_id] = text_of(read.text, read.subject)
+                found[version.version_id] = _Read(text_of(read.text, read.subject), self._brought(version))
         return found
+
+    def _brought(self, version: Version) -> Vector | None:
+        """The vector that an OAMS memory brought, if it is by the model that is used here."""
+        native = version.document.native
+        if version.document.standard != OAMS or b'"embedding_model"' not in native:
+            return None
+        import numpy as np
+
+        from memoranda.embedding.embedder import unit
+        from memoranda.standards.oams.memory import embedding_of
+
+        embedder = self._context.meaning.embedder
+        brought = embedding_of(load(native))
+        if brought is None or brought.model not in (embedder.model, *embedder.other_names):
+            return None
+        numbers = np.frombuffer(brought.packed, "<f4")
+        is_fit = len(numbers) == embedder.dimensions and bool(np.isfinite(numbers).all()) and bool(numbers.any())
+        return unit(numbers) if is_fit else None
+
+
+class _Read(NamedTuple):
+    """A memory as it is embedded, and the vector that it brought itself."""
+
+    text: str
+    vector: Vector | None
