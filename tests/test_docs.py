@@ -28,6 +28,16 @@ def test_every_setting_is_documented_with_its_default() -> None:
         assert each.metadata["meaning"] in text
 
 
+def test_every_bound_that_is_stated_has_its_test() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = page.partition("| what | bound | test |")[2].partition("\n\n")[0].strip().splitlines()[1:]
+    named = [re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row) for row in rows]
+    assert len(rows) > 15
+    assert all(named)
+    for path, name in (each for found in named for each in found):
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
+
+
 def test_the_readme_fits_and_shows_its_two_commands_first() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) < 150

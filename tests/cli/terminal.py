@@ -42,6 +42,11 @@ class Terminal:
         """All that was shown, without what moves the cursor or colours."""
         return _ESCAPES.sub("", self._raw).replace("\r", "")
 
+    @property
+    def raw(self) -> str:
+        """All that was shown, as it came."""
+        return self._raw
+
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 

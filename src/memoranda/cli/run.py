@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,12 +49,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def print_json(document: object) -> None:
-    """One JSON value on standard output, as UTF-8 whatever the terminal speaks."""
+    """One JSON value on standard output, as UTF-8 whatever the terminal speaks; nothing in it that one would obey."""
+    from memoranda.bindings.files.folder import standard_output
     from memoranda.encoding.json_text import dump
 
-    sys.stdout.flush()
-    sys.stdout.buffer.write(dump(document) + b"\n")
-    sys.stdout.buffer.flush()
+    with standard_output() as file:
+        file.write(dump(document) + b"\n")
 
 
 # How a command takes its run: it is given by the parser, not typed by a person.

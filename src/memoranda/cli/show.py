@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from memoranda.encoding.terminal import UNSAFE
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
@@ -16,19 +18,19 @@ if TYPE_CHECKING:
     from memoranda.service.exchange import Report
     from memoranda.standards.ump.audit import ChainReport
 
-# Stored text must not drive the terminal: no escape sequences, no characters that reorder the line.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_LINE_BREAKS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
+_SPACES = re.compile(r"\s+")
+_BREAKS = frozenset("\r\n\u2028\u2029")
 
 
 def safe(text: str) -> str:
     """The text with what a terminal would obey made visible; line feeds and tabs stay."""
-    return _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+    return UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
     """The text on one line."""
-    return safe(_LINE_BREAKS.sub(" ", text).replace("\t", " ").strip())
+    joined = _SPACES.sub(lambda found: found[0] if _BREAKS.isdisjoint(found[0]) else " ", text)
+    return safe(joined.replace("\t", " ").strip())
 
 
 def line(text: str, style: str = "") -> None:

@@ -30,7 +30,7 @@ OTHER_TENANT: Final = "openwop-conformance-other-tenant"
 OTHER_REF: Final = "conformance/another-tenant/agent-memory"
 AGENT_ID: Final = "memoranda.conformance"
 SECRET_ID: Final = "conformance-test-secret"  # noqa: S105 (an id, not a secret)
-_CANARY: Final = re.compile(r"\S*canary\S*", re.IGNORECASE)
+_CANARY: Final = re.compile(r"(?<!\S)\S*?canary\S*", re.IGNORECASE)
 _BUDGET_TOKENS: Final = 40
 _EXPIRES_MS: Final = 3_600_000
 

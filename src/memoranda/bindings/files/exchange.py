@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final, Generic, Protocol, TypeVar
 
 from memoranda.bindings.files import formats, mg, mg_report, oams
-from memoranda.bindings.files.folder import STANDARD_STREAM, Folder, rejoined, shown_name, writing
+from memoranda.bindings.files.folder import STANDARD_STREAM, Folder, rejoined, shown_name, standard_output, writing
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
 from memoranda.bindings.files.names import file_name
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
@@ -93,8 +93,8 @@ def export_file(records: Iterable[Record], target: str, known: Format, progress:
     """Write records to a file that appears whole or not at all, or to standard output; how many there were."""
     counter = _Counter(records, progress)
     if target == STANDARD_STREAM:
-        formats.write(sys.stdout.buffer, counter, known)
-        sys.stdout.buffer.flush()
+        with standard_output() as file:
+            formats.write(file, counter, known)
     else:
         with writing(Path(target)) as file:
             formats.write(file, counter, known)

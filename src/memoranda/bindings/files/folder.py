@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import os
@@ -13,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, Self
 
+from memoranda.encoding.terminal import escaped
 from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge
 
 # Links are refused at the moment of opening, so that nobody can swap a file for one in between.
@@ -44,6 +46,29 @@ def opened(source: str, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
         raise InvalidInput(error.strerror or str(error)) from None
     with file:
         yield file
+
+
+@contextmanager
+def standard_output() -> Iterator[IO[bytes]]:
+    """Standard output for bytes of text; on a terminal, without what that would obey."""
+    sys.stdout.flush()
+    file = io.BufferedWriter(_Visible(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
+    yield file
+    file.flush()
+
+
+class _Visible(io.RawIOBase):
+    def __init__(self, terminal: IO[bytes]) -> None:
+        self._terminal = terminal
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: memoryview) -> int:  # type: ignore[override]
+        self._terminal.write(escaped(self._decoder.decode(bytes(data))).encode("utf-8"))
+        self._terminal.flush()
+        return len(data)
 
 
 def rejoined(seen: bytes, file: IO[bytes]) -> IO[bytes]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +20,14 @@ from pathlib import Path
 from typing import IO, Final, Literal
 
 from memoranda.bindings.files import folder, markdown_book
-from memoranda.bindings.files.folder import STANDARD_STREAM, open_regular, rejoined, shown_name, writing
+from memoranda.bindings.files.folder import (
+    STANDARD_STREAM,
+    open_regular,
+    rejoined,
+    shown_name,
+    standard_output,
+    writing,
+)
 from memoranda.bindings.files.formats import MARKDOWN_ENDING as UMP_MARKDOWN_ENDING
 from memoranda.bindings.files.oams_bundle import MARKDOWN_ENDINGS, BundleReader, BundleWriter
 from memoranda.encoding import json_text
@@ -345,9 +351,8 @@ def _swap(new: Path, path: Path) -> None:
 
 def _write_file(memories: Iterable[tuple[bytes, Memory]], target: str, shape: Shape, progress: Progress) -> None:
     with ExitStack() as stack:
-        file: IO[bytes] = sys.stdout.buffer
-        if target != STANDARD_STREAM:
-            file = stack.enter_context(writing(Path(target)))
+        to_file = target != STANDARD_STREAM
+        file = stack.enter_context(writing(Path(target)) if to_file else standard_output())
         # Nameless, and beside what is written, so that it needs no room elsewhere.
         beside = None if target == STANDARD_STREAM else Path(target).parent
         sorter = Sorter(stack.enter_context(tempfile.TemporaryFile(dir=beside)))

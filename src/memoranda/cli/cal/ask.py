@@ -142,6 +142,7 @@ def text_of(query: Given) -> str:
 
 def stream(memoranda: Memoranda, run: Run, query: Given, asked: QueryOptions, params: Mapping[str, object]) -> int:
     """An ASSEMBLE as it happens: events as NDJSON, or the text in its chunks."""
+    from memoranda.bindings.files.folder import standard_output
     from memoranda.standards.cal.assembly.stream import ndjson
 
     code, last = 0, "\n"
@@ -151,8 +152,8 @@ def stream(memoranda: Memoranda, run: Run, query: Given, asked: QueryOptions, pa
             if kind == "error" and event["fatal"]:
                 code = 1
             if run.json:
-                sys.stdout.buffer.write(ndjson(event))
-                sys.stdout.buffer.flush()
+                with standard_output() as file:
+                    file.write(ndjson(event))
             elif kind == "chunk":
                 write_text(event["content"], end="")
                 last = event["content"][-1:]

@@ -18,7 +18,8 @@ from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.problem import expected_of
 
 FORMATS = (*words.FORMATS, *words.PRESETS)
-_LAST_WORD = re.compile(r'["$]?\w*\Z')
+# It begins where a word does, so that a long one is read once.
+_LAST_WORD = re.compile(r'(?:["$]|(?<!\w))\w*\Z')
 # Where these pass, anything does: a name to be made up, or a text.
 _NO_WORD, _NO_TEXT = "zzzz", '"zzzz"'
 # No rule begins with it.

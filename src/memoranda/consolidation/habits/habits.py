@@ -56,10 +56,11 @@ _OPENING = re.compile(
     r"|i told you(?: to)?|that['’]s (?:wrong|not right)|once more|next time)\b[\s,.:;!–-]*)+",
     re.IGNORECASE,
 )
-_PLEASE = re.compile(r"[\s,]*\bplease\b[\s,]*(?=[.!]*$)|\bplease\s", re.IGNORECASE)
+# Spaces are read from where they begin, letters too: from every one of them, a long run would take its square.
+_PLEASE = re.compile(r"(?:(?<![\s,])[\s,]++)?+\bplease\b[\s,]*(?=[.!]*$)|\bplease\s", re.IGNORECASE)
 _PLAIN_WORD = re.compile(r"[\"'“”‘’(`]?[^\W_][\w./+#'’-]{0,31}[\"'“”‘’)`]?[.,;:!?…%+#]{0,3}|[-–—&+=]")
 # Digits inside a longer word are more often a password than a word.
-_MIXED_WORD = re.compile(r"(?=[^\s]{8})[^\W\d_]+\d+[^\W\d_]")
+_MIXED_WORD = re.compile(r"(?<![^\W\d_])(?=[^\s]{8})[^\W\d_]++\d++[^\W\d_]")
 _IDENTIFYING = re.compile(
     r"\d{5}|(?:\d[\s./-]?){7}|@|://|www\."
     r"|\b(?:passwords?|passwort|passphrase|secrets?|tokens?|api[ _-]?keys?|credentials?|pin|iban|ssn|login)\b",

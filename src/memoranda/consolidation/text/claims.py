@@ -57,7 +57,9 @@ _LEAD = re.compile(
 _LABEL = re.compile(r"^(?P<subject>[^:=：]{1,60}?)\s*(?:[:=]\s+|：\s*|\s=\s)(?P<value>\S[^:=：]{0,120})$")
 # A clause that follows the value and says why, when or what else.
 _TAIL = re.compile(
-    r"\s*(?:[;,—–(]|\s-\s)|\s(?:because|since|so|but|although|though|which|who|where|while|as of|due to"
+    # Spaces are read from where they begin: from every one of them, a long run would take its square.
+    r"(?:(?<!\s)\s++)?+[;,—–(]|(?<!\s)\s++-\s"
+    r"|\s(?:because|since|so|but|although|though|which|who|where|while|as of|due to"
     r"|and (?:it|he|she|they|we)"
     r"|any ?more|these days|again|at the moment|right now|now|currently|instead|yesterday|recently|today"
     r"|(?:last|this) (?:week|month|year|spring|summer|autumn|fall|winter))\b",
@@ -98,7 +100,7 @@ _DETERMINER = re.compile(r"^(?:(?i:the|an?)\s+)?(?:[Nn]ew|[Cc]urrent)\s+(?=[a-z]
 _OF = re.compile(r"^(?P<what>.{1,60}?) of (?P<whose>.{1,60})$", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"^(?P<whose>.{1,60}?)['’]s? (?P<what>.{1,60})$")
 _OVER = re.compile(r"^(?P<more>.{1,50}?) (?:over|to|rather than|instead of) (?P<less>.{1,50})$", re.IGNORECASE)
-_LIST = re.compile(r",\s*(?:and\s+)?|\s+and\s+|\s*&\s*")
+_LIST = re.compile(r",\s*+(?:and\s++)?|(?<!\s)\s++and\s++|(?:(?<!\s)\s++)?+&\s*+")
 _SPEAKERS = re.compile(r"(?:we|i|the team|our team)\b", re.IGNORECASE)
 _LABELS_OF_NOTHING: Final = frozenset(
     "todo bug issue example warning summary title question answer idea topic http https error caution tip".split()
