@@ -27,35 +27,9 @@ from tests.processor import at_most
 CHARS = 10_000
 SECONDS = 0.25
 REPEATED = (
-    *(" ", "\n", "\r\n", "\t ", "a", "A", "aA", "Aa ", "a ", "1", "1 ", "1.", "1,", "1:", "1-", "12:30 ", "é", "漢"),
-    *("-", "_", "/", ".", ". ", ",", "a, ", "a. ", "a-", "a_", "a/", "a:", "a@", "a=", "'", "'s ", '"', "`", "(", ")"),
-    *("[", "](", "{", "<", "</", "<a ", "&", "#", "*", "| ", "\\", "%", "%41", "=", "~", "$", "+", "?", "! ", "\u200b"),
-    *(
-        "I will ",
-        "not ",
-        "every day ",
-        "on 1 may ",
-        "at 3 ",
-        "next week ",
-        "my x is y ",
-        "remind me to ",
-        "and ",
-        "no, ",
-    ),
-    *(
-        "eyJ",
-        "sk-",
-        "AKIA",
-        "-----BEGIN ",
-        "password ",
-        "http://a.",
-        "www.a",
-        "2026-01-",
-        "T10:",
-        "P1D",
-        "did:key:",
-        "x=",
-    ),
+    *(" ", "\n", "\r\n", "a", "A", "aA", "a ", "1", "1 ", "1.", "1:", "é", "漢", "-", "_", "/", ".", ",", "a, ", "a-"),
+    *("a/", "a@", "'", '"', "`", "(", "](", "{", "<", "<a ", "*", "\\", "%", "=", "?", "\u200b"),
+    *("I will ", "every day ", "at 3 ", "my x is y ", "and ", "eyJ", "-----BEGIN ", "password ", "http://a."),
 )
 
 
@@ -104,8 +78,8 @@ SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in Path(memoranda._
 
 def uses(name: str) -> list[str]:
     """How a pattern is used: anywhere in a text, or only at its start."""
-    if re.search(rf"check_pattern\([^\n]*\b{re.escape(name)}\b", SOURCE):
-        return ["fullmatch"]
+    if re.search(rf"(?:check_pattern\([^\n]*|_match\()\b{re.escape(name)}\b", SOURCE):
+        return ["match", "fullmatch"]
     found = set(re.findall(rf"\b{re.escape(name)}\.(search|finditer|findall|split|subn?|match|fullmatch)\b", SOURCE))
     if found and found <= {"match", "fullmatch"}:
         return sorted(found)
