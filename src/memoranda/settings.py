@@ -34,6 +34,8 @@ class Settings:
     owner: str = _setting("", "whose memory local commands use; by default the operator's DID", "text")
     host: str = _setting("127.0.0.1", "the address to listen on; loopback unless told otherwise", "text")
     port: int = _setting(8420, "the port to listen on", "whole number")
+    tls_cert: str = _setting("", "a file with the certificate, and those above it, to serve https with", "text")
+    tls_key: str = _setting("", "the file with the certificate's private key", "text")
     workers: int = _setting(1, "server processes that share the port and the store", "whole number")
     allowed_hosts: tuple[str, ...] = _setting(
         (), "further Host names to answer to, besides the loopback names and the address listened on", "list"
@@ -195,6 +197,8 @@ def _check(settings: Settings) -> None:
     for name in ("max_memories", "max_bytes", "writes_per_minute", "runs_per_minute", "max_schedules"):
         if getattr(settings, name) < 0:
             raise InvalidInput(f"{_variable(name)}: must be a whole number, 0 for no limit")
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise InvalidInput("MEMORANDA_TLS_CERT and MEMORANDA_TLS_KEY go together")
     if not 0 <= settings.port <= 65_535:
         raise InvalidInput("MEMORANDA_PORT: must be from 0 to 65535")
 

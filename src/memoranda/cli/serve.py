@@ -34,6 +34,8 @@ def serve(
     ump_version: Annotated[Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")] = None,
     allow_host: Annotated[tuple[str, ...], Parameter(help="A further Host name to answer to; repeatable.")] = (),
     allow_origin: Annotated[tuple[str, ...], Parameter(help="A web origin that may call; repeatable.")] = (),
+    tls_cert: Annotated[str | None, Parameter(help="Serve https with the certificate in this file.")] = None,
+    tls_key: Annotated[str | None, Parameter(help="The file with the certificate's key.")] = None,
     allow_owner: Annotated[
         tuple[str, ...], Parameter(help="The DID of an owner whose own tokens are taken; repeatable.")
     ] = (),
@@ -54,13 +56,15 @@ def serve(
         ump_version=ump_version,
         allowed_hosts=allow_host or None,
         allowed_origins=allow_origin or None,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
         allowed_owners=allow_owner or None,
         open_registration="on" if open_registration else None,
         log_level=log_level,
         workers=workers,
     )
     set_up(settings.log_level)
-    if not _is_loopback(settings.host):
+    if not _is_loopback(settings.host) and not settings.tls_cert:
         _warn(settings.host)
     if settings.open_registration == "on" and not (settings.max_bytes and settings.writes_per_minute):
         note("anyone can become an owner, and may keep and write without limit: set MEMORANDA_MAX_BYTES and the like")
@@ -102,6 +106,7 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
             log_level=settings.log_level,
             is_shared=not is_alone,
             lifeline=lifeline,
+            tls=(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
         )
         service.start_background()
         # What was made to start stays for good, and need not be looked at again and again.
@@ -147,7 +152,11 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
         def work(lifeline: int, tell: Callable[[], None]) -> None:
             _serve(shared, seams=seams, on_ready=lambda _: tell(), lifeline=lifeline)
 
-        Workers(shared.workers, work, lambda: _announce(base_url(listener), shared, as_json=as_json)).run()
+        Workers(
+            shared.workers,
+            work,
+            lambda: _announce(base_url(listener, is_tls=bool(shared.tls_cert)), shared, as_json=as_json),
+        ).run()
 
 
 def _announce(url: str, settings: Settings, *, as_json: bool) -> None:

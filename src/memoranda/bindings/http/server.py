@@ -44,7 +44,7 @@ class Server(uvicorn.Server):
 
     @property
     def base_url(self) -> str:
-        return base_url(self._listener)
+        return base_url(self._listener, is_tls=self.config.is_ssl)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         with self._listener:
@@ -97,8 +97,11 @@ def create_server(
     access_log: bool = False,
     is_shared: bool = False,
     lifeline: int | None = None,
+    tls: tuple[str, str] | None = None,
 ) -> Server:
     """A server bound to its port, not yet running. `is_shared`: other processes listen there too.
+
+    `tls` are the files of a certificate and its key.
 
     It also stops when the other end of the `lifeline`, a pipe, is closed.
     """
@@ -120,7 +123,14 @@ def create_server(
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         h11_max_incomplete_event_size=H11_HEAD_BYTES_LIMIT,
+        ssl_certfile=tls[0] if tls else None,
+        ssl_keyfile=tls[1] if tls else None,
     )
+    try:
+        config.load()
+    except OSError as error:
+        # ssl.SSLError is one, too: a certificate that cannot be read, or a key of another.
+        raise StoreUnavailable(f"the certificate or its key cannot be used: {error.strerror or error}") from None
     return Server(config, listen(host, port, is_shared=is_shared), on_ready, lifeline)
 
 
@@ -132,10 +142,10 @@ def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
     return bounded(Crowd(CONNECTIONS_LIMIT))
 
 
-def base_url(listener: socket.socket) -> str:
+def base_url(listener: socket.socket, *, is_tls: bool = False) -> str:
     """Where a socket can be reached."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http{'s' if is_tls else ''}://" + (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
 
 
 def listen(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
