@@ -34,6 +34,11 @@ class Settings:
     owner: str = _setting("", "whose memory local commands use; by default the operator's DID", "text")
     host: str = _setting("127.0.0.1", "the address to listen on; loopback unless told otherwise", "text")
     port: int = _setting(8420, "the port to listen on", "whole number")
+    trusted_proxies: tuple[str, ...] = _setting(
+        (),
+        "addresses of proxies that are believed when they say who calls, and over https (X-Forwarded-For, -Proto)",
+        "list",
+    )
     tls_cert: str = _setting("", "a file with the certificate, and those above it, to serve https with", "text")
     tls_key: str = _setting("", "the file with the certificate's private key", "text")
     workers: int = _setting(1, "server processes that share the port and the store", "whole number")

@@ -34,6 +34,9 @@ def serve(
     ump_version: Annotated[Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")] = None,
     allow_host: Annotated[tuple[str, ...], Parameter(help="A further Host name to answer to; repeatable.")] = (),
     allow_origin: Annotated[tuple[str, ...], Parameter(help="A web origin that may call; repeatable.")] = (),
+    trusted_proxy: Annotated[
+        tuple[str, ...], Parameter(help="The address of a proxy that is believed when it says who calls; repeatable.")
+    ] = (),
     tls_cert: Annotated[str | None, Parameter(help="Serve https with the certificate in this file.")] = None,
     tls_key: Annotated[str | None, Parameter(help="The file with the certificate's key.")] = None,
     allow_owner: Annotated[
@@ -56,6 +59,7 @@ def serve(
         ump_version=ump_version,
         allowed_hosts=allow_host or None,
         allowed_origins=allow_origin or None,
+        trusted_proxies=trusted_proxy or None,
         tls_cert=tls_cert,
         tls_key=tls_key,
         allowed_owners=allow_owner or None,
@@ -106,6 +110,7 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
             log_level=settings.log_level,
             is_shared=not is_alone,
             lifeline=lifeline,
+            trusted_proxies=settings.trusted_proxies,
             tls=(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
         )
         service.start_background()

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Final, Self
+from typing import IO, Any, Final, Self
 
 from memoranda.encoding.terminal import escaped
 from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge
@@ -65,7 +65,7 @@ class _Visible(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: memoryview) -> int:  # type: ignore[override]
+    def write(self, data: Any, /) -> int:
         self._terminal.write(escaped(self._decoder.decode(bytes(data))).encode("utf-8"))
         self._terminal.flush()
         return len(data)

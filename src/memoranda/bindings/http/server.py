@@ -7,7 +7,7 @@ import contextlib
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Literal
 
@@ -98,10 +98,11 @@ def create_server(
     is_shared: bool = False,
     lifeline: int | None = None,
     tls: tuple[str, str] | None = None,
+    trusted_proxies: Sequence[str] = (),
 ) -> Server:
     """A server bound to its port, not yet running. `is_shared`: other processes listen there too.
 
-    `tls` are the files of a certificate and its key.
+    `tls` are the files of a certificate and its key; of `trusted_proxies` it is believed who calls.
 
     It also stops when the other end of the `lifeline`, a pipe, is closed.
     """
@@ -114,8 +115,9 @@ def create_server(
         http=_protocol(),
         ws="none",
         lifespan="on",
-        # Who is behind a proxy must be told by the proxy's credential, not by headers that anyone can send.
-        proxy_headers=False,
+        # Who calls is who connects, unless that is a proxy we were told to believe: anyone can send such headers.
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
         server_header=False,
         # At the limit one goes that is not at work; only where all are, the next is answered 503.
         limit_concurrency=CONNECTIONS_LIMIT + 1,
