@@ -9,6 +9,8 @@ from memoranda.embedding.embedder import of_callable
 from memoranda.service.core.meaning import Meaning
 
 SIZE = 64
+# For processes that are not given the environment of the tests.
+WORDS_ALONE = {"MEMORANDA_EMBEDDER": "off"}
 
 
 def by_letters(texts: Sequence[str]) -> list[list[float]]:

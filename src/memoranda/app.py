@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from memoranda.embedding.embedder import Embedder, EmbedTexts, of_callable
 from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
@@ -72,10 +73,11 @@ def system_clock() -> Instant:
     return Instant(time.time_ns() // 1_000_000)
 
 
-def open_service(settings: Settings, *, patience_seconds: float = 0.0) -> Service:
+def open_service(settings: Settings, *, patience_seconds: float = 0.0, embedder: Embedder | None = None) -> Service:
     """Open the store that the settings name, creating what is missing.
 
-    A question waits so long for what was written before it to have its vectors.
+    A question waits so long for what was written before it to have its vectors; by another embedder than the settings
+    name, if one is given.
     """
     _make_private_folder(settings.home)
     path = settings.database_path
@@ -102,7 +104,9 @@ def open_service(settings: Settings, *, patience_seconds: float = 0.0) -> Servic
         encrypts_all=settings.encryption == "all",
         secrets=_vault(settings),
         cal=_cal_host(settings),
-        meaning=_meaning(settings, patience_seconds),
+        meaning=_meaning(settings, patience_seconds)
+        if embedder is None
+        else Meaning(embedder.model, lambda: embedder, patience_seconds=patience_seconds),
         open_registration=settings.open_registration == "on",
         allowed_owners=settings.allowed_owners,
         webhooks_anywhere=settings.webhook_addresses == "any",
@@ -249,10 +253,20 @@ class Memoranda:
         self.access = access
 
     @classmethod
-    def open(cls, path_or_url: str | Path | None = None, *, owner: str | None = None) -> Self:
-        """Open a data directory, a `.db` file, `sqlite:///PATH`, or ":memory:"; the default data directory if none."""
+    def open(
+        cls,
+        path_or_url: str | Path | None = None,
+        *,
+        owner: str | None = None,
+        embedder: tuple[str, EmbedTexts] | None = None,
+    ) -> Self:
+        """Open a data directory, a `.db` file, `sqlite:///PATH`, or ":memory:"; the default data directory if none.
+
+        `embedder`: the name of a model of your own, and a function from texts to as many lists of numbers.
+        """
         settings = load_settings(**_place(path_or_url))
-        service = open_service(settings, patience_seconds=PATIENCE_SECONDS)
+        own = None if embedder is None else of_callable(*embedder)
+        service = open_service(settings, patience_seconds=PATIENCE_SECONDS, embedder=own)
         return cls(service, service.gate.local(owner or settings.owner or None))
 
     @cached_property

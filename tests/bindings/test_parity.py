@@ -21,6 +21,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from tests.embedders import WORDS_ALONE
 from tests.storage.contract import everything
 from tests.waiting import HANG_SECONDS
 
@@ -152,7 +153,7 @@ async def by_library(home: Path) -> AsyncIterator[Call]:
 
 
 def vars_of(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 @asynccontextmanager
@@ -200,7 +201,7 @@ async def by_mcp_http(home: Path) -> AsyncIterator[Call]:
 @asynccontextmanager
 async def by_mcp_stdio(home: Path) -> AsyncIterator[Call]:
     arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
-    transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments))
+    transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments, env=WORDS_ALONE))
     async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
         yield tool_calls(client)
 
@@ -294,7 +295,7 @@ async def answers_by_http(home: Path) -> list[dict[str, Any]]:
 
 async def answers_by_mcp(home: Path) -> list[dict[str, Any]]:
     arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
-    transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments))
+    transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments, env=WORDS_ALONE))
     async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
         results = [await client.call_tool("cal", {"query": text, "namespace": "kitchen"}) for text in QUERIES]
         return [dict(result.structured_content or {}) for result in results]

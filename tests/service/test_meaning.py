@@ -403,6 +403,14 @@ def test_a_vector_that_came_with_a_memory_is_used_if_it_is_by_our_model(name: st
 # --- embedders of one's own ----------------------------------------------------------------------------------
 
 
+def test_a_function_is_an_embedder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoranda.app.PATIENCE_SECONDS", 300.0)
+    with Memoranda.open(tmp_path, embedder=("mine", by_letters)) as m:
+        m.remember("the kettle is blue")
+        assert [each.record["body"]["text"] for each in m.recall("kettl blu")] == ["the kettle is blue"]
+        assert m.service.context.engine.vectors.models() == {"mine": 1}
+
+
 class _Answering(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -24,6 +24,7 @@ from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import unsigned
 from memoranda.storage.cipher import RingCipher
 from memoranda.storage.key_ring import SqliteKeyRing
+from tests.embedders import letters
 from tests.service.oams_verbs import Oams
 from tests.service.test_cal_evolve import bound, session
 from tests.service.wop import REF, Wop
@@ -45,7 +46,7 @@ class Given:
 
 
 def world(*resolvers: Any, policy: Policy = "off", **how: Any) -> Wop:
-    return Wop(vault=Vault(resolvers, policy=policy), **{"has_semantic_search": True, **how})
+    return Wop(vault=Vault(resolvers, policy=policy), **{"meaning": letters(), **how})
 
 
 @pytest.fixture

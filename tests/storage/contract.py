@@ -264,15 +264,13 @@ class EngineContract:
             assert len(snapshot.history(version.memory_id)) == 2
 
     def test_a_name_may_follow_the_head(self, engine: Engine) -> None:
-        version = self.add(engine, "one")
-
         def work(unit: Unit) -> None:
-            unit.add_name(version, "key", "k", follow_head=True)
+            version = unit.append(document("one"), projection("one"), now=NOW, follow_head=True)
             unit.append(document("two"), projection("two"), now=NOW, follows=version)
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            head = snapshot.named("key", "k")
+            head = snapshot.named("note", "one")
         assert head is not None
         assert head.document.name == "two"
 
@@ -489,7 +487,7 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             new = unit.append(document("new"), projection("new"), now=LATER, follows=old)
-            unit.add_name(new, "other", "neu")
+            unit.add_view_name(new, "other", "neu")
             unit.close(old, successor=new, valid_to=LATER, now=LATER)
 
         engine.write("ada", work)

@@ -27,6 +27,8 @@ GATE: Final = 0.30
 TYPICAL: Final = 0.40
 # What reading the question and a text together adds at most, where that is asked for.
 RERANK: Final = 0.60
+# Legs of words and of meaning.
+LEG_COUNT: Final = 4
 # What a session is about is what its best one is about: all legs alike, and these.
 TOPIC_PERSON: Final = 0.30
 TOPIC_DATE: Final = 0.30

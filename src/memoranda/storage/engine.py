@@ -358,10 +358,6 @@ class Unit(Snapshot, Protocol):
         """Whether this is the first time that the name is claimed."""
         ...
 
-    def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:
-        """Let another name resolve to this version, or to whatever is the head of its memory."""
-        ...
-
     def close(self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant) -> None:
         """Mark a version as superseded, by None if its successor is not here; it stays true for the time before."""
         ...

@@ -167,7 +167,10 @@ class Reindexing:
         kept = index.merged(piece.names, gone=gone or None)
         there = {entry.version_id: _told(entry) for entry in entries}
         held = dict(_versions_of(kept))
-        return sum(there.get(version_id) != held.get(version_id) for version_id in there.keys() | held.keys())
+        # What cannot be read any more, because its key was destroyed or it is damaged, says nothing of its words.
+        unread = {entry.version_id for entry in entries if entry.indexed is NOTHING}
+        compared = (there.keys() | held.keys()) - unread
+        return sum(there.get(version_id) != held.get(version_id) for version_id in compared)
 
 
 def _told(entry: Entry) -> tuple[object, ...]:

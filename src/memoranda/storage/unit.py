@@ -120,7 +120,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             cause=cause,
             bounds=projection.bounds,
         )
-        is_public = projection.scope.visibility == "public"
+        # What is shared is shown to whom its owner lets in.
+        is_public = projection.scope.visibility != "private"
         held = None if follow_head else version_id
         self._add_name("alias_put", version, (document.standard, document.name), held, is_public=is_public)
         for name in view_names:
@@ -255,10 +256,6 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def once(self, name: str, *, now: Instant) -> bool:
         return self.take_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
-
-    def add_name(self, version: Version, standard: str, name: str, *, follow_head: bool = False) -> None:
-        held = None if follow_head else version.version_id
-        self._add_name("alias_put", version, (standard, name), held, is_public=self._is_public(version))
 
     def add_view_name(self, version: Version, standard: str, name: str) -> None:
         is_public = self._is_public(version)

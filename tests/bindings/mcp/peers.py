@@ -21,6 +21,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS, until
 
 from memoranda.app import open_service
@@ -136,7 +137,7 @@ async def http_client(
 
 @asynccontextmanager
 async def stdio_peer(home: Path, mode: ConnectMode = "auto", inbox: Inbox | None = None) -> AsyncIterator[Client]:
-    parameters = StdioServerParameters(command=sys.executable, args=[str(STDIO_SERVER), str(home)])
+    parameters = StdioServerParameters(command=sys.executable, args=[str(STDIO_SERVER), str(home)], env=WORDS_ALONE)
     with (home.parent / "stderr.txt").open("a") as log:
         transport = stdio_client(parameters, errlog=log)
         async with Client(transport, mode=mode, message_handler=inbox, read_timeout_seconds=HANG_SECONDS) as client:

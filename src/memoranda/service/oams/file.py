@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.retrieval.exact import exact_in
+from memoranda.retrieval.weights import K1, LEG_COUNT, WINDOW_B, WORDS_ONLY, B
 from memoranda.retrieval.words import asked as asked_words
 from memoranda.retrieval.words import words
 from memoranda.service.oams.recall import score_of
@@ -23,8 +24,6 @@ from memoranda.standards.oams.requests import RecallRequest
 # (namespace, key, updated, words in all, how often each word of the query): small, as every line may be one.
 _Match = tuple[str, str, Instant, int, tuple[int, ...]]
 
-# The constants of BM25 as full-text indexes have them.
-_K1, _B = 1.2, 0.75
 _LISTED = 10
 
 
@@ -54,7 +53,7 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
     is_newest = not request.query.strip()
     named = request.replaced(namespace=None, several=list(asked))
     matches, weights, mean = _matches(store, named, wanted, everything=is_newest)
-    relevance = [_relevance(match, weights, mean) for match in matches]
+    relevance = _relevance(matches, weights, mean)
     best = max(relevance, default=0.0) or 1.0
     scored = ((score_of(found / best, match[2], now), match) for found, match in zip(relevance, matches, strict=True))
     top = heapq.nsmallest(request.k, scored, key=lambda each: (-each[0], each[1][1], each[1][0]))
@@ -87,7 +86,23 @@ def _matches(
     return matches, weights, max(1.0, length / max(1, total))
 
 
-def _relevance(match: _Match, weights: Sequence[float], mean: float) -> float:
-    *_, length, counts = match
-    spread = _K1 * (1.0 - _B + _B * length / mean)
-    return sum(weight * count * (_K1 + 1.0) / (count + spread) for weight, count in zip(weights, counts, strict=True))
+def _relevance(matches: Sequence[_Match], weights: Sequence[float], mean: float) -> list[float]:
+    """As the store ranks what is in no session: nothing stands beside anything, and each is a talk by itself."""
+    text, window = (_shares(matches, weights, mean, b) for b in (B, WINDOW_B))
+    found = []
+    for match, one, two in zip(matches, text, window, strict=True):
+        topic = WORDS_ONLY.session * (one + two) / LEG_COUNT
+        length = WORDS_ONLY.length * math.log1p(match[3]) if any(match[4]) else 0.0
+        found.append(WORDS_ONLY.text * one + WORDS_ONLY.window * two + topic + length)
+    return found
+
+
+def _shares(matches: Sequence[_Match], weights: Sequence[float], mean: float, b: float) -> list[float]:
+    """BM25 of each, as a share of the best."""
+    found = []
+    for *_, length, counts in matches:
+        spread = K1 * (1.0 - b + b * length / mean)
+        parts = (weight * count * (K1 + 1.0) / (count + spread) for weight, count in zip(weights, counts, strict=True))
+        found.append(sum(parts))
+    best = max(found, default=0.0) or 1.0
+    return [each / best for each in found]

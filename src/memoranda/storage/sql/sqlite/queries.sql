@@ -66,7 +66,7 @@ WHERE a.public = 1 AND a.standard = :standard AND a.name = :name
 ORDER BY a.tenant_id
 
 -- name: version_is_public
-SELECT visibility = 'public' FROM state WHERE tenant_id = :tenant_id AND version_id = :version_id
+SELECT visibility <> 'private' FROM state WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_add
 INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause, bounds)
