@@ -18,7 +18,7 @@ from tests.reader_nesting import Watch
 from tests.writer_time import Probe
 
 # What a property is asked unless it says otherwise; one that starts a store or a server for each example says less.
-EXAMPLES: Final = 60
+EXAMPLES: Final = 100
 
 # The same examples at every run, so that a red run is caused by the change at hand and a green one can be had again.
 # `make explore` asks new ones, and prints the line that asks a failing one again.
