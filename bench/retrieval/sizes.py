@@ -7,7 +7,6 @@ question is the rarest words of one of them, so there is one answer; with filter
 from __future__ import annotations
 
 import random
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from bench.corpus import VOCABULARY_SIZE, Corpus
 from bench.figures import Figures, say
+from bench.homes import home_for
 from bench.retrieval.bm25 import Bm25
 from bench.retrieval.scores import Taken, Watch, times
 from memoranda import Memoranda
@@ -226,10 +226,12 @@ class Measured:
 def measure_sizes(sizes: dict[str, int], rounds: int, opened: Callable[[Path], Memoranda]) -> Figures:
     figures: Figures = {}
     for label, size in sizes.items():
-        with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder, opened(Path(folder)) as m:
+        with home_for(f"sizes-{label}") as home, opened(home.path) as m:
             say(f"sizes: {label}")
             measured = Measured(m, size, label)
-            figures |= measured.fill()
+            if not home.is_filled:
+                figures |= measured.fill()
+                home.set_filled()
             measured.hits(20)
             figures |= measured.hits(rounds) | measured.speed(rounds)
     return figures
