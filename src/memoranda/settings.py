@@ -135,6 +135,13 @@ class Settings:
         "text",
         choices=("on", "off"),
     )
+    oauth: str = _setting(
+        "off",
+        "whether programs can be let in at /mcp by a person with a key (OAuth): programs that the operator registered "
+        "(known), also those on the person's own machine (on), or any (open)",
+        "text",
+        choices=("off", "known", "on", "open"),
+    )
     rate_limit: int = _setting(
         5_000,
         "requests a second that one credential may make; more is answered with rate_limited",

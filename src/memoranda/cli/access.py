@@ -90,6 +90,20 @@ def revoke(
     run.answer({"id": revoked.key_id, "name": revoked.name}, lambda: line(f"{revoked.key_id} {revoked.name} revoked"))
 
 
+@key.command
+def program(
+    name: Annotated[str, Parameter(name="NAME", help="What the program is called where it asks to be let in.")],
+    redirect: Annotated[tuple[str, ...], Parameter(name="REDIRECT", help="Where it may be answered.")],
+    /,
+    *,
+    run: GivenRun,
+) -> None:
+    """Register a program that may ask to be let in (OAuth), and print its client id."""
+    with run.open() as memoranda:
+        client_id = memoranda.service.grants.register(name, redirect)
+    run.answer({"client_id": client_id}, lambda: print(client_id))
+
+
 @token.command
 def mint(
     *,

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
@@ -19,6 +19,8 @@ from memoranda.cli.show import note
 
 if TYPE_CHECKING:
     from memoranda.bindings.http.app import Seams
+    from memoranda.service.core.grants import Registration
+    from memoranda.service.service import Service
     from memoranda.settings import Settings
 
 # Below this the pieces are many, and asking the system for each would cost.
@@ -45,6 +47,9 @@ def serve(
     open_registration: Annotated[
         bool, Parameter(help="Let in anyone who signs a token for himself, as a new owner.", negative="")
     ] = False,
+    oauth: Annotated[
+        bool, Parameter(help="Let a person with a key let programs in at /mcp (OAuth 2.1).", negative="")
+    ] = False,
     seams: Annotated[
         bool, Parameter(help="Also serve what conformance suites of openwop ask for.", negative="")
     ] = False,
@@ -64,6 +69,7 @@ def serve(
         tls_key=tls_key,
         allowed_owners=allow_owner or None,
         open_registration="on" if open_registration else None,
+        oauth="on" if oauth else None,
         log_level=log_level,
         workers=workers,
     )
@@ -99,8 +105,8 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
             max_body_bytes=settings.max_body_bytes,
             seams=_seams() if seams else None,
             extra_routes=mcp.routes,
-            lifespans=[mcp.running],
             on_stop=[mcp.stop_streams],
+            **_oauth(service, settings, mcp.running),
         )
         server = create_server(
             app,
@@ -121,6 +127,17 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
         server.run()
     finally:
         service.close()
+
+
+def _oauth(service: Service, settings: Settings, running: Callable[[], Any]) -> dict[str, Any]:
+    """What the application is told about programs that can be let in, and everything that runs with it."""
+    if settings.oauth == "off":
+        return {"lifespans": [running]}
+    from memoranda.bindings.http.oauth import OAuth
+    from memoranda.bindings.mcp.http import PATH
+
+    oauth = OAuth(service, cast("Registration", settings.oauth))
+    return {"public_routes": oauth.routes, "protected": PATH, "lifespans": [running, oauth.running]}
 
 
 def _give_back_memory() -> None:

@@ -21,6 +21,7 @@ from memoranda.service.verify import VerifyReport, reindex, verify_store
 
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
+    from memoranda.service.core.grants import Grants
     from memoranda.service.oams.oams import Oams
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
@@ -44,6 +45,13 @@ class Service(Ump[None]):
         self.embedding = EmbeddingQueue(context)
 
     # A standard is loaded when it is first asked for: whoever recalls one memory need not wait for all of them.
+
+    @cached_property
+    def grants(self) -> Grants:
+        """Programs that a person lets in."""
+        from memoranda.service.core.grants import Grants
+
+        return Grants(self.gate, self._context.engine.system, self._context.operator, self._context.clock)
 
     @cached_property
     def grains(self) -> Grains[None]:

@@ -37,6 +37,14 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     revoked: Instant | None = None
 
 
+class ProgramGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person let a program do, with which API key."""
+
+    grant_id: str
+    key_id: str
+    verbs: tuple[str, ...]
+
+
 # When a run began, and its id: its place in the list of runs, of which many may begin in one millisecond.
 RunPlace = tuple[Instant, str]
 
@@ -522,6 +530,18 @@ class System(Protocol):
     def revoke_token(self, issuer: str, jti: str, now: Instant) -> None: ...
 
     def is_token_revoked(self, issuer: str, jti: str) -> bool: ...
+
+    def add_grant(self, grant: ProgramGrant, *, now: Instant, expires: Instant, limit: int) -> None:
+        """Keep a new grant; of the same key at most `limit`, those used last."""
+        ...
+
+    def grant(self, grant_id: str, now: Instant) -> ProgramGrant | None: ...
+
+    def take_turn(self, grant_id: str, turn: int, *, now: Instant, expires: Instant) -> ProgramGrant | None:
+        """The grant, if this is its turn; then the next is. Whoever comes with another turn ends it."""
+        ...
+
+    def drop_grant(self, grant_id: str) -> None: ...
 
 
 class Engine(Protocol):

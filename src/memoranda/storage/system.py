@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from memoranda.model.instant import Instant
-from memoranda.storage.database import Database, Row
-from memoranda.storage.engine import ApiKey
+from memoranda.storage.database import Connection, Database, Row
+from memoranda.storage.engine import ApiKey, ProgramGrant
 from memoranda.storage.snapshot import as_json
 
 
@@ -78,6 +78,44 @@ class SqlSystem:
 
     def is_token_revoked(self, issuer: str, jti: str) -> bool:
         return bool(self._rows("token_revoked", issuer=issuer, jti=jti))
+
+    def add_grant(self, grant: ProgramGrant, *, now: Instant, expires: Instant, limit: int) -> None:
+        added = {
+            "grant_id": grant.grant_id,
+            "key_id": grant.key_id,
+            "verbs": ",".join(grant.verbs),
+            "expires_ms": expires,
+        }
+
+        def add(connection: Connection) -> None:
+            connection.run("grants_trim", {"now_ms": now, "key_id": grant.key_id, "limit": limit - 1})
+            connection.run("grant_add", added)
+
+        self._database.write(add)
+
+    def grant(self, grant_id: str, now: Instant) -> ProgramGrant | None:
+        found = self._rows("grant_get", grant_id=grant_id, now_ms=now)
+        return _program_grant(grant_id, found[0]) if found else None
+
+    def take_turn(self, grant_id: str, turn: int, *, now: Instant, expires: Instant) -> ProgramGrant | None:
+        params = {"grant_id": grant_id, "turn": turn, "now_ms": now, "expires_ms": expires}
+
+        def take(connection: Connection) -> Row | None:
+            found = connection.row("grant_turn", params)
+            if found is None:
+                connection.run("grant_drop", {"grant_id": grant_id})
+            return found
+
+        found = self._database.write(take)
+        return None if found is None else _program_grant(grant_id, found)
+
+    def drop_grant(self, grant_id: str) -> None:
+        self._database.write(lambda connection: connection.run("grant_drop", {"grant_id": grant_id}))
+
+
+def _program_grant(grant_id: str, row: Row) -> ProgramGrant:
+    key_id, verbs = row
+    return ProgramGrant(grant_id=grant_id, key_id=key_id, verbs=tuple(verbs.split(",")))
 
 
 def _api_key(row: Row) -> ApiKey:

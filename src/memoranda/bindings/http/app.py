@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memoranda.bindings.http import (
@@ -91,6 +91,8 @@ def create_app(
     stall_seconds: float = STALL_SECONDS,
     seams: Seams | None = None,
     extra_routes: Sequence[BaseRoute] = (),
+    public_routes: Sequence[Route] = (),
+    protected: str | None = None,
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]] = (),
     on_stop: Sequence[Callable[[], None]] = (),
     clock: Callable[[], float] = time.monotonic,
@@ -98,9 +100,10 @@ def create_app(
     """The application over an open service, which stays the caller's to close.
 
     `host` is the address listened on. `seams` adds what conformance suites of openwop ask for. `extra_routes` (none
-    under /ump/, /oms/, /cal or /v1/) come behind the same guard, with an `Access` in `scope["state"]["access"]`; each
-    of `lifespans` is entered at the start and left at the end; each of `on_stop` is called on the event loop before
-    running requests are waited for, to end streams.
+    under /ump/, /oms/, /cal or /v1/) come behind the same guard, with an `Access` in `scope["state"]["access"]`;
+    `public_routes` need no credential, and whoever comes to the path `protected` without one is told that they say how
+    to get one; each of `lifespans` is entered at the start and left at the end; each of `on_stop` is called on the
+    event loop before running requests are waited for, to end streams.
     """
     parts = _Parts(
         service,
@@ -115,9 +118,12 @@ def create_app(
         rate_limit=rate_limit,
         max_body_bytes=max_body_bytes,
         clock=clock,
+        protected=protected,
     )
     further = [_Authenticated(route, parts.threads, max_body_bytes) for route in extra_routes]
-    app = _routed(service, parts, rules, _with_document(operations_of(seams), service), further, lifespans)
+    operations = _with_document(operations_of(seams), service)
+    tables = Tables(operations, [route.path for route in public_routes])
+    app = _routed(service, parts, rules, operations, tables, [*public_routes, *further], lifespans)
 
     def stop_streams() -> None:
         for stop in (parts.stop_streams, *on_stop):
@@ -132,11 +138,11 @@ def _routed(
     parts: _Parts,
     rules: Rules,
     operations: Sequence[Operation],
+    tables: Tables,
     further: Sequence[BaseRoute],
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]],
 ) -> Starlette:
     """Every operation under its path, behind the guard."""
-    tables = Tables(operations)
     room = Room(rules.max_body_bytes)
     routes = routes_of(operations, service=service, threads=parts.threads, room=room, streams=parts.endpoints())
     app = Starlette(

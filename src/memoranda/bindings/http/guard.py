@@ -27,6 +27,7 @@ from memoranda.bindings.http.operation import Tables
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access, Gate
+from memoranda.service.core.grants import USUAL_VERBS
 from memoranda.service.core.shares import Shares
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -77,6 +78,8 @@ class Rules:
     max_body_bytes: int
     # Monotonic seconds.
     clock: Callable[[], float]
+    # Where a caller without a credential is told how a program gets one, and what it should ask for (RFC 9728 5.1).
+    protected: str | None = None
 
     def __post_init__(self) -> None:
         if self.rate_limit <= 0 or self.max_body_bytes <= 0:
@@ -207,7 +210,11 @@ class Guard:
 
     async def _refuse(self, send: Send, scope: Scope, error: MemorandaError) -> None:
         status, body = self._tables.standard_of(scope["path"]).refuse(error, scope["path"])
-        await wire.send_bytes(send, status, dump(body), wire.error_headers(error))
+        challenge = ""
+        if error.code == "unauthorized" and scope["path"] == self._rules.protected:
+            where = f"{wire.base_url(scope)}{wire.PROTECTED_RESOURCE}{scope['path']}"
+            challenge = f', resource_metadata="{where}", scope="{" ".join(USUAL_VERBS)}"'
+        await wire.send_bytes(send, status, dump(body), wire.error_headers(error, challenge))
 
     def _check_host(self, scope: Scope) -> None:
         """Against DNS rebinding: a name we do not go by means that a page's own domain was pointed at us."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -154,8 +154,8 @@ def in_query(name: str, schema: Schema, description: str, example: object = None
 class Tables:
     """All operations, and which standard's words are spoken where."""
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
-        self.public = frozenset(operation.path for operation in operations if operation.is_public)
+    def __init__(self, operations: Sequence[Operation], public: Collection[str] = ()) -> None:
+        self.public = frozenset((*public, *(operation.path for operation in operations if operation.is_public)))
         standards = {id(operation.standard): operation.standard for operation in operations}.values()
         mine = ((prefix, standard) for standard in standards for prefix in standard.prefixes)
         # The longest first: the narrower counts.

@@ -22,6 +22,7 @@ from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_known
 from memoranda.errors import InvalidInput, RateLimited
+from memoranda.service.core.access import Access
 from memoranda.service.core.shares import Shares
 from memoranda.service.service import Service
 
@@ -179,7 +180,9 @@ class Stream:
 
 def authenticate(scope: Scope) -> None:
     """Find out what the credential may do; in a thread, since the store is asked. Raises Unauthorized."""
-    scope["state"]["access"] = scope["state"]["caller"].authenticate()
+    access: Access = scope["state"]["caller"].authenticate()
+    access.require_audience(scope["path"])
+    scope["state"]["access"] = access
 
 
 def read(operation: Operation, call: Call) -> object:

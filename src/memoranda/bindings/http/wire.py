@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import parse_qsl
 
@@ -14,6 +15,9 @@ from memoranda.errors import InvalidInput, MemorandaError, RateLimited, TooLarge
 Header = tuple[bytes, bytes]
 
 JSON = "application/json"
+# RFC 9728: where a protected resource says who gives out tokens for it.
+PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
 
 # A body of the largest size over a slow mobile line; a slower sender holds a connection for nothing.
 BODY_SECONDS_LIMIT = 30.0
@@ -38,11 +42,11 @@ async def send_bytes(
     await send({"type": "http.response.body", "body": body})
 
 
-def error_headers(error: MemorandaError) -> list[Header]:
-    """What HTTP says beside an error, in whichever form that is."""
+def error_headers(error: MemorandaError, challenge: str = "") -> list[Header]:
+    """What HTTP says beside an error, in whichever form that is; `challenge` is said to who has no good credential."""
     headers: list[Header] = []
     if error.code == "unauthorized":
-        headers.append((b"www-authenticate", b'Bearer realm="memoranda"'))
+        headers.append((b"www-authenticate", f'Bearer realm="memoranda"{challenge}'.encode("latin-1")))
     if isinstance(error, RateLimited):
         headers.append((b"retry-after", str(math.ceil(error.retry_after_seconds)).encode()))
     return headers
@@ -58,6 +62,14 @@ def header(scope: Scope, name: bytes) -> str | None:
                 raise InvalidInput(f"the header {name.decode()} is given twice")
             found = value
     return None if found is None else found.decode("latin-1").strip()
+
+
+def base_url(scope: Scope) -> str:
+    """The address under which the server was reached, without a path."""
+    host = header(scope, b"host") or ""
+    if not _HOST.fullmatch(host):
+        raise InvalidInput("the header host is no host")
+    return f"{scope['scheme']}://{host.lower()}"
 
 
 def query(scope: Scope) -> dict[str, str]:

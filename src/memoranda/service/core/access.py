@@ -8,6 +8,7 @@ so that a refusal tells nothing; what a caller may not do answers "forbidden".
     token by the owner    that owner        everything its scope allows            unless scope.owner is the owner
     … with another `aud`  that owner        shared and public                      yes
     token by the operator every owner       everything its scope allows            unless scope.owner is the owner
+    … of a program        as the key with which somebody let it in, at the MCP endpoint alone (grants.py)
     any                   any other owner   public                                 yes
 
 Erasing for good is the owner's (UMP §3.6): whoever is at the machine, an API key with the scope `erase`, or a token
@@ -45,6 +46,9 @@ ALL_VERBS = frozenset(SCOPES)
 # UMP's own: all that a capability token can grant.
 TOKEN_VERBS = ALL_VERBS - {"activate", "erase"}
 KEY_PREFIX = "mk_"
+# What the names of tokens begin with that programs hold which somebody let in with a key; and where those are good.
+GRANT_PREFIX = "program:"
+GRANT_AUDIENCE = "/mcp"
 NAME_CHARS_LIMIT = 200
 # How long a key that was revoked in another process may still be taken for good; and how many are kept in mind.
 KNOWN_MS = 50
@@ -68,12 +72,19 @@ class Access:
     # Its owner was let in by an open door alone, as anyone would be.
     is_stranger: bool = False
     default_tenant: str
+    # The one path that it is good for; None: everywhere.
+    audience: str | None = None
     # Where a new memory belongs if its draft does not say; an agent is started for one project.
     default_project: str | None = None
 
     def require(self, verb: str) -> None:
         if verb not in self.verbs:
             raise ForbiddenScope(f"this credential does not grant '{verb}'", scope=verb)
+
+    def require_audience(self, path: str) -> None:
+        """RFC 8707: a token that was given for one resource is good there alone."""
+        if self.audience not in (None, path):
+            raise Unauthorized(f"audience: this token is for {self.audience} alone")
 
     def require_all(self) -> None:
         """For what belongs to an owner as a whole, such as the logs of runs: no part of it can be granted."""
@@ -182,6 +193,8 @@ class Gate:
         ump_token.check_time(claims, now=self._clock())
         if self._system.is_token_revoked(claims.iss, claims.jti):
             raise Unauthorized("revoked: this token was revoked")
+        if claims.iss == self._operator.did and claims.jti.startswith(GRANT_PREFIX):
+            return self._from_grant(claims)
         owner = claims.scope.get("owner")
         # UMP §5.2: tokens are signed by the owner. The operator, who keeps the store, may sign for anyone.
         by_operator = claims.iss == self._operator.did
@@ -204,6 +217,31 @@ class Gate:
             is_stranger=is_stranger,
             default_tenant=tenant or self._operator.did,
         )
+
+    def _from_grant(self, claims: ump_token.Claims) -> Access:
+        """What a program may that somebody let in with a key: no more than the key may now."""
+        key = self._key_of_grant(claims.jti)
+        return Access(
+            credential=f"token:{claims.jti}",
+            actor=f"key:{key.name}",
+            actor_kind="agent",
+            tenant=key.tenant,
+            verbs=frozenset(claims.verbs) & frozenset(key.scopes),
+            limits={"owner": key.tenant},
+            audience=GRANT_AUDIENCE,
+            default_tenant=key.tenant,
+        )
+
+    def _key_of_grant(self, jti: str) -> ApiKey:
+        grant = self._system.grant(jti.removeprefix(GRANT_PREFIX), self._clock())
+        key = None if grant is None else self._key(grant.key_id)
+        if key is None or key.revoked is not None:
+            raise Unauthorized("revoked: this program is not let in any more")
+        return key
+
+    def owner_of_grant(self, jti: str) -> str:
+        """Whose memory a program was let into. Raises Unauthorized."""
+        return self._key_of_grant(jti).tenant
 
     def _from_key(self, text: str) -> Access:
         key_id, _, secret = text.removeprefix(KEY_PREFIX).partition("_")

@@ -584,6 +584,26 @@ SELECT key_id, key_hash, name, tenant, scopes, created_ms, revoked_ms FROM api_k
 -- name: api_key_revoke
 UPDATE api_key SET revoked_ms = :revoked_ms WHERE key_id = :key_id AND revoked_ms IS NULL RETURNING key_id
 
+-- name: grant_add
+INSERT INTO program_grant (grant_id, key_id, verbs, turn, expires_ms)
+VALUES (:grant_id, :key_id, :verbs, 0, :expires_ms)
+
+-- Those that ended, and of one key those that were used least lately.
+-- name: grants_trim
+DELETE FROM program_grant WHERE expires_ms <= :now_ms OR grant_id IN (
+  SELECT grant_id FROM program_grant WHERE key_id = :key_id ORDER BY expires_ms DESC LIMIT -1 OFFSET :limit
+)
+
+-- name: grant_get
+SELECT key_id, verbs FROM program_grant WHERE grant_id = :grant_id AND expires_ms > :now_ms
+
+-- name: grant_turn
+UPDATE program_grant SET turn = turn + 1, expires_ms = :expires_ms
+WHERE grant_id = :grant_id AND turn = :turn AND expires_ms > :now_ms RETURNING key_id, verbs
+
+-- name: grant_drop
+DELETE FROM program_grant WHERE grant_id = :grant_id
+
 -- name: token_revoke
 INSERT INTO revoked_token (issuer, jti, revoked_ms) VALUES (:issuer, :jti, :revoked_ms) ON CONFLICT DO NOTHING
 

@@ -286,6 +286,16 @@ CREATE TABLE api_key (
   revoked_ms INTEGER
 ) WITHOUT ROWID;
 
+-- Programs that a person let in with an API key (OAuth). `turn` counts what was handed out: a code, then refresh tokens.
+CREATE TABLE program_grant (
+  grant_id   TEXT PRIMARY KEY,
+  key_id     TEXT NOT NULL,
+  verbs      TEXT NOT NULL,
+  turn       INTEGER NOT NULL,
+  expires_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX program_grant_key ON program_grant (key_id, expires_ms);
+
 CREATE TABLE revoked_token (
   issuer     TEXT NOT NULL,
   jti        TEXT NOT NULL,

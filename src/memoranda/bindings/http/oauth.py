@@ -1,0 +1,424 @@
+"""OAuth 2.1 for MCP over HTTP: how a program finds out where to ask, and a person lets it in.
+
+As MCP's authorization has it (2025-06-18 and later): the endpoint is a protected resource (RFC 9728), and this server
+is its authorization server (RFC 8414). A code with PKCE (S256), a resource that must be ours (RFC 8707), refresh tokens
+that are good once, `iss` in every answer (RFC 9207), dynamic registration (RFC 7591) of those whom the setting admits.
+The person approves by pasting an API key into a page that has no script. The handlers are those of MCP's own SDK; what
+they ask is answered by `service/core/grants.py`, where the rules are.
+
+All names are those under which the server was reached, which the guard has checked.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from mcp.server.auth.handlers.authorize import AuthorizationHandler
+from mcp.server.auth.handlers.register import RegistrationHandler
+from mcp.server.auth.handlers.revoke import RevocationHandler
+from mcp.server.auth.handlers.token import TokenHandler
+from mcp.server.auth.middleware.client_auth import ClientAuthenticator
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    AuthorizeError,
+    OAuthAuthorizationServerProvider,
+    RefreshToken,
+    RegistrationError,
+    TokenError,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import ClientRegistrationOptions
+from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull, OAuthToken
+from pydantic import AnyUrl
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Message
+
+from memoranda.bindings.http import wire
+from memoranda.bindings.http.limits import TokenBuckets
+from memoranda.bindings.http.threads import Threads
+from memoranda.errors import ForbiddenScope, InvalidInput, RateLimited, Unauthorized
+from memoranda.service.core.access import GRANT_AUDIENCE, SCOPES
+from memoranda.service.core.grants import (
+    ACCESS_MS,
+    ALL_VERBS,
+    LOOPBACK,
+    USUAL_VERBS,
+    Asked,
+    Client,
+    Granted,
+    Grants,
+    Registration,
+    Turn,
+    is_loopback,
+    takes,
+)
+from memoranda.service.service import Service
+
+AUTHORIZE: Final = "/oauth/authorize"
+CONSENT: Final = "/oauth/consent"
+EXCHANGE: Final = "/oauth/token"
+REGISTER: Final = "/oauth/register"
+REVOKE: Final = "/oauth/revoke"
+AUTHORIZATION_SERVER: Final = "/.well-known/oauth-authorization-server"
+
+# Of one address: a person is never stopped, a program that guesses is.
+RATE, BURST = 20.0, 40.0
+# Registrations and token requests are far smaller.
+BODY_BYTES_LIMIT: Final = 32_768
+OAUTH_THREADS: Final = 2
+# How a program without a secret proves at the token endpoint who it is.
+PUBLIC: Final = "none"
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class _Registered(OAuthClientInformationFull):
+    """A program as the SDK wants to see it; where it may be answered is for us to say."""
+
+    def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
+        registered = tuple(map(str, self.redirect_uris or ()))
+        if redirect_uri is not None and not takes(registered, str(redirect_uri)):
+            raise InvalidRedirectUriError("redirect_uri is not one of those that were registered")
+        return redirect_uri if redirect_uri is not None else super().validate_redirect_uri(None)
+
+
+class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
+    """What the SDK's handlers ask, for one request."""
+
+    def __init__(self, grants: Grants, threads: Threads, base: str, registration: Registration) -> None:
+        self._grants = grants
+        self._threads = threads
+        self._base = base
+        self._registration = registration
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        known = self._grants.client(client_id)
+        if known is None:
+            return None
+        return _Registered(
+            client_id=client_id,
+            redirect_uris=[AnyUrl(each) for each in known.redirect_uris],
+            token_endpoint_auth_method=PUBLIC,
+            scope=" ".join(ALL_VERBS),
+        )
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        """RFC 7591 3.2.1: what was asked for may be replaced. Every program is public, and its id is what it said."""
+        try:
+            redirect_uris = [str(each) for each in client_info.redirect_uris or ()]
+            name = client_info.client_name or "a program without a name"
+            client_info.client_id = self._grants.register(name, redirect_uris, registration=self._registration)
+        except InvalidInput as error:
+            is_redirect = error.message.startswith("redirect")
+            raise RegistrationError(
+                "invalid_redirect_uri" if is_redirect else "invalid_client_metadata", error.message
+            ) from None
+        client_info.token_endpoint_auth_method = PUBLIC
+        client_info.client_secret = client_info.client_secret_expires_at = None
+        client_info.scope = " ".join(ALL_VERBS)
+
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        if not is_ours(params.resource, self._base):
+            raise AuthorizeError("invalid_target", "resource is not this server's MCP endpoint")
+        asked = Asked(
+            client_id=client.client_id,
+            redirect_uri=str(params.redirect_uri),
+            is_explicit=params.redirect_uri_provided_explicitly,
+            state=params.state,
+            challenge=params.code_challenge,
+            verbs=tuple(params.scopes or USUAL_VERBS),
+            expires=self._grants.expiry(),
+        )
+        try:
+            return construct_redirect_uri(self._base + CONSENT, request=self._grants.ask(asked))
+        except InvalidInput as error:
+            raise AuthorizeError("invalid_request", error.message) from None
+
+    async def load_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: str
+    ) -> AuthorizationCode | None:
+        turn = self._grants.turn(authorization_code, client.client_id, is_code=True)
+        if turn is None:
+            return None
+        return AuthorizationCode(
+            code=authorization_code,
+            scopes=list(turn.verbs),
+            expires_at=turn.expires / 1000,
+            client_id=client.client_id,
+            code_challenge=turn.challenge,
+            redirect_uri=AnyUrl(turn.redirect_uri),
+            redirect_uri_provided_explicitly=turn.is_explicit,
+        )
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        turn = self._grants.turn(authorization_code.code, client.client_id, is_code=True)
+        return await self._exchange(turn, authorization_code.scopes)
+
+    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+        turn = self._grants.turn(refresh_token, client.client_id, is_code=False)
+        if turn is None:
+            return None
+        return RefreshToken(
+            token=refresh_token,
+            client_id=client.client_id,
+            scopes=list(turn.verbs),
+            expires_at=turn.expires // 1000,
+            subject=turn.grant_id,
+        )
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        turn = self._grants.turn(refresh_token.token, client.client_id, is_code=False)
+        return await self._exchange(turn, scopes)
+
+    async def _exchange(self, turn: Turn | None, verbs: Sequence[str]) -> OAuthToken:
+        assert turn is not None, "it was loaded just before"
+        try:
+            granted: Granted = await self._threads.run(self._grants.exchange, turn, verbs)
+        except Unauthorized as error:
+            raise TokenError("invalid_grant", error.message) from None
+        return OAuthToken(
+            access_token=granted.access_token,
+            expires_in=ACCESS_MS // 1000,
+            scope=" ".join(granted.verbs),
+            refresh_token=granted.refresh_token,
+        )
+
+    async def load_access_token(self, token: str) -> AccessToken | None:  # noqa: ARG002
+        """None: whose an access token is it does not say, so that only the refresh token takes a grant back."""
+        return None
+
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        await self._threads.run(self._grants.end, token.subject or "")
+
+
+class OAuth:
+    """The routes that need no credential. Enter `running` in the lifespan of the application."""
+
+    def __init__(
+        self, service: Service, registration: Registration, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._grants = service.grants
+        self._registration = registration
+        self._threads = Threads(OAUTH_THREADS, "memoranda-oauth")
+        self._rates = TokenBuckets(rate=RATE, burst=BURST, clock=clock)
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        posts: dict[str, Handler] = {EXCHANGE: self._token, REVOKE: self._revoke}
+        if self._registration != "known":
+            posts[REGISTER] = self._register
+        resource = (wire.PROTECTED_RESOURCE, wire.PROTECTED_RESOURCE + GRANT_AUDIENCE)
+        return [
+            *(Route(path, self._resource_metadata, methods=["GET"]) for path in resource),
+            Route(AUTHORIZATION_SERVER, self._server_metadata, methods=["GET"]),
+            Route(AUTHORIZE, self._authorize, methods=["GET"]),
+            Route(CONSENT, self._consent, methods=["GET", "POST"]),
+            *(Route(path, self._limited(handler), methods=["POST"]) for path, handler in posts.items()),
+        ]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            self._threads.close()
+
+    def _limited(self, handler: Handler) -> Handler:
+        async def limited(request: Request) -> Response:
+            return await handler(await self._received(request))
+
+        return limited
+
+    async def _received(self, request: Request) -> Request:
+        """The request with its whole body, which is small, from an address that does not ask all the time."""
+        client = request.client
+        if wait := self._rates.take(client.host if client else ""):
+            raise RateLimited(retry_after_seconds=wait)
+        wire.check_length(request.scope, BODY_BYTES_LIMIT)
+        body = await wire.read_body(wire.bounded(request.receive, BODY_BYTES_LIMIT))
+
+        async def again() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return Request(request.scope, again)
+
+    def _provider(self, request: Request) -> _Provider:
+        return _Provider(self._grants, self._threads, base_of(request), self._registration)
+
+    async def _resource_metadata(self, request: Request) -> Response:
+        """RFC 9728."""
+        base = base_of(request)
+        return JSONResponse(
+            {
+                "resource": base + GRANT_AUDIENCE,
+                "authorization_servers": [base],
+                "scopes_supported": list(USUAL_VERBS),
+                "bearer_methods_supported": ["header"],
+                "resource_name": "Memoranda",
+            }
+        )
+
+    async def _server_metadata(self, request: Request) -> Response:
+        """RFC 8414."""
+        base = base_of(request)
+        document = {
+            "issuer": base,
+            "authorization_endpoint": base + AUTHORIZE,
+            "token_endpoint": base + EXCHANGE,
+            "revocation_endpoint": base + REVOKE,
+            "scopes_supported": list(ALL_VERBS),
+            "response_types_supported": ["code"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_methods_supported": [PUBLIC],
+            "revocation_endpoint_auth_methods_supported": [PUBLIC],
+            "code_challenge_methods_supported": ["S256"],
+            "authorization_response_iss_parameter_supported": True,
+        }
+        if self._registration != "known":
+            document["registration_endpoint"] = base + REGISTER
+        return JSONResponse(document)
+
+    async def _register(self, request: Request) -> Response:
+        return await RegistrationHandler(self._provider(request), ClientRegistrationOptions()).handle(request)
+
+    async def _authorize(self, request: Request) -> Response:
+        base = base_of(request)
+        # RFC 6749 3.1: none is given twice.
+        wire.query(request.scope)
+        answer = await AuthorizationHandler(self._provider(request)).handle(request)
+        place = answer.headers.get("location", base)
+        if place.startswith(base):
+            return answer
+        # RFC 9207: a refusal says who refused, too.
+        return RedirectResponse(construct_redirect_uri(place, iss=base), 302)
+
+    async def _token(self, request: Request) -> Response:
+        provider = self._provider(request)
+        form = await request.form()
+        if len(form) != len(form.multi_items()):
+            return _refusal("invalid_request", "a field is given twice")
+        # RFC 8707 2.2; the SDK leaves this to us.
+        if not is_ours(form.get("resource"), base_of(request)):
+            return _refusal("invalid_target", "resource is not this server's MCP endpoint")
+        answer: Response = await TokenHandler(provider, ClientAuthenticator(provider)).handle(request)
+        return answer
+
+    async def _revoke(self, request: Request) -> Response:
+        provider = self._provider(request)
+        return await RevocationHandler(provider, ClientAuthenticator(provider)).handle(request)
+
+    async def _consent(self, request: Request) -> Response:
+        """The page on which a person lets a program in, and what comes of it."""
+        base = base_of(request)
+        given: Any = request.query_params
+        if request.method == "POST":
+            request = await self._received(request)
+            given = await request.form()
+        sealed = _text(given, "request")
+        try:
+            asked, client = self._grants.asked(sealed)
+        except InvalidInput as error:
+            return _page(f"<p>{html.escape(error.message)}</p>", 400)
+        if request.method == "GET":
+            return _question(sealed, asked, client)
+        if _text(given, "answer") != "allow":
+            return _back(asked, base, error="access_denied")
+        try:
+            code = await self._threads.run(self._grants.approve, asked, _text(given, "key").strip())
+        except (Unauthorized, ForbiddenScope) as error:
+            return _question(sealed, asked, client, error.message)
+        return _back(asked, base, code=code)
+
+
+def base_of(request: Request) -> str:
+    """Under which name the server was reached. Raises ForbiddenScope where others could read along (OAuth 2.1 1.5)."""
+    base = wire.base_url(request.scope)
+    parts = urlsplit(base)
+    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+        raise ForbiddenScope("OAuth needs https, except on the machine itself")
+    return base
+
+
+def is_ours(resource: object, base: str) -> bool:
+    """Whether a token is asked for the MCP endpoint. There is no other, so whoever does not say means this one."""
+    if resource is None:
+        return True
+    if not isinstance(resource, str):
+        return False
+    scheme, mark, rest = resource.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme.lower()}{mark}{host.lower()}{slash}{path}".rstrip("/") == base + GRANT_AUDIENCE
+
+
+def _text(given: Any, name: str) -> str:
+    value = given.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _refusal(error: str, description: str) -> Response:
+    return JSONResponse({"error": error, "error_description": description}, 400)
+
+
+def _back(asked: Asked, base: str, **said: str) -> Response:
+    """To the program, with what was decided. 303: what the person pasted is not sent along."""
+    return RedirectResponse(construct_redirect_uri(asked.redirect_uri, **said, state=asked.state, iss=base), 303)
+
+
+_STYLE: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:34em;margin:4em auto;padding:0 1em}"
+    "input{width:100%;box-sizing:border-box;font:inherit;padding:.4em}"
+    "button{font:inherit;padding:.4em 1.2em;margin:1em 1em 0 0}.wrong{color:#a00}"
+)
+_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+
+
+def _question(sealed: str, asked: Asked, client: Client, wrong: str = "") -> Response:
+    place = urlsplit(asked.redirect_uri)
+    where = "a program on this machine" if is_loopback(asked.redirect_uri) else f"{place.scheme}://{place.netloc}"
+    verbs = "".join(f"<li><b>{verb}</b>: {html.escape(SCOPES[verb])}</li>" for verb in asked.verbs)
+    complaint = f'<p class="wrong">{html.escape(wrong)}</p>' if wrong else ""
+    return _page(
+        f"<h1>Let a program use your memory?</h1><p>It calls itself <b>{html.escape(client.name)}</b>, which nobody "
+        f"has checked. The answer goes to <b>{html.escape(where)}</b> ({html.escape(place.netloc)}).</p>"
+        f"<p>It asks to:</p><ul>{verbs}</ul>{complaint}"
+        f'<form method="post" action="{CONSENT}"><input type="hidden" name="request" value="{html.escape(sealed)}">'
+        "<label>An API key of yours (<code>memoranda key add</code>). The program does not get it, and can do no more "
+        'than the key can; revoking the key ends it.<input type="password" name="key" autocomplete="off"></label>'
+        '<button name="answer" value="allow">Allow</button><button name="answer" value="deny">Deny</button></form>',
+        403 if wrong else 200,
+        place.netloc,
+    )
+
+
+def _page(body: str, status: int, target: str | None = None) -> Response:
+    forms = "'none'"
+    if target is not None:
+        # Browsers hold a form to this through the redirect that answers it; addresses of IPv6 cannot be said.
+        forms = "*" if "[" in target else f"'self' http://{target} https://{target}"
+    policy = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'; base-uri 'none'"
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Memoranda</title><style>{_STYLE}</style>'
+    return HTMLResponse(
+        head + body,
+        status,
+        {
+            "Content-Security-Policy": f"{policy}; form-action {forms}",
+            "X-Frame-Options": "DENY",
+            # With no-referrer browsers would not say where the form comes from either.
+            "Referrer-Policy": "same-origin",
+        },
+    )

@@ -1,0 +1,249 @@
+"""Programs that a person lets in (OAuth 2.1): who they say they are, what they ask for, and what they were granted.
+
+Of a program that registers or asks nothing is kept: its client id and its request are what it said, sealed with a key
+of this installation. So strangers fill nothing. A row is kept from the moment that a person approves, with one of the
+API keys: what the program then holds can never do more than that key, and ends with it.
+
+The row counts turns. The code is the first, each refresh token the next; whoever comes with a turn that was taken
+already ends the grant, because then two have it, and one of them is a thief (OAuth 2.1 4.1.3, 4.3.1). Access tokens are
+capability tokens of the operator, for the MCP endpoint alone, that hold only while there is the row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, Literal, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from memoranda.encoding.bases import base32_encode, base64url_decode, base64url_encode
+from memoranda.encoding.didkey import SigningKey
+from memoranda.errors import ForbiddenScope, InvalidInput, Unauthorized
+from memoranda.model.instant import Instant
+from memoranda.service.core.access import GRANT_PREFIX, SCOPES, TOKEN_VERBS, Gate
+from memoranda.storage.engine import ProgramGrant, System
+
+# Who may register: whom the operator registered (known), also programs on the caller's own machine (on), or anyone.
+Registration = Literal["known", "on", "open"]
+
+# A person reads and pastes a key; a program comes for its tokens at once.
+REQUEST_MS: Final = 10 * 60_000
+CODE_MS: Final = 60_000
+# What is stolen is good for a short time; a program that is not used for a month asks again.
+ACCESS_MS: Final = 15 * 60_000
+REFRESH_MS: Final = 30 * 86_400_000
+GRANTS_LIMIT: Final = 64
+# What travels in an address, several times over, and fits the head of a request.
+NAME_CHARS_LIMIT: Final = 100
+REDIRECTS_LIMIT: Final = 8
+REDIRECT_CHARS_LIMIT: Final = 512
+STATE_CHARS_LIMIT: Final = 2_048
+CHALLENGE_CHARS: Final = 43
+SEALED_CHARS_LIMIT: Final = 16_384
+
+# What a program gets that does not say: enough for all tools that do not take whole collections out.
+USUAL_VERBS: Final = ("read", "write", "derive")
+ALL_VERBS: Final = tuple(verb for verb in SCOPES if verb in TOKEN_VERBS)
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """A program, as it registered itself. Every one is public: it has no secret, and proves itself with PKCE."""
+
+    name: str
+    redirect_uris: tuple[str, ...]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program asks a person for."""
+
+    client_id: str
+    redirect_uri: str
+    # Whether the program named the address, and must name it again.
+    is_explicit: bool
+    state: str | None
+    challenge: str
+    verbs: tuple[str, ...]
+    expires: Instant
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be exchanged once: a code, which knows what it was asked for with, or a refresh token."""
+
+    grant_id: str
+    number: int
+    # A digest of the client id, to which it was given.
+    client: str
+    verbs: tuple[str, ...]
+    expires: Instant
+    redirect_uri: str = ""
+    is_explicit: bool = False
+    challenge: str = ""
+
+
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program holds from now on."""
+
+    access_token: str
+    refresh_token: str
+    verbs: tuple[str, ...]
+
+
+class Grants:
+    """Registers programs, asks for them, and gives them what a person approved."""
+
+    def __init__(self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]) -> None:
+        self._gate = gate
+        self._system = system
+        self._key = operator.derive(b"oauth seals")
+        self._clock = clock
+
+    def register(self, name: str, redirect_uris: Sequence[str], *, registration: Registration = "open") -> str:
+        """A client id, which is all that there is of a program. Raises InvalidInput."""
+        if not redirect_uris or len(redirect_uris) > REDIRECTS_LIMIT:
+            raise InvalidInput(f"a program names one to {REDIRECTS_LIMIT} redirect URIs")
+        for each in redirect_uris:
+            check_redirect(each)
+            if registration != "open" and not is_loopback(each):
+                raise InvalidInput("redirect_uris: only programs on one's own machine may register themselves here")
+        if not name.strip() or len(name) > NAME_CHARS_LIMIT or not name.isprintable():
+            raise InvalidInput(f"client_name: a printable name of at most {NAME_CHARS_LIMIT} characters")
+        return self._seal(Client(name=name, redirect_uris=tuple(redirect_uris)))
+
+    def client(self, client_id: str) -> Client | None:
+        return self._unseal(client_id, Client)
+
+    def ask(self, asked: Asked) -> str:
+        """The request as it travels to the person and back. Raises InvalidInput."""
+        if len(asked.state or "") > STATE_CHARS_LIMIT:
+            raise InvalidInput(f"state: at most {STATE_CHARS_LIMIT} characters")
+        if len(asked.challenge) != CHALLENGE_CHARS:
+            raise InvalidInput("code_challenge: must be a SHA-256, base64url")
+        if unknown := sorted(set(asked.verbs) - set(ALL_VERBS)):
+            raise InvalidInput(f"scope: there is no {unknown[0][:40]!a}")
+        return self._seal(asked)
+
+    def asked(self, text: str) -> tuple[Asked, Client]:
+        """What a program asks for, and which. Raises InvalidInput."""
+        asked = self._unseal(text, Asked)
+        client = None if asked is None else self.client(asked.client_id)
+        if asked is None or client is None or asked.expires <= self._clock():
+            raise InvalidInput("this request is not one of ours, or it is too old; have the program ask again")
+        return asked, client
+
+    def expiry(self) -> Instant:
+        """Until when a request that is made now is good."""
+        return Instant(self._clock() + REQUEST_MS)
+
+    def approve(self, asked: Asked, key: str) -> str:
+        """The code for a program that somebody lets in with an API key. Raises Unauthorized or ForbiddenScope."""
+        access = self._gate.authenticate(key)
+        kind, _, key_id = access.credential.partition(":")
+        if kind != "key":
+            raise Unauthorized("that is no API key")
+        verbs = tuple(verb for verb in asked.verbs if verb in access.verbs)
+        if not verbs:
+            raise ForbiddenScope("that key may do nothing of what the program asks for")
+        now = self._clock()
+        grant = ProgramGrant(grant_id=base32_encode(secrets.token_bytes(20)), key_id=key_id, verbs=verbs)
+        self._system.add_grant(grant, now=now, expires=Instant(now + CODE_MS), limit=GRANTS_LIMIT)
+        return self._seal(
+            Turn(
+                grant_id=grant.grant_id,
+                number=0,
+                client=_digest(asked.client_id),
+                verbs=verbs,
+                expires=Instant(now + CODE_MS),
+                redirect_uri=asked.redirect_uri,
+                is_explicit=asked.is_explicit,
+                challenge=asked.challenge,
+            )
+        )
+
+    def turn(self, text: str, client_id: str, *, is_code: bool) -> Turn | None:
+        """What a program brings to be exchanged, if it was given to this one."""
+        turn = self._unseal(text, Turn)
+        if turn is None or is_code != (turn.number == 0):
+            return None
+        return turn if hmac.compare_digest(turn.client, _digest(client_id)) else None
+
+    def exchange(self, turn: Turn, verbs: Collection[str]) -> Granted:
+        """New tokens for a code or a refresh token, which is good once. Raises Unauthorized."""
+        now = self._clock()
+        expires = Instant(now + REFRESH_MS)
+        grant = self._system.take_turn(turn.grant_id, turn.number, now=now, expires=expires)
+        if grant is None or turn.expires <= now:
+            raise Unauthorized("it was used before, or is too old")
+        granted = tuple(verb for verb in grant.verbs if verb in verbs)
+        jti = GRANT_PREFIX + grant.grant_id
+        owner = self._gate.owner_of_grant(jti)
+        token = self._gate.mint_token(verbs=granted, scope={"owner": owner}, ttl_ms=ACCESS_MS, jti=jti)
+        following = Turn(
+            grant_id=grant.grant_id, number=turn.number + 1, client=turn.client, verbs=grant.verbs, expires=expires
+        )
+        return Granted(access_token=token, refresh_token=self._seal(following), verbs=granted)
+
+    def end(self, grant_id: str) -> None:
+        """Take a grant back, with all that was handed out for it."""
+        self._system.drop_grant(grant_id)
+
+    def _seal(self, value: msgspec.Struct) -> str:
+        body = msgspec.json.encode(value)
+        return f"{base64url_encode(body)}.{base64url_encode(self._mac(type(value), body))}"
+
+    def _unseal(self, text: str, kind: type[T]) -> T | None:
+        body_text, _, seal = text.partition(".")
+        if len(text) > SEALED_CHARS_LIMIT:
+            return None
+        try:
+            body, given = base64url_decode(body_text), base64url_decode(seal)
+        except ValueError:
+            return None
+        if not hmac.compare_digest(given, self._mac(kind, body)):
+            return None
+        return msgspec.json.decode(body, type=kind)
+
+    def _mac(self, kind: type[msgspec.Struct], body: bytes) -> bytes:
+        """One kind is never taken for another."""
+        return hmac.digest(self._key, kind.__name__.encode() + b"\0" + body, "sha256")
+
+
+def check_redirect(uri: str) -> None:
+    """MCP: https, or a program on one's own machine. Raises InvalidInput."""
+    try:
+        parts = urlsplit(uri)
+        is_whole = bool(parts.hostname) and parts.username is None and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole or len(uri) > REDIRECT_CHARS_LIMIT or "#" in uri or not uri.isascii() or not uri.isprintable():
+        raise InvalidInput("redirect_uris: each must be a whole address of ASCII, without a fragment")
+    if parts.scheme != "https" and not is_loopback(uri):
+        raise InvalidInput("redirect_uris: https, or http on 127.0.0.1, [::1] or localhost")
+
+
+def takes(registered: Sequence[str], uri: str) -> bool:
+    """Whether a program may be answered there: exactly what it registered, on loopback at any port (RFC 8252 7.3)."""
+    return uri in registered or any(
+        _without_port(each) == _without_port(uri) for each in registered if is_loopback(each) and is_loopback(uri)
+    )
+
+
+def is_loopback(uri: str) -> bool:
+    """Whether it leads to a program on the machine of whoever follows it."""
+    parts = urlsplit(uri)
+    return parts.scheme == "http" and parts.hostname in LOOPBACK
+
+
+def _without_port(uri: str) -> tuple[str | None, ...]:
+    parts = urlsplit(uri)
+    return parts.scheme, parts.username, parts.hostname, parts.path, parts.query, parts.fragment
+
+
+def _digest(client_id: str) -> str:
+    return hashlib.sha256(client_id.encode("utf-8", "surrogatepass")).hexdigest()

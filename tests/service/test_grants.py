@@ -1,0 +1,124 @@
+"""Programs that a person let in: for how long, how many, and with what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from memoranda.errors import ForbiddenScope, InvalidInput, Unauthorized
+from memoranda.service.core.access import Access
+from memoranda.service.core.grants import (
+    ACCESS_MS,
+    CODE_MS,
+    GRANTS_LIMIT,
+    REFRESH_MS,
+    REQUEST_MS,
+    Asked,
+    Granted,
+    Turn,
+)
+from tests.service.world import World
+
+PLACE = "http://127.0.0.1:1/cb"
+
+
+def asked(world: World, **changes: Any) -> Asked:
+    client_id = world.service.grants.register("p", [PLACE])
+    whole = Asked(
+        client_id=client_id,
+        redirect_uri=PLACE,
+        is_explicit=True,
+        state=None,
+        challenge="c" * 43,
+        verbs=("read", "write"),
+        expires=world.service.grants.expiry(),
+    )
+    return msgspec.structs.replace(whole, **changes)
+
+
+def key(world: World, *scopes: str) -> str:
+    return world.service.gate.add_key("mine", tenant="ada", scopes=scopes or ("read", "write", "erase"))
+
+
+def code(world: World, secret: str) -> Turn:
+    request = asked(world)
+    found = world.service.grants.turn(world.service.grants.approve(request, secret), request.client_id, is_code=True)
+    assert found is not None
+    return found
+
+
+def next_turn(world: World, granted: Granted) -> Turn:
+    found = world.service.grants.turn(granted.refresh_token, asked(world).client_id, is_code=False)
+    assert found is not None
+    return found
+
+
+def let_in(world: World, granted: Granted) -> Access:
+    return world.service.gate.authenticate(granted.access_token)
+
+
+def test_a_program_does_what_the_key_may_and_no_more(world: World) -> None:
+    granted = world.service.grants.exchange(code(world, key(world, "read", "erase")), ("read", "write"))
+    access = let_in(world, granted)
+    assert access.verbs == {"read"}
+    assert (access.tenant, access.actor, access.audience) == ("ada", "key:mine", "/mcp")
+    assert access.sees_unredacted("ada")
+    with pytest.raises(ForbiddenScope, match="nothing of what"):
+        world.service.grants.approve(asked(world), key(world, "erase"))
+
+
+def test_a_token_of_another_kind_approves_nothing(world: World) -> None:
+    token = world.service.gate.mint_token(verbs=("read",), scope={"owner": "ada"}, ttl_ms=1_000)
+    with pytest.raises(Unauthorized, match="no API key"):
+        world.service.grants.approve(asked(world), token)
+
+
+def test_what_is_too_old_is_no_good(world: World) -> None:
+    grants, secret = world.service.grants, key(world)
+    request = grants.ask(asked(world))
+    stale = code(world, secret)
+    world.advance(CODE_MS)
+    with pytest.raises(Unauthorized, match="too old"):
+        grants.exchange(stale, ("read",))
+    world.advance(REQUEST_MS - CODE_MS)
+    with pytest.raises(InvalidInput, match="too old"):
+        grants.asked(request)
+    granted = grants.exchange(code(world, secret), ("read",))
+    world.advance(ACCESS_MS + 1)
+    with pytest.raises(Unauthorized, match="expired"):
+        let_in(world, granted)
+    granted = grants.exchange(next_turn(world, granted), ("read",))
+    world.advance(REFRESH_MS)
+    with pytest.raises(Unauthorized, match="too old"):
+        grants.exchange(next_turn(world, granted), ("read",))
+
+
+def test_revoking_the_key_ends_what_it_let_in_at_once(world: World) -> None:
+    granted = world.service.grants.exchange(code(world, key(world)), ("read",))
+    assert let_in(world, granted).verbs == {"read"}
+    world.service.gate.revoke_key("mine")
+    with pytest.raises(Unauthorized, match="not let in any more"):
+        let_in(world, granted)
+    with pytest.raises(Unauthorized):
+        world.service.grants.exchange(next_turn(world, granted), ("read",))
+
+
+def test_a_key_lets_in_so_many_programs_and_those_used_last_stay(world: World) -> None:
+    secret = key(world)
+    first = world.service.grants.exchange(code(world, secret), ("read",))
+    world.advance(1)
+    others = [world.service.grants.exchange(code(world, secret), ("read",)) for _ in range(GRANTS_LIMIT - 1)]
+    assert let_in(world, first).verbs == {"read"}
+    world.advance(1)
+    world.service.grants.exchange(code(world, secret), ("read",))
+    with pytest.raises(Unauthorized):
+        let_in(world, first)
+    assert let_in(world, others[-1]).verbs == {"read"}
+
+
+@pytest.mark.parametrize("changes", [{"verbs": ("erase",)}, {"challenge": "x"}, {"state": "x" * 3_000}])
+def test_a_request_that_is_not_right_is_refused(world: World, changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        world.service.grants.ask(asked(world, **changes))
