@@ -28,6 +28,41 @@ def test_what_is_dumped_is_parsed_back(value: Any) -> None:
     assert json_text.parse(json_text.dump(value)) == value
 
 
+def outcome(data: bytes | str) -> str:
+    try:
+        return repr(json_text.parse(data))
+    except MemorandaError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@given(VALUES, st.sampled_from([json_text.dump, lambda value: json.dumps(value).encode()]))
+def test_bytes_are_read_as_their_text_is(value: Any, spell: Any) -> None:
+    data: bytes = spell(value)
+    assert outcome(data) == outcome(data.decode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('{"a":1,"a":1}', '{"a": 1, "a": 1}', '[{"b":{"a":1,"a":2}}]', "-0", "[-0]", "1e400", "[1E2]", "1.10", "NaN"),
+        *("123456789012345678901234567890", "18446744073709551616", "-9223372036854775809", "0.1e1", "[1.0,10.0]"),
+        *(
+            '"\\ud800"',
+            '"\\ud83d\\ude00"',
+            '"\\u00e9"',
+            '{"a": "\\ud83d"}',
+            "[" * 65 + "]" * 65,
+            " 1",
+            "nul",
+            "",
+            "\ufeff1",
+        ),
+    ],
+)
+def test_what_is_spelt_as_usual_and_what_is_not_is_read_the_same(text: str) -> None:
+    assert outcome(text.encode()) == outcome(text)
+
+
 @given(st.integers(-(10**300), 10**300))
 def test_integers_of_any_accepted_size_are_kept(number: int) -> None:
     assert json_text.parse(json_text.dump([number])) == [number]
