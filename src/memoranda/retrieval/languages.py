@@ -165,9 +165,12 @@ def language_of(folded: Iterable[str], text: str, *, least: int = 2) -> str:
                     return _SCRIPTS[script]
                 if script != "LATIN":
                     break
+    spoken = [codes for word in folded if (codes := _SPEAKERS.get(word))]
+    if len(spoken) < least:
+        return ENGLISH
     counts: dict[str, int] = {}
-    for word in folded:
-        for code in _SPEAKERS.get(word, ()):
+    for codes in spoken:
+        for code in codes:
             counts[code] = counts.get(code, 0) + 1
     best = max(counts, key=lambda code: (counts[code], code), default=ENGLISH)
     return best if counts.get(best, 0) >= max(least, counts.get(ENGLISH, 0) + 1) else ENGLISH

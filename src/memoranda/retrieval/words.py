@@ -38,6 +38,8 @@ QUESTION_WORDS_LIMIT: Final = 64
 BEGINNING_CHARS: Final = 3
 
 WORD: Final = re.compile(r"[^\W_]+")
+# The same in ASCII and in small letters, where it is sooner found.
+_PLAIN_WORD: Final = re.compile(r"[a-z0-9]+")
 UNSPACED: Final = re.compile(
     r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
@@ -47,6 +49,8 @@ _JOINED: Final = re.compile(
     r"(?<![^\W_])(?:[^\W_]++(?:[-_./]++[^\W_]++)+|[^\W_]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]{2})[^\W_]*)"
 )
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+# Where there is one of those.
+_HUMPED: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
 # What English leaves of a little word behind an apostrophe: she's, don't, they've.
 _CONTRACTED: Final = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
 
@@ -79,19 +83,33 @@ def words(text: str) -> list[str]:
 
 def analyse(text: str, language: str = "") -> Analysed:
     """A memory's text; `language` is what the memory says of itself."""
-    tokens, wholes = _split(text)
-    folded = tokens if text.isascii() else [fold(token) for token in tokens]
-    spoken = known_language(language) or language_of(folded, text)
-    left_out = little_words(spoken)
+    said, wholes, spoken = tokens_of(text, language)
     found: list[str] = []
     beginnings: set[str] = set()
-    for token, plain in zip(tokens, folded, strict=True):
-        if plain not in left_out:
-            found.extend(_terms(token, plain, spoken))
-            beginnings.add(plain[:BEGINNING_CHARS])
-            if len(found) >= WORDS_LIMIT:
-                break
-    return Analysed([*found, *wholes][:WORDS_LIMIT], spoken, frozenset(map(beginning, beginnings)))
+    for token in said:
+        terms, start = spelt(token, spoken)
+        found.extend(terms)
+        beginnings.add(start)
+        if len(found) >= WORDS_LIMIT:
+            break
+    return Analysed([*found, *wholes][:WORDS_LIMIT], spoken, frozenset(beginnings))
+
+
+def tokens_of(text: str, language: str = "") -> tuple[list[str], list[str], str]:
+    """The words of a memory's text as they stand there, in small letters and without the little ones; its names as a
+    whole; and its language.
+    """
+    tokens, wholes = _split(text)
+    folded = tokens if text.isascii() else [fold(token) for token in tokens]
+    spoken = (known_language(language) if language else "") or language_of(folded, text)
+    left_out = little_words(spoken)
+    return [token for token, plain in zip(tokens, folded, strict=True) if plain not in left_out], wholes, spoken
+
+
+def spelt(token: str, language: str) -> tuple[list[str], str]:
+    """The search words of a word, mostly one, and that of how it begins."""
+    plain = fold(token)
+    return _terms(token, plain, language), beginning(plain)
 
 
 def beginning(word: str) -> str:
@@ -132,13 +150,17 @@ def _split(text: str) -> tuple[list[str], list[str]]:
     """The words of a text in small letters, parts of names apart; and those names whole."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    text = _CONTRACTED.sub(" ", text)
-    joined = _JOINED.findall(text)
+    if "'" in text or "’" in text:
+        text = _CONTRACTED.sub(" ", text)
+    # What plainly is one word is much sooner told than looked into.
+    parts = [part for part in text.split() if not (part.isalnum() and part[1:].islower())]
+    joined = [name for part in parts for name in _JOINED.findall(part)]
+    found = _PLAIN_WORD if text.isascii() else WORD
     if not joined:
-        return WORD.findall(text.lower()), []
+        return found.findall(text.lower()), []
     wholes = ["".join(WORD.findall(fold(name))) for name in joined]
     kept = [each for each in wholes if len(each) <= WORD_CHARS_LIMIT and not each.isdigit()]
-    return WORD.findall(_HUMP.sub(" ", text).lower()), kept
+    return found.findall((_HUMP.sub(" ", text) if _HUMPED.search(text) else text).lower()), kept
 
 
 def _terms(token: str, folded: str, language: str) -> list[str]:
