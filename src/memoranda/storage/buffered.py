@@ -7,7 +7,8 @@ too; they come after the additions, and whoever counts what they change is asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from memoranda.storage.database import Connection, Params, Row
 
@@ -15,12 +16,12 @@ from memoranda.storage.database import Connection, Params, Row
 class Buffered:
     """A connection with rows that wait."""
 
-    def __init__(self, connection: Connection, counting: Callable[[Connection, list[Params]], None]) -> None:
+    def __init__(self, connection: Connection, counting: Callable[[Connection, list[Mapping[str, Any]]], None]) -> None:
         """`counting` is shown each batch of changes before it is made."""
         self._connection = connection
         self._counting = counting
         self._waiting: dict[str, list[Params]] = {}
-        self._changes: dict[str, list[Params]] = {}
+        self._changes: dict[str, list[Mapping[str, Any]]] = {}
         self.dialect = connection.dialect
         self.memo = connection.memo
 
@@ -28,7 +29,7 @@ class Buffered:
         """Add a row before the next query."""
         self._waiting.setdefault(name, []).append(params)
 
-    def change_later(self, name: str, params: Params) -> None:
+    def change_later(self, name: str, params: Mapping[str, Any]) -> None:
         """Change a row before the next query; no other kind of change may wait with it."""
         self._changes.setdefault(name, []).append(params)
 

@@ -15,7 +15,8 @@ from memoranda.storage.dialect import Dialect
 T = TypeVar("T")
 
 Row = tuple[Any, ...]
-Params = Mapping[str, Any]
+# By name; or, where many are added, in the order in which the query first says their names.
+Params = Mapping[str, Any] | tuple[Any, ...]
 
 
 class Connection(Protocol):

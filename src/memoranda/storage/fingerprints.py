@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -12,7 +13,7 @@ from memoranda.model.memory import Projection
 from memoranda.retrieval.analysis import name_of, speaker_of
 from memoranda.retrieval.entry import Indexed
 from memoranda.retrieval.languages import NUMBERS
-from memoranda.retrieval.words import analyse
+from memoranda.retrieval.words import WORDS_LIMIT, analyse, spelt, tokens_of
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database
 
@@ -21,6 +22,23 @@ _IN_RING = b"kept in the key ring as: "
 
 # Of a document; what binds it has as much beside it.
 SEAL_BYTES: Final = 16
+
+
+# Of one tenant and language; a text has a few words that no other has.
+_WORDS_KEPT: Final = 65_536
+
+
+class _Words(dict[str, tuple[tuple[int, ...], int]]):
+    """What words come to, each found out once; when there are too many, all are forgotten."""
+
+    def __init__(self, find_out: Callable[[str], tuple[tuple[int, ...], int]]) -> None:
+        self._find_out = find_out
+
+    def __missing__(self, word: str) -> tuple[tuple[int, ...], int]:
+        if len(self) >= _WORDS_KEPT:
+            self.clear()
+        found = self[word] = self._find_out(word)
+        return found
 
 
 class Fingerprints:
@@ -33,8 +51,8 @@ class Fingerprints:
         self.word = lru_cache(maxsize=131_072)(self._word)
         self.value = lru_cache(maxsize=8_192)(self._value)
         self.term = lru_cache(maxsize=131_072)(self._term)
+        self._words_of = lru_cache(maxsize=64)(self._words)
         self.number = lru_cache(maxsize=8_192)(self._number)
-        self.scope_word = lru_cache(maxsize=8_192)(self._scope_word)
 
     def _value(self, tenant_id: int, text: str) -> bytes | None:
         return self._digest(b"value", tenant_id, text) if text else None
@@ -49,14 +67,38 @@ class Fingerprints:
         digest = hashlib.blake2b(message, digest_size=8, key=self.secret, person=b"term").digest()
         return int.from_bytes(digest, "little")
 
+    def _words(self, tenant: str, language: str) -> _Words:
+        """The words of texts in a language, as they stand there, and the terms that each comes to."""
+        return _Words(lambda word: self._terms(tenant, word, language))
+
+    def _terms(self, tenant: str, word: str, language: str) -> tuple[tuple[int, ...], int]:
+        terms, start = spelt(word, language)
+        return tuple(self._term(tenant, each) for each in terms), self._term(tenant, start)
+
     def indexed(self, tenant: str, projection: Projection) -> Indexed:
         """What the text of a version is found by."""
-        found, language, beginnings = analyse(projection.text, projection.language)
-        terms = {self.term(tenant, word): times for word, times in Counter(found).items()}
-        terms.update((self.term(tenant, each), 1) for each in beginnings)
+        said, wholes, language = tokens_of(projection.text, projection.language)
+        known = self._words_of(tenant, language)
+        terms: dict[int, int] = {}
+        length, starts = 0, set()
+        for numbers, start in [known[token] for token in said]:
+            starts.add(start)
+            length += len(numbers)
+            for number in numbers:
+                terms[number] = terms.get(number, 0) + 1
+        for whole in wholes:
+            number = self.term(tenant, whole)
+            terms[number] = terms.get(number, 0) + 1
+        terms.update(dict.fromkeys(starts, 1))
+        length += len(wholes)
+        if length > WORDS_LIMIT:
+            found, _, beginnings = analyse(projection.text, projection.language)
+            terms = {self.term(tenant, word): times for word, times in Counter(found).items()}
+            terms.update({self.term(tenant, each): 1 for each in beginnings})
+            length = len(found)
         speaker, subject = speaker_of(projection.text), name_of(projection.subject)
         names = self.name(tenant, speaker), self.name(tenant, subject)
-        return Indexed(terms, len(found), *names, NUMBERS[language])
+        return Indexed(terms, length, *names, NUMBERS[language])
 
     def name(self, tenant: str, name: str) -> int:
         """The name of a person, as a number for the word index; 0 of nobody. No word has its number."""
@@ -64,9 +106,6 @@ class Fingerprints:
 
     def _word(self, tenant_id: int, word: str) -> str:
         return self._digest(b"word", tenant_id, word).hex()
-
-    def _scope_word(self, use: bytes, tenant_id: int, name: str) -> str:
-        return self._digest(use, tenant_id, name).hex()
 
     def document(
         self, tenant: str, standard: str, name: str, native: bytes, bounds: bytes | None = None

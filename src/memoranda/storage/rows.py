@@ -1,8 +1,10 @@
-"""Rows with names: what the queries that read whole versions and tenants answer with, column by column."""
+"""Rows with names: what the queries that read whole versions and tenants answer with, column by column, and what those
+that add many rows are given, in the order in which they say it.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Status
@@ -29,6 +31,106 @@ class TenantRow(NamedTuple):
 
 # An unknown tenant has no rows; -1 finds none.
 NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0, 0)
+
+
+class NewVersionRow(NamedTuple):
+    """A document: query `version_add`."""
+
+    tenant_id: int
+    standard: str
+    media_type: str
+    name: str
+    recorded_ms: Instant
+    key_id: str | None
+    seal: bytes | None
+    native: bytes
+    cause: bytes | None
+    bounds: bytes | None
+
+
+class NewStateRow(NamedTuple):
+    """What is known of a version when it is written: query `state_add`."""
+
+    tenant_id: int
+    version_id: int
+    memory_id: int
+    space: str
+    kind: str
+    visibility: str
+    status: Status
+    user_key: bytes | None
+    agent_key: bytes | None
+    session_key: bytes | None
+    sameness_key: bytes | None
+    subject_key: bytes | None
+    relation_key: bytes | None
+    object_key: bytes | None
+    observed_ms: Instant
+    updated_ms: Instant
+    valid_from_ms: Instant
+    valid_to_ms: Instant | None
+    recorded_ms: Instant
+    expires_ms: Instant | None
+    exportable: bool
+    redacted: bool
+    term_count: int
+    address: str | None
+    form: str | None
+    at_ms: Instant | None
+    confidence: float | None
+    importance: float | None
+    closing: int
+
+
+class NewFacetRow(NamedTuple):
+    """Something that a version is found by: query `facet_add`."""
+
+    tenant_id: int
+    name: str
+    value_key: bytes
+    version_id: int
+
+
+class NewMeasureRow(NamedTuple):
+    """A number of a version: query `measure_add`."""
+
+    tenant_id: int
+    name: str
+    number: float
+    version_id: int
+
+
+class NewNameRow(NamedTuple):
+    """A name: queries `alias_put` and `view_name_put`."""
+
+    tenant_id: int
+    standard: str
+    name: str
+    memory_id: int
+    version_id: int | None
+    public: bool
+
+
+class NewChangeRow(NamedTuple):
+    """An entry of the change feed: query `change_add`."""
+
+    tenant_id: int
+    seq: int
+    type: str
+    version_id: int
+    at_ms: Instant
+
+
+# What each query that is given a row is given.
+NEW_ROWS: dict[str, type[tuple[Any, ...]]] = {
+    "version_add": NewVersionRow,
+    "state_add": NewStateRow,
+    "facet_add": NewFacetRow,
+    "measure_add": NewMeasureRow,
+    "alias_put": NewNameRow,
+    "view_name_put": NewNameRow,
+    "change_add": NewChangeRow,
+}
 
 
 class UnindexedRow(NamedTuple):

@@ -3,8 +3,8 @@
 Every part of a selection becomes a clause. One of them also drives: the rows are read from its index, and the other
 clauses are looked up row by row. Which one has the fewest rows is counted first, up to a cap. Where every one has more,
 a page is sooner found in the index of its order: what is common is never far (`walk`). What no index of `state`
-answers, the word index does: space, user, agent, session and visibility are words of a version, too. Nothing from
-outside ever becomes SQL text: values are bound, names are ours, and what differs between databases is in `dialect.py`.
+answers, facets do: space, user, agent and session are facets of a version, too. Nothing from outside ever becomes SQL
+text: values are bound, names are ours, and what differs between databases is in `dialect.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TRIPLE: Final = {
 }
 # Each holds what the next begins with, after its own.
 _FOLLOWS: Final = {"triple_sro": "triple_ros", "triple_ros": "triple_osr", "triple_osr": "triple_sro"}
-# The same, found by a word of the version.
+# The same, found by a facet of the version.
 _SCOPE: Final = {"user": "user_key", "agent": "agent_key", "session": "session_key"}
 _PLAIN: Final = {"verification": "verification", "form": "form"}
 _GROUPED: Final = {"subject": "subject_key", "relation": "relation_key", "session": "session_key", **_PLAIN}
@@ -104,8 +104,6 @@ class Naming(msgspec.Struct, frozen=True):
     # The fingerprint of a text, and the stored name of a field.
     key: Callable[[str], bytes | None]
     field: Callable[[str], str]
-    # The search words of a dimension's values, quoted: ("user", texts).
-    scope: Callable[[str, tuple[str, ...]], list[str]]
 
 
 class SelectionSql:
@@ -207,10 +205,6 @@ class SelectionSql:
     def _address(self) -> str:
         return "s.address" if self.selection.has_fields else "''"
 
-    def _by_words(self) -> str:
-        dialect = self._dialect
-        return dialect.join.format(dialect.words, f"{_STATE} ON {_OF_TENANT} AND s.version_id = {dialect.version}")
-
     def _where(self, driver: _Driver) -> str:
         return " AND ".join([driver.clause, *(each for each in self.clauses if each != driver.own)])
 
@@ -237,10 +231,10 @@ class SelectionSql:
             space = "" if one is None else f" AND s.space = {self._bind(one)}"
             return _Driver(self._by_index(index), _OF_TENANT + space)
         if order.by == "written":
-            if selection.space is None or selection.standing == "all":
+            # The tombstones of what was erased have no facets; everything else has that of its space.
+            if selection.space is None or selection.or_no_space or selection.standing == "all":
                 return _Driver(_STATE, _OF_TENANT)
-            # The tombstones of what was erased have no words; everything else in a space has the word of the space.
-            return self._words_driver(self._naming.scope("space", self._spaces))
+            return self._facet_driver(*space_facet(selection.space))
         if not self._is_indexed_by_field():
             return _Driver(_STATE, _OF_TENANT)
         index = _ORDERED[order.by]
@@ -272,10 +266,10 @@ class SelectionSql:
         is_live = selection.at is None and selection.standing == "live"
         return selection.has_fields and is_live and selection.space is not None and not selection.or_no_space
 
-    def _words_driver(self, words: list[str]) -> _Driver:
-        holds = self._dialect.holds.format(self._bind(self._dialect.either(words)))
-        counted = (self._dialect.words, holds)
-        return _Driver(self._by_words(), f"{holds} AND {_OF_TENANT}", version=self._dialect.version, counted=counted)
+    def _facet_driver(self, name: str, *texts: str, own: str = "") -> _Driver:
+        named = self._bind(self._naming.field(name))
+        clause = f"d.tenant_id = :tenant_id AND d.name = {named} AND d.value_key IN {self._keys(texts)}"
+        return _Driver(self._beside("facet"), clause, own, version="d.version_id", counted=("facet d", clause))
 
     def _by_index(self, name: str) -> str:
         return self._dialect.hint.format(_STATE, name)
@@ -331,7 +325,7 @@ class SelectionSql:
         selection = self.selection
         found = [f"s.space = {self._bind(selection.space)}"] if selection.space is not None else []
         if selection.or_no_space:
-            found = [f"s.space IN {self._values(self._spaces)}"]
+            found = [f"s.space IN {self._values((selection.space or '', ''))}"]
         for name, column in _SCOPE.items():
             value = getattr(selection, name)
             if value is not None:
@@ -352,15 +346,10 @@ class SelectionSql:
             self._drivers.append(_Driver(self._by_index("state_redacted"), f"{_OF_TENANT} AND s.redacted = 1"))
         return found
 
-    @property
-    def _spaces(self) -> tuple[str, ...]:
-        space = self.selection.space or ""
-        return (space, "") if self.selection.or_no_space else (space,)
-
     def _scoped(self, name: str, column: str, texts: tuple[str, ...]) -> str:
-        """A dimension that has one of these values, which are words of the version, too."""
+        """A dimension that has one of these values, which are facets of the version, too."""
         equals = f"s.{column} IN {self._keys(texts)}"
-        self._drivers.append(self._words_driver(self._naming.scope(name, texts)))
+        self._drivers.append(self._facet_driver(scope_facet(name), *texts, own=equals))
         return equals
 
     def _bind(self, value: Any) -> str:
@@ -434,8 +423,7 @@ class SelectionSql:
         if test.or_missing:
             return f"({equals} OR NOT {present})"
         if len(test.texts) == 1:
-            clause = f"d.tenant_id = :tenant_id AND d.name = {name} AND d.value_key IN {listed}"
-            self._drivers.append(_Driver(self._beside("facet"), clause, equals, counted=("facet d", clause)))
+            self._drivers.append(self._facet_driver(test.name, *test.texts, own=equals))
         return equals
 
     def _beside(self, table: str) -> str:
@@ -475,6 +463,16 @@ class SelectionSql:
         if len(keys) == 1:
             return f"({self._bind(keys[0])})"
         return self._dialect.keys.format(self._json([key.hex() for key in keys]))
+
+
+def scope_facet(dimension: str) -> str:
+    """The facet of a user, an agent or a session: no field of any standard has a space in its name."""
+    return f"scope {dimension}"
+
+
+def space_facet(space: str) -> tuple[str, str]:
+    """The facet of a space and its value, which is never empty: what is in no space is found by that."""
+    return scope_facet("space"), f" {space}"
 
 
 def _ordered(order: Order, driver: _Driver) -> tuple[str, str]:

@@ -27,7 +27,6 @@ from memoranda.storage.search import Memory, Search
 from memoranda.storage.selection import FOREVER_MS, Naming, SelectionSql
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
-_SCOPE_USES = {name: name.encode() for name in ("space", "user", "agent", "session", "visibility")}
 
 
 class SqlSnapshot(BackgroundReads):
@@ -76,8 +75,7 @@ class SqlSnapshot(BackgroundReads):
         return [self._version(VersionRow(*row)) for row in self._rows(query, **params)]
 
     def _version(self, row: VersionRow, opener: Opener | None = None) -> Version:
-        native, cause, kept, is_readable = self._opened(row, opener or self._cipher.open)
-        said = None if kept is None else bounds.encode(kept)
+        native, cause, said, kept, is_readable = self._opened(row, opener or self._cipher.open)
         seal = None if row.seal is None else self._prints.document(self._tenant, row.standard, row.name, native, said)
         is_sealed = seal is not None and seal == row.seal
         if seal is not None and seal[:SEAL_BYTES] == (row.seal or b"")[:SEAL_BYTES] and not is_sealed:
@@ -94,22 +92,22 @@ class SqlSnapshot(BackgroundReads):
             state=_state(row, is_readable),
         )
 
-    def _opened(self, row: VersionRow, opener: Opener) -> tuple[bytes, bytes | None, Bounds | None, bool]:
-        """The document, its cause and its bounds in the clear, and whether there is a key to read them with."""
-        bound = bound_to(self._tenant, row.standard, row.name, row.recorded)
+    def _opened(self, row: VersionRow, opener: Opener) -> tuple[bytes, bytes | None, bytes | None, Bounds | None, bool]:
+        """The document, its cause and its bounds in the clear, as bytes and read; and whether there is a key."""
+        native: bytes | None = row.native
+        cause, said = row.cause, row.bounds
         try:
-            if row.key_id is None:
-                return row.native, row.cause, None if row.bounds is None else bounds.decode(row.bounds), True
-            native = opener(row.key_id, row.native, bound + b"native")
-            if native is None:
-                return b"", None, None, False
-            cause = None if row.cause is None else opener(row.key_id, row.cause, bound + b"cause")
-            sealed = None if row.bounds is None else opener(row.key_id, row.bounds, bound + b"bounds")
-            kept = None if sealed is None else bounds.decode(sealed)
+            if row.key_id is not None:
+                bound = bound_to(self._tenant, row.standard, row.name, row.recorded)
+                native = opener(row.key_id, row.native, bound + b"native")
+                if native is None:
+                    return b"", None, None, None, False
+                cause = None if cause is None else opener(row.key_id, cause, bound + b"cause")
+                said = None if said is None else opener(row.key_id, said, bound + b"bounds")
+            return native, cause, said, None if said is None else bounds.decode(said), True
         except StoreCorrupt:
             # One damaged document must not keep anyone from the others: it is empty, which nothing accepts.
-            return b"", None, None, True
-        return native, cause, kept, True
+            return b"", None, None, None, True
 
     def named(self, standard: str, name: str) -> Version | None:
         found = self._versions("version_named", standard=standard, name=name)
@@ -193,7 +191,7 @@ class SqlSnapshot(BackgroundReads):
         """What was written and is not in the word index yet goes there; a snapshot has written nothing."""
 
     def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
-        naming = Naming(self._value_key, self._field_name, self._scope_words)
+        naming = Naming(self._value_key, self._field_name)
         return SelectionSql(selection, naming, self._dialect, tenant_id=self._tenant_id, now=now)
 
     def _value_key(self, text: str) -> bytes | None:
@@ -202,11 +200,6 @@ class SqlSnapshot(BackgroundReads):
     def _field_name(self, name: str) -> str:
         """Names of our own stand as they are; those that come from outside may tell something, and rows move."""
         return self._prints.word(self._tenant_id, name) if ":" in name else name
-
-    def _scope_words(self, name: str, values: Sequence[str]) -> list[str]:
-        """The search words of a dimension's values, as an expression has them."""
-        printed = (self._prints.scope_word(_SCOPE_USES[name], self._tenant_id, value) for value in values)
-        return [self._dialect.word.format(each) for each in printed]
 
     def documents(self, version_ids: Sequence[int]) -> list[Kept]:
         if not version_ids:

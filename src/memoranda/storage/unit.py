@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from memoranda.model import bounds
 from memoranda.model.change import AuditEntry, ChangeType
@@ -15,12 +15,20 @@ from memoranda.retrieval.entry import REDACTED_BIT, VISIBILITY_BITS, Entry, Inde
 from memoranda.storage.background import BackgroundWrites
 from memoranda.storage.buffered import Buffered
 from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
-from memoranda.storage.database import Connection, Params, Row
+from memoranda.storage.database import Connection, Row
 from memoranda.storage.engine import Seal
 from memoranda.storage.fingerprints import Fingerprints
-from memoranda.storage.rows import TenantRow
+from memoranda.storage.rows import (
+    NewChangeRow,
+    NewFacetRow,
+    NewMeasureRow,
+    NewNameRow,
+    NewStateRow,
+    NewVersionRow,
+    TenantRow,
+)
 from memoranda.storage.search import Memory
-from memoranda.storage.selection import FOREVER_MS
+from memoranda.storage.selection import FOREVER_MS, scope_facet, space_facet
 from memoranda.storage.snapshot import SqlSnapshot, as_json, bound_to, facet_of
 from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, WordIndex
 
@@ -28,16 +36,7 @@ from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, WordIndex
 ERASURE_PENDING = "erasure_pending"
 
 _OUTCOMES = ("followed", "overridden", "ignored", "contradicted")
-_FIELD_INDEX_COLUMNS = (
-    "address",
-    "form",
-    "at_ms",
-    "confidence",
-    "importance",
-    "subject_key",
-    "relation_key",
-    "object_key",
-)
+_NO_FIELDS: Final = FieldIndex(at=Instant(0))
 
 
 def _first_state(projection: Projection, now: Instant, updated: Instant) -> State:
@@ -93,18 +92,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     ) -> Version:
         kept = None if projection.bounds is None else bounds.encode(projection.bounds)
         seal = self._prints.document(self._tenant, document.standard, document.name, document.native, kept)
-        (version_id,) = self._buffer.add_now(
-            "version_add",
-            {
-                "tenant_id": self._tenant_id,
-                "standard": document.standard,
-                "media_type": document.media_type,
-                "name": document.name,
-                "recorded_ms": now,
-                "seal": seal,
-                **self._sealed(document, projection, cause, kept, now),
-            },
-        )
+        (version_id,) = self._buffer.add_now("version_add", self._sealed(document, projection, cause, kept, seal, now))
         memory = version_id if follows is None else follows.memory_id
         updated = self._updates[memory] = self._updated(projection, follows)
         indexed = self._prints.indexed(self._tenant, projection) if indexed is None else indexed
@@ -140,22 +128,27 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         return written if last is None else min(LATEST, max(written, Instant(last + 1)))
 
     def _sealed(
-        self, document: Document, projection: Projection, cause: bytes | None, kept: bytes | None, now: Instant
-    ) -> dict[str, Any]:
+        self,
+        document: Document,
+        projection: Projection,
+        cause: bytes | None,
+        kept: bytes | None,
+        seal: bytes | None,
+        now: Instant,
+    ) -> NewVersionRow:
         """The document as it goes to the disk: encrypted under its user's key when the store encrypts."""
         if self._sealer is None:
             # Once in a unit of work, which lasts milliseconds.
             self._sealer = self._cipher.sealer()
-        key_id = self._sealer.key_for(self._tenant, projection.scope.user)
-        if key_id is None:
-            return {"key_id": None, "native": document.native, "cause": cause, "bounds": kept}
-        bound, seal = bound_to(self._tenant, document.standard, document.name, now), self._sealer.seal
-        return {
-            "key_id": key_id,
-            "native": seal(key_id, document.native, bound + b"native"),
-            "cause": None if cause is None else seal(key_id, cause, bound + b"cause"),
-            "bounds": None if kept is None else seal(key_id, kept, bound + b"bounds"),
-        }
+        sealer, native = self._sealer, document.native
+        key_id = sealer.key_for(self._tenant, projection.scope.user)
+        if key_id is not None:
+            bound = bound_to(self._tenant, document.standard, document.name, now)
+            native = sealer.seal(key_id, native, bound + b"native")
+            cause = None if cause is None else sealer.seal(key_id, cause, bound + b"cause")
+            kept = None if kept is None else sealer.seal(key_id, kept, bound + b"bounds")
+        named = self._tenant_id, document.standard, document.media_type, document.name
+        return NewVersionRow(*named, now, key_id, seal, native, cause, kept)
 
     def _index(
         self,
@@ -170,8 +163,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     ) -> None:
         scope = projection.scope
         prints, tenant_id = self._prints, self._tenant_id
-        self._add(
-            "state_add",
+        said, key = _NO_FIELDS if field_index is None else field_index, self._value_key
+        state = NewStateRow(
+            tenant_id=tenant_id,
             version_id=version_id,
             memory_id=memory_id,
             space=scope.space,
@@ -182,60 +176,40 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             agent_key=prints.value(tenant_id, scope.agent),
             session_key=prints.value(tenant_id, scope.session),
             sameness_key=prints.value(tenant_id, projection.sameness),
-            **self._field_index_columns(field_index),
+            subject_key=key(said.subject),
+            relation_key=key(said.relation),
+            object_key=key(said.object),
             observed_ms=projection.observed,
             updated_ms=updated,
             valid_from_ms=projection.valid_from,
             valid_to_ms=projection.valid_to,
             recorded_ms=now,
             expires_ms=projection.expires,
-            exportable=int(projection.exportable),
-            redacted=int(projection.redacted),
+            exportable=projection.exportable,
+            redacted=projection.redacted,
             term_count=indexed.length,
+            # What nobody asked the fields of has no address.
+            address=None if field_index is None else said.address,
+            form=None if field_index is None else said.form,
+            at_ms=None if field_index is None else said.at,
+            confidence=said.confidence,
+            importance=said.importance,
             closing=self._closing() if projection.status == "tombstoned" else 0,
         )
+        self._buffer.add_later("state_add", state)
         self._entries.append(self._entry(version_id, projection, indexed))
-        listed = [prints.scope_word(use, tenant_id, name) for use, name in _scope_words(projection)]
-        self._buffer.add_later("search_add", {"version_id": version_id, "words": " ".join(listed)})
-        if projection.tags:
-            self._add_facets(version_id, [("label", tag) for tag in dict.fromkeys(t.lower() for t in projection.tags)])
-        if links := list(_links(projection)):
-            self._add_facets(version_id, [(facet_of(link), name) for link, name in links])
-        self._add_fields(version_id, field_index)
+        self._add_facets(version_id, (*_facets(projection), *said.texts))
+        for name, number in said.numbers:
+            self._buffer.add_later("measure_add", NewMeasureRow(tenant_id, self._field_name(name), number, version_id))
         self._version_count += 1
         self._term_count += indexed.length
 
-    def _field_index_columns(self, field_index: FieldIndex | None) -> dict[str, Any]:
-        if field_index is None:
-            return dict.fromkeys(_FIELD_INDEX_COLUMNS)
-        return {
-            "address": field_index.address,
-            "form": field_index.form,
-            "at_ms": field_index.at,
-            "confidence": field_index.confidence,
-            "importance": field_index.importance,
-            "subject_key": self._value_key(field_index.subject),
-            "relation_key": self._value_key(field_index.relation),
-            "object_key": self._value_key(field_index.object),
-        }
-
-    def _add_fields(self, version_id: int, field_index: FieldIndex | None) -> None:
-        if field_index is None:
-            return
-        if field_index.numbers:
-            for name, number in field_index.numbers:
-                self._add("measure_add", name=self._field_name(name), number=number, version_id=version_id)
-        self._add_facets(version_id, field_index.texts)
-
-    def _add_facets(self, version_id: int, texts: Sequence[tuple[str, str]]) -> None:
+    def _add_facets(self, version_id: int, texts: Iterable[tuple[str, str]]) -> None:
         for name, text in texts:
             if (key := self._value_key(text)) is not None:
-                self._add("facet_add", name=self._field_name(name), value_key=key, version_id=version_id)
-
-    def _add(self, query: str, /, **params: Any) -> None:
-        """Add a row together with others of its kind, before anything is read."""
-        params["tenant_id"] = self._tenant_id
-        self._buffer.add_later(query, params)
+                self._buffer.add_later(
+                    "facet_add", NewFacetRow(self._tenant_id, self._field_name(name), key, version_id)
+                )
 
     def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
         name_key, since = self._value_key(name), now - window_ms
@@ -267,8 +241,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def _add_name(
         self, query: str, version: Version, name: tuple[str, str], version_id: int | None, *, is_public: bool
     ) -> None:
-        named = {"standard": name[0], "name": name[1], "memory_id": version.memory_id, "version_id": version_id}
-        self._add(query, **named, public=int(is_public))
+        self._buffer.add_later(query, NewNameRow(self._tenant_id, *name, version.memory_id, version_id, is_public))
 
     def _closing(self) -> int:
         """The number of a change of what is live."""
@@ -295,7 +268,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         }
         self._buffer.change_later("state_close", closed)
 
-    def _count_closed(self, connection: Connection, closed: Sequence[Params]) -> None:
+    def _count_closed(self, connection: Connection, closed: Sequence[Mapping[str, Any]]) -> None:
         """Versions that are about to be closed are live no more."""
         version_ids = as_json(list({each["version_id"] for each in closed}))
         ((live,),) = connection.rows("count_live", {"tenant_id": self._tenant_id, "version_ids": version_ids})
@@ -322,7 +295,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def _announce_all(self, type_: ChangeType, version_ids: Sequence[int], now: Instant) -> None:
         places = enumerate(version_ids, self._change_seq + 1)
-        self._run_many("change_add", [{"seq": n, "type": type_, "version_id": v, "at_ms": now} for n, v in places])
+        rows = [NewChangeRow(self._tenant_id, seq, type_, version_id, now) for seq, version_id in places]
+        self._connection.run_many("change_add", rows)
         self._change_seq += len(version_ids)
 
     def retire(self, version: Version, *, now: Instant) -> None:
@@ -347,7 +321,6 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run("facet_remove", version_id=version_id)
         self._run("measure_remove", version_id=version_id)
         self._run("feedback_erase", version_id=version_id)
-        self._connection.run("search_remove", {"version_id": version_id})
         self._run("unindexed_add", version_id=version_id)
         self._run("vector_erase", version_id=version_id)
         self._run("vector_forget_context", version_id=version_id)
@@ -377,7 +350,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002
         self._change_seq += 1
-        self._add("change_add", seq=self._change_seq, type=type, version_id=version.version_id, at_ms=now)
+        change = NewChangeRow(self._tenant_id, self._change_seq, type, version.version_id, now)
+        self._buffer.add_later("change_add", change)
 
     def record(self, entry: AuditEntry) -> None:
         seq = self._audit_seq + 1
@@ -448,12 +422,14 @@ def _links(projection: Projection) -> Iterator[tuple[Link, str]]:
             yield "source", relation.target
 
 
-def _scope_words(projection: Projection) -> Iterator[tuple[bytes, str]]:
-    """What else is searched for as a word: where and whose a version is, and that others may see it."""
+def _facets(projection: Projection) -> Iterator[tuple[str, str]]:
+    """What a version is found by besides what it says: where and whose it is, its tags, and what it names."""
     scope = projection.scope
-    yield b"space", scope.space
-    for use, name in ((b"user", scope.user), (b"agent", scope.agent), (b"session", scope.session)):
-        if name:
-            yield use, name
-    if scope.visibility != "private":
-        yield b"visibility", scope.visibility
+    yield space_facet(scope.space)
+    for name, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
+        if value:
+            yield scope_facet(name), value
+    for tag in dict.fromkeys(tag.lower() for tag in projection.tags):
+        yield "label", tag
+    for link, name in _links(projection):
+        yield facet_of(link), name

@@ -83,12 +83,6 @@ VALUES (:tenant_id, :version_id, :memory_id, :space, :kind, :visibility, :status
   :valid_to_ms, :valid_to_ms, :recorded_ms, :expires_ms, :exportable, :redacted, :term_count, :address, :form, :at_ms, :confidence,
   :importance, :status <> 'tombstoned', :closing)
 
--- name: search_add
-INSERT INTO search (rowid, words) VALUES (:version_id, :words)
-
--- name: search_remove
-DELETE FROM search WHERE rowid = :version_id
-
 -- name: facet_add
 INSERT INTO facet (tenant_id, name, value_key, version_id) VALUES (:tenant_id, :name, :value_key, :version_id)
 ON CONFLICT DO NOTHING

@@ -101,7 +101,7 @@ CREATE TABLE state (
 ) WITHOUT ROWID;
 
 -- Every index is paid for by every write, so each answers several questions. User, agent and session have none: they
--- are words of the search index.
+-- are facets.
 -- The first version of a memory is found by its id.
 CREATE INDEX state_memory ON state (tenant_id, memory_id, version_id) WHERE version_id <> memory_id;
 -- What there is, last updated first, page by page: of a tenant, and of a space.
@@ -155,12 +155,13 @@ CREATE TABLE alias (
   PRIMARY KEY (tenant_id, standard, name)
 ) WITHOUT ROWID;
 
-CREATE INDEX alias_version ON alias (tenant_id, version_id);
+CREATE INDEX alias_version ON alias (tenant_id, version_id) WHERE version_id IS NOT NULL;
 -- Whoever asks for a name of another owner's asks this index alone: a name that is not public and one that does not exist
 -- are looked up in the same way, and nobody can tell them apart by the time it takes.
 CREATE INDEX alias_public ON alias (standard, name, tenant_id) WHERE public = 1;
 
--- The further texts of a field index, for equality; values are keyed fingerprints, and so are names from outside.
+-- The further texts of a field index, for equality, and where and whose a version is; values are keyed fingerprints, and
+-- so are names from outside.
 CREATE TABLE facet (
   tenant_id  INTEGER NOT NULL,
   name       TEXT NOT NULL,
@@ -302,12 +303,6 @@ CREATE TABLE revoked_token (
   revoked_ms INTEGER NOT NULL,
   PRIMARY KEY (issuer, jti)
 ) WITHOUT ROWID;
-
--- Where and whose a version is, as keyed fingerprints, each bound to its tenant: space, user, agent, session and
--- visibility. So a narrow question reads only a short list.
-CREATE VIRTUAL TABLE search USING fts5 (
-  words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
-);
 
 -- The words of versions that follow one another, and what ranking needs to know of each: arrays of keyed fingerprints
 -- and numbers. A row is never changed; sixteen of a size become one of the next.
