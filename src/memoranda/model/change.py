@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
@@ -11,8 +12,7 @@ from memoranda.model.memory import Version
 ChangeType = Literal["created", "merged", "revised", "tombstoned"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a tenant's change feed. `seq` counts within the tenant, so it tells nothing of others."""
 
     seq: int
@@ -21,8 +21,7 @@ class Change:
     version: Version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One operation, as it will be sealed into the tenant's audit chain. Never holds content."""
 
     at: Instant
@@ -32,4 +31,4 @@ class AuditEntry:
     targets: tuple[str, ...] = ()
     scope: tuple[tuple[str, str], ...] = ()
     result: str = ""
-    meta: dict[str, Any] = field(default_factory=dict)
+    meta: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -9,8 +9,11 @@ form gives them, whichever comes first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.encoding.garbage import seldom_collected
 from memoranda.errors import Conflict, GrainError, MemorandaError
@@ -143,8 +146,7 @@ class Report:
 # --- in --------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(msgspec.Struct, frozen=True, kw_only=True):
     """One memory as a file brings it, or why it cannot be read: where it stood, and what it says in its form."""
 
     form: Form
@@ -352,9 +354,11 @@ class _Import:
             now, found = context.clock(), []
             for item, ready in batch:
                 seen = originals.foreseen(context, snapshot, ready, before.heads, now) if before.knows(ready) else ready
-                is_named = item.form != oms.STANDARD or snapshot.named(oms.STANDARD, ready.known_as) is not None
-                # A view may bring a document one name more.
-                found.append((item, seen if is_named or seen.settled is None else replace(seen, settled=None)))
+                if seen.settled is not None and item.form == oms.STANDARD:
+                    # A view may bring a document one name more.
+                    is_named = snapshot.named(oms.STANDARD, ready.known_as) is not None
+                    seen = seen if is_named else replace(seen, settled=None)
+                found.append((item, seen))
             return found, before
 
     def _write(self, batch: _Batch) -> None:

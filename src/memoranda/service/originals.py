@@ -14,10 +14,10 @@ to where it is already it changes nothing. What says anything else is only what 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from msgspec import structs
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, StoreCorrupt
@@ -65,8 +65,7 @@ class News(NamedTuple):
     may_follow: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that passed every check and can be written.
 
     `write` is told what it follows, if that is known, and what about it is new to the store.
@@ -89,7 +88,7 @@ class Ready:
     # And when that was written.
     written: Instant | None = None
     # What its policy may look at, when it is to replace something.
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
     # Who signed a grain.
     signer: str | None = None
     # What its form calls it, what it says superseded it there, until when it was true, and when that was known.
@@ -460,7 +459,7 @@ def _tightened(context: Context, new: NewVersion, kept: Bounds | None) -> NewVer
         return new
     # Who wrote it is who brings it here, whomever the store it comes from had verified.
     told = new.projection.bounds or FREE
-    return with_bounds(context, new, structs.replace(kept, writer=told.writer))
+    return with_bounds(context, new, replace(kept, writer=told.writer))
 
 
 def _ready_document(

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from msgspec import structs
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import (
@@ -61,16 +61,14 @@ _SAID: Final[tuple[str, ...]] = ("value", "tags", "metadata", "source_id")
 BATCH_LIMIT: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored(Shown):
+class Stored(Shown, frozen=True, kw_only=True):
     """What became of a memory."""
 
     result: str
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that passed every check and knows its place."""
 
     place: Place
@@ -308,7 +306,7 @@ def _unchanged(current: Shown, given: Given) -> Stored:
 
 def _timed(new: NewVersion, prior: Version | None, now: Instant) -> NewVersion:
     timed = _in_time(new.projection, prior, now)
-    return new if timed is new.projection else structs.replace(new, projection=timed)
+    return new if timed is new.projection else replace(new, projection=timed)
 
 
 def _is_owners(given: Given) -> bool:
@@ -484,7 +482,7 @@ def _in_time(projection: Projection, prior: Version | None, now: Instant) -> Pro
     starts, created = min(starts, now), min(projection.created, projection.observed)
     if (starts, created) == (projection.valid_from, projection.created):
         return projection
-    return structs.replace(projection, valid_from=starts, created=created)
+    return replace(projection, valid_from=starts, created=created)
 
 
 def _is_taken(context: Context, unit: Unit, given: Given) -> bool:

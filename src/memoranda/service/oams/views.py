@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.model.instant import format_instant
 from memoranda.model.memory import Document, Version
@@ -17,8 +19,7 @@ from memoranda.standards.oams.memory import Memory
 from memoranda.storage.engine import Snapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A namespace, and where in the store it is."""
 
     namespace: str
@@ -28,8 +29,7 @@ class Place:
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """A memory as the API answers, and the tag of this very version."""
 
     memory: Memory

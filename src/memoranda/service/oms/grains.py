@@ -8,11 +8,12 @@ never enters the blob. `put` adds, `supersede` replaces in one atomic step under
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from msgspec import structs
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.errors import (
     Conflict,
@@ -59,8 +60,7 @@ CONSENT_BYTE = 0x0A
 VERIFICATIONS = ("unverified", "verified", "contested", "retracted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a grain, and what its author may want to know."""
 
     address: str
@@ -384,7 +384,7 @@ def admitted(
     if context.grain_profile != EXTENDED.name:
         _check_profile(SIZE_PROFILES[context.grain_profile], grain)
     authorship.refuse_forged(access, grain.fields.get("author_did"), opened.signer)
-    projection = structs.replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
+    projection = replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
     if projection.scope.space:
         scope["project"] = projection.scope.space
@@ -433,7 +433,7 @@ def append(
     read = new.projection
     if read.valid_from > now and read.valid_from == read.created:
         # It does not say that it is true later, and a clock that is ahead does not keep it from being true now.
-        new = structs.replace(new, projection=structs.replace(read, valid_from=now))
+        new = replace(new, projection=replace(read, valid_from=now))
     if prior is None:
         return new.append(unit, now=now)
     return append_next(context, unit, prior, new, now=now, by_owner=by_owner)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from memoranda.encoding.bases import base64_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Document, Version
@@ -34,8 +36,7 @@ from memoranda.storage.engine import Snapshot
 Given = Mapping[str, Any] | bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
     """A given grain that can be read and whose signature, if it has one, holds."""
 
     grain: Grain

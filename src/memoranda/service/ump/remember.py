@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
@@ -41,8 +41,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     result: Result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """A draft that passed every check and is ready to be written."""
 
     draft: Draft
