@@ -46,9 +46,9 @@ class Buffered:
                 self._connection.run_many(name, rows)
         if self._changes:
             changes, self._changes = self._changes, {}
-            for name, rows in changes.items():
-                self._counting(self._connection, rows)
-                self._connection.run_many(name, rows)
+            for name, changed in changes.items():
+                self._counting(self._connection, changed)
+                self._connection.run_many(name, changed)
         return self._connection
 
     def rows(self, name: str, params: Params) -> list[Row]:

@@ -94,14 +94,14 @@ class SqlSnapshot(BackgroundReads):
 
     def _opened(self, row: VersionRow, opener: Opener) -> tuple[bytes, bytes | None, bytes | None, Bounds | None, bool]:
         """The document, its cause and its bounds in the clear, as bytes and read; and whether there is a key."""
-        native: bytes | None = row.native
-        cause, said = row.cause, row.bounds
+        native, cause, said = row.native, row.cause, row.bounds
         try:
             if row.key_id is not None:
                 bound = bound_to(self._tenant, row.standard, row.name, row.recorded)
-                native = opener(row.key_id, row.native, bound + b"native")
-                if native is None:
+                opened = opener(row.key_id, row.native, bound + b"native")
+                if opened is None:
                     return b"", None, None, None, False
+                native = opened
                 cause = None if cause is None else opener(row.key_id, cause, bound + b"cause")
                 said = None if said is None else opener(row.key_id, said, bound + b"bounds")
             return native, cause, said, None if said is None else bounds.decode(said), True
