@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from memoranda.service.oams.views import Shown
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
+    from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised
     from memoranda.service.verify import VerifyReport
@@ -376,6 +377,14 @@ class Memoranda:
     def forget(self, name: str, *, reason: str = "", hard: bool = False) -> Forgotten:
         """Tombstone a memory, or erase it for good."""
         return self.ump.forget(ForgetRequest.parse({"id": name, "reason": reason, "hard": hard}))
+
+    def suspects(self) -> list[Suspect]:
+        """Memories that look as if they held a secret."""
+        return list(self.ump.suspects())
+
+    def redact(self, name: str) -> str:
+        """Take out of a memory what looks like a secret, for good; the id that it has now."""
+        return self.ump.redact(name)
 
     def feedback(self, name: str, outcome: str, *, session: str | None = None) -> None:
         """Say what became of a recalled memory: followed, overridden, ignored or contradicted."""

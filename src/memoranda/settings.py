@@ -151,10 +151,10 @@ class Settings:
         2_097_152, "bytes a request body may have: one record of 1 MiB, escaped", "whole number"
     )
     secrets: str = _setting(
-        "off",
-        "what happens to texts that look like secrets, in every write: nothing (off), a warning, or redaction",
+        "warn",
+        "what happens to texts that look like secrets, in every write: a warning, redaction, or nothing (off)",
         "text",
-        choices=("off", "warn", "redact"),
+        choices=("warn", "redact", "off"),
     )
     secret_folder: str = _setting(
         "", "a folder with secrets of the tenant for runs, one file each, named by id", "text"

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
+from memoranda.encoding.detection import Policy
 from memoranda.errors import Conflict, InvalidInput, MemorandaError, NotFound
 from memoranda.keys import MasterKeyFile
 from memoranda.service.cal import evolve
@@ -18,7 +19,6 @@ from memoranda.service.openwop import memory
 from memoranda.service.openwop.archive_index import INDEX_PATH
 from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolved, Vault
 from memoranda.standards.cal.language.canonical import query_hash
-from memoranda.standards.openwop.detection import Policy
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import unsigned

@@ -35,6 +35,7 @@ SECTIONS: tuple[Section, ...] = (
                 ("get", "get", "Show one memory."),
                 ("revise", "revise", "Write a new version of a memory."),
                 ("forget", "forget", "Forget a memory, or erase it for good."),
+                ("redact", "redact", "List memories that look like secrets, or take the secret out of one."),
                 ("history", "history", "Show all versions of a memory."),
                 ("feedback", "feedback", "Say what became of a recalled memory."),
             ),

@@ -19,6 +19,8 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from memoranda import __version__
 from memoranda.cli.catalogue import SECTIONS, Entry
 from memoranda.cli.run import Run
+from memoranda.cli.show import note
+from memoranda.service.core.noticing import noticing
 
 SHARED = Group("Options of every command", sort_key=len(SECTIONS))
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?|--", re.DOTALL)
@@ -74,7 +76,11 @@ def _run(app: App, tokens: Sequence[str], run: Run) -> object:
         bound.arguments[name] = _unmarked(value)
     if "run" in ignored:
         bound.arguments["run"] = run
-    return command(*bound.args, **bound.kwargs)
+    with noticing() as noticed:
+        result = command(*bound.args, **bound.kwargs)
+    if noticed.kinds:
+        note(str(noticed))
+    return result
 
 
 def _is_text(token: str) -> bool:

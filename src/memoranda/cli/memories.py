@@ -239,6 +239,42 @@ def forget(
     return 0
 
 
+def redact(
+    names: Annotated[tuple[str, ...], Parameter(name="ID", help="A memory's id; none lists them.")] = (),
+    /,
+    *,
+    all_current: Annotated[bool, Parameter(name="--all", help="All that are listed.")] = False,
+    run: GivenRun,
+) -> None:
+    """List memories that look as if they held a secret, or take it out for good, also of what they said before."""
+    from memoranda.cli.show import progress, table
+
+    with run.open() as memoranda:
+        found = []
+        if not names:
+            with progress("looking") as done:
+                found = list(memoranda.ump.suspects(progress=done))
+        if all_current:
+            names = tuple(each.id for each in found)
+        redacted = [{"id": memoranda.ump.redact(each), "was": each} for each in names]
+
+    def say() -> None:
+        for each in redacted:
+            line(f"{each['id']} redacted")
+
+    if names:
+        run.answer({"redacted": redacted}, say)
+        return
+    documents = [
+        {"id": each.id, "kinds": list(each.kinds), "text": each.text, "current": each.is_current} for each in found
+    ]
+    cells = [(each.id, ", ".join(each.kinds), each.text[:80]) for each in found]
+    run.answer(
+        {"suspects": documents},
+        lambda: table(("id", "kind", "text"), cells, when_empty="nothing looks like a secret"),
+    )
+
+
 def history(name: Annotated[str, Parameter(name="ID", help="The id of any version.")], /, *, run: GivenRun) -> None:
     """Show all versions of a memory, oldest first."""
     with run.open() as memoranda:

@@ -55,7 +55,7 @@ def _report(context: Context, tenants: Sequence[str], progress: Callable[[int], 
     unverified: list[str] = []
     count = 0
     for tenant in tenants:
-        for version in _versions(context, tenant):
+        for version in versions(context, tenant):
             count += 1
             if not (version.state.erased or verifies(version)):
                 unverified.append(version.document.name)
@@ -98,7 +98,8 @@ def _read(context: Context, version: Version) -> Projection | None:
     return None if version.state.erased else unless_damaged(version, lambda: project(context, version))
 
 
-def _versions(context: Context, tenant: str) -> Iterator[Version]:
+def versions(context: Context, tenant: str) -> Iterator[Version]:
+    """Every version of an owner, also those that were forgotten or erased."""
     after = 0
     while True:
         with context.engine.read(tenant) as snapshot:

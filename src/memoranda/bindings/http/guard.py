@@ -60,7 +60,7 @@ PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
     (b"access-control-allow-private-network", b"true"),
 )
 EXPOSED_HEADERS = (
-    b"etag, mcp-session-id, retry-after, www-authenticate, x-oams-warning, "
+    b"etag, mcp-session-id, retry-after, www-authenticate, x-memoranda-warning, x-oams-warning, "
     b"x-oms-address, x-oms-superseded-by, x-oms-system-valid-to, x-oms-verification-status"
 )
 

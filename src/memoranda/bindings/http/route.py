@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.routing import Match, Route
@@ -23,6 +24,7 @@ from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_known
 from memoranda.errors import InvalidInput, RateLimited
 from memoranda.service.core.access import Access
+from memoranda.service.core.noticing import noticing
 from memoranda.service.core.shares import Shares
 from memoranda.service.service import Service
 
@@ -149,8 +151,11 @@ class Endpoint:
 
     def _act(self, operation: Operation, call: Call, asked: object) -> tuple[Answer, bytes]:
         assert operation.verb is not None
-        given = operation.verb(self._service, call, asked)
+        with noticing() as noticed:
+            given = operation.verb(self._service, call, asked)
         answer = given if isinstance(given, Answer) else Answer(result=given)
+        if noticed.kinds:
+            answer = replace(answer, headers=(*answer.headers, (b"x-memoranda-warning", str(noticed).encode("ascii"))))
         if answer.body is not None:
             return answer, answer.body
         return answer, dump(answer.result)

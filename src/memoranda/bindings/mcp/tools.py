@@ -14,6 +14,7 @@ from memoranda.encoding import json_text
 from memoranda.encoding.untrusted import harmless_json
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryError
 from memoranda.service.core.access import Access
+from memoranda.service.core.noticing import noticing
 from memoranda.service.service import Service
 from memoranda.standards.cal.problem import error_envelope
 from memoranda.standards.ump.answers import ANSWERS
@@ -55,8 +56,14 @@ def run(
     called: Operation, service: Service, access: Access, arguments: Mapping[str, Any] | None
 ) -> types.CallToolResult:
     """Call a tool. Raises MemorandaError."""
-    answer = called.call(service, access, called.reads(checked(arguments)))
-    return _result(answer, cal_tools.text_of(answer) if cal_tools.is_tool(called.tool.name) else None)
+    with noticing() as noticed:
+        answer = called.call(service, access, called.reads(checked(arguments)))
+    made = _result(answer, cal_tools.text_of(answer) if cal_tools.is_tool(called.tool.name) else None)
+    if noticed.kinds:
+        # MCP: a result may have several contents, and whatever it likes in `_meta` under a name of its own.
+        made.content.append(types.TextContent(type="text", text=f"Warning: {noticed}"))
+        made.meta = {"memoranda/warning": str(noticed)}
+    return made
 
 
 def _result(body: Answer, asked_for: str | None = None, *, is_error: bool = False) -> types.CallToolResult:

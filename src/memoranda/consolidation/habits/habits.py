@@ -28,7 +28,7 @@ from memoranda.consolidation.text.note import Note, one_line, shorten
 from memoranda.consolidation.text.reading import content_words, read_sentence
 from memoranda.consolidation.text.similar import fold
 from memoranda.consolidation.time.timetable import timetable
-from memoranda.standards.openwop.detection import detect
+from memoranda.encoding.detection import detect
 
 __all__ = ["Draft", "RunTrace", "Step", "Thresholds", "duplicate_of", "fingerprint", "synthesise"]
 

@@ -5,30 +5,54 @@ What came signed, or as finished bytes, cannot be changed without becoming somet
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from memoranda.errors import InvalidInput
 from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core.context import Context
+from memoranda.service.core.noticing import notice
 
-_log = logging.getLogger(__name__)
+_DID_KEY: Final = re.compile(r"did:key:z[1-9A-HJ-NP-Za-km-z]{40,60}", re.ASCII)
 
 
 def screened(context: Context, text: str, where: str) -> str:
-    """The text as it may be stored. What was noticed is logged by its kind, never by its value."""
-    shown, kinds = context.secrets.screened(text)
-    if kinds:
-        _log.warning("%s: looks like a secret (%s); policy %s", where, ", ".join(kinds), context.secrets.policy)
-    return shown
+    """The text as it may be stored."""
+    return context.secrets.screened(text, where)
 
 
 def screened_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """The same for every text among some fields, at any depth; the very same object if nothing had to be changed."""
     if context.secrets.policy == "off":
         return fields
-    passed = {name: _screened(context, value, name) for name, value in fields.items()}
+    if not _is_suspect(fields):
+        return fields
+    if context.secrets.policy == "warn":
+        for where, text in _texts(fields, ""):
+            context.secrets.screened(text, where)
+        return fields
+    return _changed(fields, context.secrets.screened)
+
+
+def suspected(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """What looks like a secret among some fields, whatever the policy: kinds, each once."""
+    if not _is_suspect(fields):
+        return ()
+    from memoranda.encoding.detection import detect
+
+    return tuple(dict.fromkeys(found.kind for _, text in _texts(fields, "") for found in detect(text)))
+
+
+def hidden(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Some fields without what looks like a secret, whatever the policy."""
+    from memoranda.encoding.detection import screen
+
+    return _changed(fields, lambda text, _: screen(text, "redact")[0])
+
+
+def _changed(fields: Mapping[str, Any], change: Callable[[str, str], str]) -> Mapping[str, Any]:
+    passed = {name: _screened(change, value, name) for name, value in fields.items()}
     # An original that is carried along says it too, and cannot be changed: then it stays behind.
     return fields if passed == fields else {name: _without_originals(value) for name, value in passed.items()}
 
@@ -39,14 +63,14 @@ def _without_originals(value: Any) -> Any:
     return [_without_originals(each) for each in value] if isinstance(value, list) else value
 
 
-def _screened(context: Context, value: Any, where: str) -> Any:
+def _screened(change: Callable[[str, str], str], value: Any, where: str) -> Any:
     if isinstance(value, str):
-        return screened(context, value, where)
+        return change(value, where)
     if isinstance(value, list):
-        return [_screened(context, each, where) for each in value]
+        return [_screened(change, each, where) for each in value]
     if isinstance(value, Mapping):
         return {
-            name: each if name == NATIVE_KEY else _screened(context, each, f"{where}.{name}")
+            name: each if name == NATIVE_KEY else _screened(change, each, f"{where}.{name}")
             for name, each in value.items()
         }
     return value
@@ -54,22 +78,48 @@ def _screened(context: Context, value: Any, where: str) -> Any:
 
 def refuse_secrets(context: Context, fields: Mapping[str, Any]) -> None:
     """For what cannot be changed any more: its fields. Raises InvalidInput under `redact`."""
-    if context.secrets.policy == "off":
+    if context.secrets.policy == "off" or not _is_suspect(fields, originals=True):
         return
-    for where, text in _texts(fields, ""):
-        _, kinds = context.secrets.screened(text)
-        if kinds and context.secrets.policy == "redact":
-            raise InvalidInput(f"{where}: looks like a secret ({kinds[0]}), and what is finished cannot be redacted")
-        if kinds:
-            _log.warning("%s: looks like a secret (%s); policy warn", where, ", ".join(kinds))
+    for where, text in _texts(fields, "", originals=True):
+        if kinds := suspected({where: text}):
+            if context.secrets.policy == "redact":
+                raise InvalidInput(
+                    f"{where}: looks like a secret ({kinds[0]}), and what is finished cannot be redacted"
+                )
+            notice(where, kinds, is_redacted=False)
 
 
-def _texts(value: Any, where: str) -> Iterator[tuple[str, str]]:
+def _is_suspect(fields: Mapping[str, Any], *, originals: bool = False) -> bool:
+    """Whether anything among some fields looks like a secret: all texts in one look, as most have nothing in them."""
+    from memoranda.encoding.detection import detect
+
+    found: list[str] = []
+    _gather(fields, found, originals)
+    # With a line between them: none runs into the next.
+    return bool(detect("\n\n".join(found)))
+
+
+def _gather(value: Any, found: list[str], originals: bool) -> None:
+    if isinstance(value, str):
+        # Every document names who wrote it, by what looks random.
+        if not (value.startswith("did:key:") and _DID_KEY.fullmatch(value)):
+            found.append(value)
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            if originals or name != NATIVE_KEY:
+                _gather(each, found, originals)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _gather(each, found, originals)
+
+
+def _texts(value: Any, where: str, *, originals: bool = False) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield where, value
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _texts(each, where)
+            yield from _texts(each, where, originals=originals)
     elif isinstance(value, Mapping):
         for name, each in value.items():
-            yield from _texts(each, f"{where}.{name}" if where else str(name))
+            if originals or name != NATIVE_KEY:
+                yield from _texts(each, f"{where}.{name}" if where else str(name), originals=originals)

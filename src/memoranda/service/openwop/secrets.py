@@ -11,7 +11,6 @@ write of every standard: what merely looks like a secret is left, reported, or r
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import threading
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, Unsupported
+from memoranda.service.core.noticing import notice
 from memoranda.service.core.shares import Shares
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ Scope = Literal["user", "tenant", "run", "platform"]
 # A resolver that hangs must not hold a run.
 COMMAND_SECONDS: Final = 10.0
 MAX_SECRET_BYTES: Final = 65_536
-_log = logging.getLogger(__name__)
+# Nothing shorter is taken for a secret.
+SHORTEST_CHARS: Final = 8
 _ID_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -203,17 +204,14 @@ class Vault:
         )
 
     def redacted_text(self, text: str, run: RunKey | None, where: str) -> str:
-        """A text of a run as it may be stored. What was noticed is logged by its kind, never by its value."""
+        """A text of a run as it may be stored."""
         from memoranda.standards.openwop.redaction import convert_markers
 
         with self._lock:
             known = None if run is None else self._runs.get(run)
             clean = text if known is None else known.redact(text).text
         # After redaction: a marker that held the value itself would be respelt by converting it, and then not known.
-        passed, kinds = self.screened(convert_markers(clean))
-        if kinds:
-            _log.warning("%s: looks like a secret (%s); policy %s", where, ", ".join(kinds), self.policy)
-        return passed
+        return self.screened(convert_markers(clean), where)
 
     def holds(self, text: str, run: RunKey) -> bool:
         """Whether a secret of the run stands in what cannot be redacted, such as a name."""
@@ -231,11 +229,13 @@ class Vault:
             return [self.redacted_value(item, run) for item in value]
         return value
 
-    def screened(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """The text as the policy lets it pass, and what was noticed in it: kinds, never values."""
-        if self.policy == "off":
-            return text, ()
-        from memoranda.standards.openwop.redaction import screen
+    def screened(self, text: str, where: str) -> str:
+        """The text as the policy lets it pass; what was noticed in it is told by its kind, never by its value."""
+        if self.policy == "off" or len(text) < SHORTEST_CHARS:
+            return text
+        from memoranda.encoding.detection import screen
 
         passed, found = screen(text, self.policy)
-        return passed, tuple(dict.fromkeys(finding.kind for finding in found))
+        if found:
+            notice(where, [each.kind for each in found], is_redacted=self.policy == "redact")
+        return passed

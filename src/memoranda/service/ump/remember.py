@@ -30,7 +30,7 @@ from memoranda.storage.engine import Snapshot, Unit
 
 Result = Literal["created", "merged"]
 Said = TypeVar("Said", bound=Mapping[str, Any])
-# Where a record may say anything at all.
+# The parts of a record in which there may be anything at all.
 SAID: Final[tuple[str, ...]] = ("body", "provenance")
 
 
@@ -90,7 +90,7 @@ def accept(context: Context, access: Access, draft: object, now: Instant, *, is_
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")
         authorship.refuse_forged(access, record.get("provenance", {}).get("actor"), record["integrity"]["signer"])
-        refuse_secrets(context, _said(record))
+        refuse_secrets(context, said(record))
     else:
         checked = authorship.attributed(access, screened(context, checked), is_from_file=is_from_file)
         record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
@@ -118,10 +118,11 @@ def is_view(record: Record) -> bool:
 
 def screened(context: Context, fields: Said) -> Said:
     """A draft, or a patch, with what it says as the policy for secrets lets it pass."""
-    return cast("Said", {**fields, **screened_fields(context, _said(fields))})
+    return cast("Said", {**fields, **screened_fields(context, said(fields))})
 
 
-def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
+def said(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a record, a draft or a patch may say anything at all."""
     return {name: fields[name] for name in SAID if name in fields}
 
 

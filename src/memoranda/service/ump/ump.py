@@ -11,6 +11,7 @@ from memoranda.service.core import feed, find
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.ump import files
 from memoranda.service.ump import recall as recalling
+from memoranda.service.ump import redact as redacting
 from memoranda.service.ump import remember as remembering
 from memoranda.service.ump import revise as revising
 from memoranda.standards.ump import capability
@@ -29,6 +30,8 @@ class Ump(Verbs[Caller]):
     revise = Verb(revising.revise, "write")
     forget = Verb(revising.forget, "write")
     feedback = Verb(revising.feedback, "derive")
+    suspects = Verb(redacting.suspects, "read")
+    redact = Verb(redacting.redact, "write")
 
     feed_end = Verb(feed.feed_end, "read")
     changes = Verb(feed.changes, "read")

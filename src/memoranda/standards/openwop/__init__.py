@@ -4,7 +4,6 @@
     refs          memoryRef: which are well-formed, and the spaces they name
     mapping       entries to and from the neutral model
     redaction     SR-1: the secrets of a run, and markers
-    detection     what looks like a secret
     events        RunEventDoc and the payloads of everything that is about memory
     runs          snapshots of runs, requests to start and to fork one
     proposals     Proposal: shape, moves, safety

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple, NoReturn
 from urllib.parse import quote
 
+from memoranda.encoding.detection import Finding, Policy, detect, hide, screen
 from memoranda.errors import InvalidInput
-from memoranda.standards.openwop.detection import Finding, Policy, detect, hide, screen
 
 __all__ = [
     "MAX_SECRETS",

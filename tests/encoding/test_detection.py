@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.processor import at_most
 
-from memoranda.standards.openwop.detection import Finding, detect, hide, screen
+from memoranda.encoding.detection import Finding, detect, hide, screen
 from memoranda.standards.openwop.redaction import convert_markers
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 BASE62 = string.ascii_letters + string.digits
 
 
@@ -95,6 +95,34 @@ def test_a_password_that_is_called_one_is_found_and_the_rest_is_kept(text: str, 
 
 
 @pytest.mark.requirement("WOP-3-detector")
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("The Wi-Fi password is Tr0ub4dor&3.", "Tr0ub4dor&3"),
+        ("Her password for the router was hunter2now, I think", "hunter2now"),
+        ("I changed the admin password to Summer!Rain", "Summer!Rain"),
+        ("password: correct-horse-battery-staple", "correct-horse-battery-staple"),
+        ('the passphrase is "open the pod bay doors"', "open the pod bay doors"),
+        ("Das Passwort für den Server lautet Geheim123.", "Geheim123"),
+        ("Le mot de passe du wifi est Soleil2024", "Soleil2024"),
+        ("La contraseña es Gato2023!", "Gato2023!"),
+        ("My card PIN is 4821", "4821"),
+        ("the alarm code at home is 90 21 7", "90 21 7"),
+        ("passcode: 734512", "734512"),
+        ("CVV 123? no, the CVV is 918", "918"),
+        ("pay with 4111 1111 1111 1111 until May", "4111 1111 1111 1111"),
+        ("card 5555555555554444, exp 12/29", "5555555555554444"),
+        ("amex 3782-822463-10005", "3782-822463-10005"),
+        ("ALGOLIA_ADMIN=0123456789abcdef0a1b2c3d4e5f6071", "0123456789abcdef0a1b2c3d4e5f6071"),
+        ("heroku: 'a1b2c3d4e5f60718293a4b5c6d7e8f90'", "a1b2c3d4e5f60718293a4b5c6d7e8f90"),
+        ("secret_key_base: 9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c", "9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c"),
+    ],
+)
+def test_what_people_tell_in_a_sentence_is_found_and_the_rest_is_kept(text: str, secret: str) -> None:
+    assert [text[each.start : each.end] for each in detect(text)] == [secret]
+
+
+@pytest.mark.requirement("WOP-3-detector")
 @pytest.mark.parametrize("count", [32, 40, 64, 100])
 def test_nearly_every_random_string_is_found(count: int) -> None:
     tokens = [drawn(count, seed=seed) for seed in range(300)]
@@ -152,6 +180,15 @@ def _harmless() -> list[str]:
         "The secret of good bread: 500 g flour, 350 ml water, 12h rest, 230C for 45min.",
         "Basic understanding of internationalization2 is enough.",
         "Réunion à 10h30 avec l'équipe, 会议在十点半开始。",
+        "The password is stored hashed, and passwords are rotated on 2024-01-01 by node-3.",
+        "Reset the password to log into server01; the password policy is at least 12 characters.",
+        "password for db-prod-01 is in 1Password; the password is required, 'case-sensitive' and never logged.",
+        "Das Passwort ist im Tresor. Le mot de passe est obligatoire. The passphrase is up to you.",
+        "the access code path is hot; error code: 404; the PIN is soldered to pin 12; status code is 200",
+        "order 4111111111111112, tracking 1Z9999999999999999, phone +49 170 1234567, ISBN 978-3-16-148410-0",
+        "took 1700000000000000 ns at 1718000000123, ids 4000000000000000 and 12345678901234567890",
+        "confluence page: internationalization-and-localization-guide, discord: general-chat-2024-room",
+        "heroku: the-old-application-name-2 and mailgun domain=mg1.mail.example.org",
     ]
 
 

@@ -1,4 +1,5 @@
-"""What looks like a secret: keys of known vendors, private keys, tokens, passwords, and strings too random to be words.
+"""What looks like a secret: keys of known vendors, private keys, tokens, passwords, PINs, card numbers, and strings too
+random to be words.
 
 A guess by shape, beside the invariant of `redaction`, which knows the very values. It is there to warn, or to redact
 where the policy says so; it prefers to miss a secret over taking an id, a hash or a picture for one.
@@ -35,7 +36,17 @@ def detect(text: str) -> list[Finding]:
     """Everything in the text that looks like a secret, in order, without overlaps."""
     if len(text) < _MIN_CHARS:
         return []
-    found = [*_private_keys(text), *_known(text), *_assigned(text), *_random(text)]
+    lower = text.lower()
+    found = [*_private_keys(text), *_spoken(text, lower)]
+    if _NUMBER.search(text) is not None:
+        found += [*_codes(text, lower), *_cards(text)]
+    if "=" in text or ":" in text:
+        found += _assigned(text, lower)
+    # Most texts have no word that could be a key, and need no closer look.
+    if _LONG_WORD.search(text) is not None:
+        found += [*_known(text), *_bearers(text), *_random(text)]
+    if not found:
+        return found
     kept: list[Finding] = []
     for each in sorted(found, key=lambda finding: (finding.start, -finding.end)):
         if not kept or each.start >= kept[-1].end:
@@ -99,61 +110,18 @@ class _Spans:
         return at >= 0 and span[1] <= self._spans[at][1]
 
 
-# Prefixes under which vendors issue credentials, as their documentation gives them.
-_VENDORS: Final = (
-    ("anthropic-key", r"sk-ant-[A-Za-z0-9_-]{20,}+"),
-    ("openai-key", r"sk-[A-Za-z0-9_-]{20,}+"),
-    ("stripe-key", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
-    ("stripe-webhook-secret", r"whsec_[A-Za-z0-9+/=]{24,}+"),
-    ("github-token", r"gh[pousr]_[A-Za-z0-9]{36,}+"),
-    ("github-token", r"github_pat_[A-Za-z0-9_]{22,}+"),
-    ("gitlab-token", r"gl(?:pat|dt|rt|cbt|ptt|ft|agent|oas|soat)-[A-Za-z0-9_.-]{20,}+"),
-    ("aws-access-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    ("slack-token", r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}+"),
-    ("slack-token", r"xapp-[0-9]-[A-Za-z0-9-]{10,}+"),
-    ("slack-webhook", r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/+]{40,}+"),
-    ("google-key", r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
-    ("google-secret", r"GOCSPX-[A-Za-z0-9_-]{28}"),
-    ("google-token", r"ya29\.[A-Za-z0-9_-]{20,}+"),
-    ("sendgrid-key", r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,}+"),
-    ("huggingface-token", r"hf_[A-Za-z0-9]{30,}+"),
-    ("npm-token", r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-    ("pypi-token", r"pypi-AgE[A-Za-z0-9_-]{50,}+"),
-    ("shopify-token", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?![A-Za-z0-9])"),
-    ("digitalocean-token", r"do[opr]_v1_[a-f0-9]{64}(?![A-Za-z0-9])"),
-    ("databricks-token", r"dapi[a-f0-9]{32}(?![A-Za-z0-9])"),
-    ("vault-token", r"hv[sbr]\.[A-Za-z0-9_-]{24,}+"),
-    ("twilio-key", r"SK[a-f0-9]{32}(?![A-Za-z0-9])"),
-    ("telegram-token", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
-    ("groq-key", r"gsk_[A-Za-z0-9]{40,}+"),
-    ("xai-key", r"xai-[A-Za-z0-9]{60,}+"),
-    ("nvidia-key", r"nvapi-[A-Za-z0-9_-]{40,}+"),
-    ("perplexity-key", r"pplx-[A-Za-z0-9]{40,}+"),
-    ("replicate-token", r"r8_[A-Za-z0-9]{37}(?![A-Za-z0-9])"),
-    ("linear-key", r"lin_api_[A-Za-z0-9]{32,}+"),
-    ("notion-token", r"(?:ntn_|secret_)[A-Za-z0-9]{43,}+"),
-    ("age-secret-key", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
-    ("memoranda-key", r"mk_[A-Za-z0-9]{8,}+_[A-Za-z0-9_-]{20,}+"),
-    ("ump-capability", r"umpcap\.[A-Za-z0-9_-]{20,}+\.[A-Za-z0-9_:-]{20,}+"),
-    ("jwt", r"eyJ[A-Za-z0-9_-]{10,}+\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+"),
-)
-# Where a credential may begin: not inside a word.
-_KNOWN: Final = re.compile(
-    r"(?<![A-Za-z0-9_-])(?:" + "|".join(f"(?P<v{n}>{pattern})" for n, (_, pattern) in enumerate(_VENDORS)) + ")",
-    re.ASCII,
-)
-_KNOWN_KINDS: Final = {f"v{n}": kind for n, (kind, _) in enumerate(_VENDORS)}
-
-
-# All of them are made of these characters and have at least fourteen; prose has few such words, and only those are
+# Keys of vendors are made of these characters and have at least fourteen; prose has few such words, and only those are
 # looked at closely.
-_LONG_WORD: Final = re.compile(r"[A-Za-z0-9_.:/+=-]{14,}+", re.ASCII)
+_LONG_WORD: Final = re.compile(r"[A-Za-z0-9_.:/+=~@-]{14,}+", re.ASCII)
 
 
 def _known(text: str) -> Iterator[Finding]:
+    # So many patterns take a while to be made; most texts do not need them.
+    from memoranda.encoding.vendors import KINDS, KNOWN
+
     for word in _LONG_WORD.finditer(text):
-        for match in _KNOWN.finditer(text, *word.span()):
-            kind = _KNOWN_KINDS[str(match.lastgroup)]
+        for match in KNOWN.finditer(text, *word.span()):
+            kind = KINDS[str(match.lastgroup)]
             if kind != "openai-key" or _is_issued(match[0]):
                 yield Finding(kind, *match.span())
 
@@ -214,12 +182,24 @@ _URL_PASSWORD: Final = re.compile(
     re.ASCII,
 )
 _NAMED: Final = re.compile(
-    r"(?:(?P<password>passw(?:or)?d|passphrase|pwd)|secret|token|api[_-]?key|access[_-]?key|account[_-]?key"
-    r"|private[_-]?key|credentials?)[\"']?[ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4}[\"']?(?P<value>[^\s\"'`;,&<>\\]{8,}+)",
+    r"(?:(?P<password>passw(?:or)?d|passphrase|pwd)|(?:secret|token|api[_-]?key|access[_-]?key|account[_-]?key"
+    r"|private[_-]?key|credentials?)[\w.-]{0,16}+)[\"']?[ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4}[\"']?"
+    r"(?P<value>[^\s\"'`;,&<>\\]{8,}+)",
     re.ASCII | re.IGNORECASE,
 )
+_NAMED_WORDS: Final = ("passw", "passphrase", "pwd", "secret", "token", "key", "credential")
 _BEARER: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:bearer|basic)[ ](?P<value>[A-Za-z0-9._~+/=-]{20,}+)", re.ASCII | re.IGNORECASE
+)
+_VALUE: Final = re.compile(r"[=:>,|][ \t\"'`=]{0,5}+(?P<value>[A-Za-z0-9_=-]{14,128}+)(?=[\s\"'`;,\\]|$)", re.ASCII)
+_NAME_CHARS: Final = 40
+_VENDOR_NAME: Final = re.compile(
+    r"adafruit|adobe|airtable|algolia|alibaba|asana|atlassian|beamer|bitbucket|bittrex|cloudflare|codecov|cohere"
+    r"|coinbase|confluen(?:t|ce)|contentful|datadog|discord|drone|dropbox|etsy|facebook|fastly|finicity|finnhub|flickr|freshbooks"
+    r"|gitter|gocardless|heroku|hubspot|intercom|jfrog|artifactory|jira|kraken|kucoin|launchdarkly|linear|linkedin|looker"
+    r"|mailchimp|mailgun|mapbox|mattermost|meraki|message_?bird|netlify|new[_-]?relic|nytimes|okta|openai|plaid|private_?ai"
+    r"|rapidapi|sendbird|sentry|snyk|sonar|squarespace|sumologic|telegram|travis|twilio|twitch|twitter|typeform|yandex|zendesk",
+    re.ASCII | re.IGNORECASE,
 )
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -230,14 +210,30 @@ _FEW_CHARACTERS: Final = 6
 _WORDLIKE: Final = 0.3
 
 
-def _assigned(text: str) -> Iterator[Finding]:
+def _assigned(text: str, lower: str) -> Iterator[Finding]:
     for match in _URL_PASSWORD.finditer(text) if "://" in text else ():
         if not _PLACEHOLDER.fullmatch(match["value"]):
             yield Finding("url-password", *match.span("value"))
-    for match in _NAMED.finditer(text):
+    for match in _NAMED.finditer(text) if any(word in lower for word in _NAMED_WORDS) else ():
         is_right = _is_password if match["password"] else _is_token
         if is_right(match["value"]):
             yield Finding("named-secret", *match.span("value"))
+    for match in _VALUE.finditer(text):
+        # Keys without a prefix of their own are told by whose they are.
+        if _is_unnamed_key(match["value"]) and _VENDOR_NAME.search(
+            text, max(0, match.start() - _NAME_CHARS), match.start()
+        ):
+            yield Finding("vendor-key", *match.span("value"))
+
+
+def _is_unnamed_key(value: str) -> bool:
+    """Whether what stands beside a vendor's name is a key: one word of letters and digits, or what looks random."""
+    if _UUID.fullmatch(value) or _is_token(value):
+        return True
+    return value.isalnum() and sum(map(str.isdigit, value)) >= _MIN_DIGITS and any(map(str.isalpha, value))
+
+
+def _bearers(text: str) -> Iterator[Finding]:
     for match in _BEARER.finditer(text):
         if _is_token(match["value"]):
             yield Finding("authorization", *match.span("value"))
@@ -257,6 +253,97 @@ def _is_token(value: str) -> bool:
     if len(value) < _MIN_TOKEN_CHARS or sum(map(str.isdigit, value)) < _MIN_DIGITS:
         return False
     return _is_password(value) and _changes(value) >= _WORDLIKE
+
+
+# --- what people tell in a sentence ------------------------------------------------------------------
+
+# What somebody calls a password, what it is for, and what it is; in the languages most notes are in.
+_SAID: Final = re.compile(
+    r"(?:pass(?:word|phrase|code|wd)|passwort|kennwort|mot de passe|contrase(?:ñ|n)a|senha|pwd)"
+    r"[^.:=;!?\r\n\"'`]{0,60}?"
+    r"(?:[ \t](?:is|was|ist|war|lautet|est|es|è|é|to|zu)|[ \t]?[:=→])[ \t](?:now[ \t]|still[ \t])?"
+    r"(?:[\"'`“„«](?P<quoted>[^\"'`”“»\r\n]{6,64})[\"'`”“»]|(?P<bare>[^\s\"'`”“»„«,;]{6,128}+))",
+    re.IGNORECASE,
+)
+_SAID_WORDS: Final = ("pass", "pwd", "kennwort", "contrase", "senha")
+_CODE: Final = re.compile(
+    r"(?:(?<![A-Za-z])PIN|(?i:pass[ ]?code|pin[ ](?:code|number)|cvv2?|cvc2?"
+    r"|(?:door|gate|alarm|entry|security|lock|safe|unlock|garage|access|phone|card)(?:'s)?[ ](?:code|pin|combination)))"
+    r"[^.:=;!?\d\r\n]{0,40}?(?:[ \t](?:is|was)|[ \t]?[:=])[ \t]{0,2}"
+    r"(?P<value>[0-9](?:[ -]?[0-9]){2,9})(?![0-9A-Za-z]|[.:/-][0-9])",
+)
+_NUMBER: Final = re.compile(r"[0-9][0-9 -]{2}", re.ASCII)
+_CODE_WORDS: Final = ("pin", "code", "cvv", "cvc", "combination")
+_SYMBOL: Final = re.compile(r"[!@#$%^&*+=?~|]")
+_MANY_WORDS: Final = 3
+
+
+def _spoken(text: str, lower: str) -> Iterator[Finding]:
+    if any(word in lower for word in _SAID_WORDS):
+        for match in _SAID.finditer(text):
+            if match["quoted"] is not None and _is_phrase(match["quoted"]):
+                yield Finding("password", *match.span("quoted"))
+            elif match["bare"] is not None and _is_said(value := match["bare"].rstrip(".)")):
+                yield Finding("password", match.start("bare"), match.start("bare") + len(value))
+
+
+def _codes(text: str, lower: str) -> Iterator[Finding]:
+    if any(word in lower for word in _CODE_WORDS):
+        for match in _CODE.finditer(text):
+            is_on_card = match[0][:2].lower() == "cv"
+            if is_on_card or sum(map(str.isdigit, match["value"])) > _FEW_DIGITS:
+                yield Finding("pin", *match.span("value"))
+
+
+_FEW_DIGITS: Final = 3
+
+
+def _is_said(value: str) -> bool:
+    """Whether what follows "the password is" is one: words of the sentence have no digits and signs in them."""
+    if _is_password(value):
+        return True
+    if len(value) > _MAX_NAMED_CHARS or _PLACEHOLDER.fullmatch(value) or "://" in value:
+        return False
+    if _SYMBOL.search(value, 1) is not None and any(map(str.isalpha, value)):
+        return len(set(value)) >= _FEW_CHARACTERS
+    return value.count("-") >= _MANY_WORDS and len(value) >= 2 * _MIN_CHARS
+
+
+def _is_phrase(value: str) -> bool:
+    """The same of what stands in quotes, where a sentence can be a password."""
+    words = value.split()
+    return _is_said(value) or (len(words) > _MANY_WORDS and words[0].lower() not in _TELLING)
+
+
+_TELLING: Final = frozenset("a an the your my our his her their must should not in on at".split())
+
+
+# --- cards -------------------------------------------------------------------------------------------
+
+_CARD: Final = re.compile(
+    r"(?<![\w.+/=-])(?:[0-9]{13,19}|[0-9]{4}(?:[ -][0-9]{4}){3}(?:[ -][0-9]{1,3})?|[0-9]{4}[ -][0-9]{6}[ -][0-9]{4,5})"
+    r"(?![\w/-]|\.[0-9])",
+    re.ASCII,
+)
+# What the numbers of each brand begin with, and how many digits they have.
+_BRANDS: Final = re.compile(
+    r"4(?:[0-9]{12}|[0-9]{15}|[0-9]{18})|(?:5[1-5]|2[2-7])[0-9]{14}|3[47][0-9]{13}|6(?:011|5[0-9]{2}|4[4-9][0-9])[0-9]{12}"
+    r"|35[2-8][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|62[0-9]{14,17}",
+    re.ASCII,
+)
+
+
+def _cards(text: str) -> Iterator[Finding]:
+    for match in _CARD.finditer(text):
+        digits = match[0].replace(" ", "").replace("-", "")
+        if _BRANDS.fullmatch(digits) and len(set(digits)) > 1 and _has_check_digit(digits):
+            yield Finding("card-number", *match.span())
+
+
+def _has_check_digit(digits: str) -> bool:
+    """ISO/IEC 7812: every second digit from the right counts twice."""
+    doubled = (int(each) * 2 for each in digits[-2::-2])
+    return (sum(map(int, digits[-1::-2])) + sum(each - 9 if each > 9 else each for each in doubled)) % 10 == 0
 
 
 # --- what is too random to be words ------------------------------------------------------------------

@@ -1,0 +1,73 @@
+"""What looks like a secret in what is stored already: which memories those are, and taking it out.
+
+Nothing is marked when it is written: documents are signed, and what is a secret is a guess that gets better. So whoever
+asks is told what the rules of today find, in what was written under the rules of yesterday, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import msgspec
+
+from memoranda.errors import InvalidInput
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+from memoranda.service.core.find import find_own
+from memoranda.service.core.screening import hidden, suspected
+from memoranda.service.core.views import unless_damaged, view
+from memoranda.service.ump.remember import said
+from memoranda.service.ump.revise import forget, revise, without_original
+from memoranda.service.verify import versions
+from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
+from memoranda.standards.ump.shapes import Body, Record
+
+REASON = "what looked like a secret was taken out"
+
+
+class Suspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A version that looks as if it held a secret. `text` is without it."""
+
+    id: str
+    kinds: tuple[str, ...]
+    text: str
+    is_current: bool
+
+
+def suspects(context: Context, access: Access, *, progress: Callable[[int], None] | None = None) -> Iterator[Suspect]:
+    """Every version of one's own that looks as if it held a secret, superseded and forgotten ones, too."""
+    access.require_all()
+    now = context.clock()
+    for count, version in enumerate(versions(context, access.default_tenant), 1):
+        if progress is not None:
+            progress(count)
+        if version.state.erased:
+            continue
+        record = unless_damaged(version, lambda version=version: view(context, version, now))  # type: ignore[misc]
+        if record is not None and (kinds := suspected(said(record))):
+            text = cast("Body", hidden(said(record))["body"])["text"]
+            is_current = version.state.is_head and version.state.tombstoned is None
+            yield Suspect(id=record["id"], kinds=kinds, text=text, is_current=is_current)
+
+
+def redact(context: Context, access: Access, name: str) -> str:
+    """Write a memory anew without what looks like a secret, and erase what it said before; the id it has now.
+
+    What is not current any more is erased alone, and keeps its id. Only its owner may: it is an erasure.
+    """
+    found = find_own(context, access, name, context.clock())
+    access.require_erase(found.tenant)
+    if found.state.erased:
+        return name
+    record: Record = without_original(view(context, found, context.clock()))
+    if not suspected(said(record)):
+        raise InvalidInput("id: nothing in it looks like a secret")
+    new = name
+    if found.state.is_head and found.state.tombstoned is None:
+        if suspected({"provenance": record.get("provenance", {})}):
+            raise InvalidInput("id: it stands in the provenance, which is not rewritten; erase it with forget --hard")
+        body = hidden({"body": record["body"]})["body"]
+        new = revise(context, access, ReviseRequest.parse({"id": name, "patch": {"body": body}})).id
+    forget(context, access, ForgetRequest.parse({"id": name, "hard": True, "reason": REASON}))
+    return new
