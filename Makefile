@@ -10,6 +10,8 @@ ARGS   ?=
 # Of `make test-loaded`: how often, and beside how many busy processes.
 TIMES  ?= 10
 LOAD   ?= 4
+# Of `make chaos`: for how long.
+MINUTES ?= 30
 
 # What was compiled once is not compiled again by each of the many processes that the tests start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -51,6 +53,12 @@ tests: develop
 explore: develop  ## the properties with examples never asked before (ARGS as for test)
 	@MEMORANDA_TEST_EXAMPLES=new $(BIN)/python -m pytest -q -n auto --dist worksteal -m hypothesis $(ARGS)
 
+chaos: develop  ## faults of all kinds on a server under load, for MINUTES=30, compared with a model (ARGS="--seed 2")
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(ARGS)
+
+soak: develop  ## 64 clients at once for three minutes: errors, latencies, memory (ARGS="--clients 16")
+	@$(BIN)/python -m tests.chaos --soak --minutes 3 $(ARGS)
+
 test-loaded: develop  ## the tests TIMES=10 times while LOAD=4 busy processes load the machine (ARGS as for test)
 	@$(BIN)/python -m tests.loaded $(TIMES) $(LOAD) -n auto --dist worksteal $(ARGS)
 
@@ -81,4 +89,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests explore test-loaded lint types format coverage bench bench-retrieval lock clean
+.PHONY: help install develop serve test tests explore chaos soak test-loaded lint types format coverage bench bench-retrieval lock clean

@@ -24,6 +24,7 @@ LAYERS = (
     "settings",
     "keys",
     "app",
+    "backup",
     "cli",
 )
 # `memoranda` itself holds only the version and a lazy door to `app`.

@@ -20,6 +20,7 @@ from memoranda.model.instant import Instant, parse_duration_ms
 from memoranda.service.cal.session import Host, Switches
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
+from memoranda.service.core.clock import SteadyClock
 from memoranda.service.core.context import AuditReads, Context
 from memoranda.service.core.meaning import Meaning
 from memoranda.service.core.quotas import Quotas
@@ -40,6 +41,7 @@ from memoranda.storage.cipher import Cipher, Coverage, NoCipher, RingCipher
 from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.system import last_recorded
 
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
@@ -65,6 +67,8 @@ OWNER_CREDENTIAL_FILE = "owner.credential"
 MASTER_KEY_FILE = "master.key"
 KEY_RING_FILE = "memoranda.keys"
 DID_FOLDER = "dids"
+# Under which name the database says whose store it is.
+_OPERATOR = "operator"
 # Whoever wrote something and asks at once is the same person, mostly: so long the question waits for the vectors.
 PATIENCE_SECONDS = 2.0
 
@@ -84,17 +88,29 @@ def open_service(settings: Settings, *, patience_seconds: float = 0.0, embedder:
     path = settings.database_path
     if path is not None and path.parent != settings.home:
         _make_private_folder(path.parent)
-    operator, documents = operator_key(settings.home), did_documents(settings.home / DID_FOLDER)
+    database = SqliteDatabase(path, refuses_unrecorded=settings.audit_unwritable == "refuse")
+    try:
+        return _service(settings, database, patience_seconds, embedder)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _service(
+    settings: Settings, database: SqliteDatabase, patience_seconds: float, embedder: Embedder | None
+) -> Service:
+    documents = did_documents(settings.home / DID_FOLDER)
+    operator = _operator_of(database, settings.home)
     context = Context(
         engine=SqlEngine(
-            SqliteDatabase(path),
+            database,
             sealer(settings.ump_version),
-            _cipher(settings, path),
+            _cipher(settings, settings.database_path),
             document_key=operator.derive(b"document seal"),
         ),
         operator=operator,
         did_documents=documents,
-        clock=system_clock,
+        clock=SteadyClock(lambda: system_clock(), last_recorded(database)),
         ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
         audit_reads=_audit_reads(settings.audit_reads),
         audit_retention_ms=_audit_retention(settings),
@@ -221,6 +237,40 @@ def operator_key(home: Path) -> SigningKey:
         return SigningKey(base64_decode(parse(path.read_bytes())["seed"]))
     except (KeyError, TypeError, ValueError, MemorandaError):
         raise StoreUnavailable(f"{path} is not an operator key any more; restore it from a backup") from None
+
+
+def _operator_of(database: SqliteDatabase, home: Path) -> SigningKey:
+    """The key that signs for this store. Beside one that another signed for, none is made and none other is used."""
+    path = home / OPERATOR_KEY_FILE
+    with database.reading() as connection:
+        row = connection.row("meta_get", {"name": _OPERATOR})
+        is_used = bool(connection.rows("tenant_list", {}))
+    signer = None if row is None else bytes(row[0]).decode()
+    if not path.exists() and (signer is not None or is_used):
+        raise StoreUnavailable(
+            f"{path} is missing, and the memories here were signed with it ({signer or 'by an unknown key'}): put "
+            "it back from a backup. Without it they are not readable as yours, so no new one is made in its place"
+        )
+    key = operator_key(home)
+    if signer is None:
+        signed = {"name": _OPERATOR, "value": key.did.encode()}
+        database.write(lambda connection: connection.run("meta_claim", signed))
+    elif signer != key.did:
+        raise StoreUnavailable(
+            f"{path} is another operator's ({key.did}): the memories here were signed by {signer}. Put that key "
+            "back from a backup, or use another data directory (--data)"
+        )
+    return key
+
+
+def signing_key(settings: Settings) -> SigningKey:
+    """The operator's key for whoever signs files: made only where there is no store that another signed for."""
+    path = settings.database_path
+    if (settings.home / OPERATOR_KEY_FILE).exists() or path is None or not path.exists():
+        return operator_key(settings.home)
+    service = open_service(settings)
+    service.close()
+    return service.context.operator
 
 
 def owner_credential(service: Service, settings: Settings) -> Path:

@@ -29,7 +29,9 @@ A message says what was wrong and where, in one sentence, and never quotes store
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
+from typing import Final
 
 
 class MemorandaError(Exception):
@@ -196,3 +198,20 @@ class StoreCorrupt(MemorandaError):
     """The store contradicts itself."""
 
     code = "corrupt"
+
+
+_DISK_WORDS: Final = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the disk is read-only",
+    errno.EFBIG: "the file would be larger than is allowed here",
+    errno.EIO: "the disk could not be read or written",
+    errno.EACCES: "not allowed for this user",
+    errno.EPERM: "not allowed for this user",
+    errno.ENOENT: "there is no such file or folder",
+}
+
+
+def words_of(error: OSError) -> str:
+    """What the system refused, in words for people."""
+    return _DISK_WORDS.get(error.errno or 0) or (error.strerror or str(error)).lower()

@@ -27,10 +27,10 @@ def write_private_once(path: Path, text: str) -> None:
             os.link(draft, path)
     finally:
         draft.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a new name durable: a key that a power cut takes away takes its owner's memories along."""
     with suppress(OSError):  # not every system can open a folder
         descriptor = os.open(folder, os.O_RDONLY)
@@ -99,4 +99,4 @@ class MasterKeyFile:
         fresh = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
         write_private_once(fresh, text)
         fresh.replace(self._path)
-        _sync_folder(self._path.parent)
+        sync_folder(self._path.parent)

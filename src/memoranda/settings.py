@@ -66,6 +66,13 @@ class Settings:
         "text",
         choices=("deferred", "durable"),
     )
+    audit_unwritable: str = _setting(
+        "later",
+        "what becomes of reads that cannot be put on record, because the disk is full or read-only: they are answered "
+        "and recorded as soon as that is possible (later), or refused",
+        "text",
+        choices=("later", "refuse"),
+    )
     audit_retention: str = _setting(
         "",
         "how long the audit log is kept: an ISO 8601 duration, or `forever`; by default a year, with hipaa six",

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from memoranda import __version__
-from memoranda.errors import MemorandaError
+from memoranda.errors import MemorandaError, words_of
 
 # New objects before the collector looks at them. To load a command, or to answer a request, makes thousands, which
 # stay or go by themselves: next to none is in a circle that only the collector finds.
@@ -38,10 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(tokens, error.code, error.message, REFUSED)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _refuse(tokens, "unavailable", f"{where}{error.strerror or error}", REFUSED)
+        return _refuse(tokens, "unavailable", f"{where}{words_of(error)}", REFUSED)
     # One of the three rims: a person must never see a traceback.
-    except Exception as error:  # noqa: BLE001
-        return _fail(tokens, error)
+    except Exception:  # noqa: BLE001
+        return _fail(tokens)
     return code
 
 
@@ -86,10 +86,10 @@ def _refuse(tokens: list[str], code: str, message: str, exit_code: int) -> int:
     return exit_code
 
 
-def _fail(tokens: list[str], error: Exception) -> int:
+def _fail(tokens: list[str]) -> int:
     if os.environ.get("MEMORANDA_LOG_LEVEL") == "debug":
         import traceback
 
         traceback.print_exc()
     hint = "set MEMORANDA_LOG_LEVEL=debug to see where, and please report it"
-    return _refuse(tokens, "internal", f"an unexpected {type(error).__name__}; {hint}", REFUSED)
+    return _refuse(tokens, "internal", f"something went wrong that should not; {hint}", REFUSED)

@@ -65,6 +65,11 @@ SECTIONS: tuple[Section, ...] = (
             ),
             *_entries("oams.command", ("oams", "oams", "Memories of OAMS: in the store, and in files.")),
             *_entries("oms.command", ("oms", "oms", "Memory grains (OMS): in the store, and in .mg files.")),
+            *_entries(
+                "backup",
+                ("backup", "backup", "Write the whole store, with its keys, to one file."),
+                ("restore", "restore", "Put a store back from a backup."),
+            ),
             *_entries("folder", ("sync", "sync", "Keep a folder of Markdown files and the store the same.")),
         ),
     ),

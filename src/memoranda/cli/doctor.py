@@ -131,6 +131,16 @@ def _space(home: Path) -> Finding:
     return Finding(what="disk", ok=True, seen=seen)
 
 
+def _mend_losses(settings: Settings) -> str:
+    from memoranda.storage.heads import losses_path
+
+    assert settings.database_path is not None
+    return (
+        "the database lost the end of its log: import what is missing from an export, or restore a backup that is "
+        f"newer; then delete {losses_path(settings.database_path)}"
+    )
+
+
 def _store(settings: Settings) -> Iterator[Finding]:
     from memoranda.app import open_service
     from memoranda.cli.show import audit_entries, counted
@@ -153,6 +163,10 @@ def _store(settings: Settings) -> Iterator[Finding]:
     yield Finding(what="operator", ok=True, seen=service.operator_did)
     damage = "; ".join(report.database[:3])
     yield Finding(what="database", ok=not damage, seen=damage or "sound", mend=restore if damage else "")
+    lost = "; ".join(each.words for each in report.losses[:3])
+    yield Finding(
+        what="log", ok=not lost, seen=lost or "nothing is missing", mend=_mend_losses(settings) if lost else ""
+    )
     index = "; ".join(report.index[:3])
     mend = "run 'memoranda reindex'" if index else ""
     yield Finding(what="word index", ok=not index, seen=index or "as the documents say", mend=mend)

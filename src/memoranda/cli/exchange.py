@@ -354,6 +354,7 @@ def _store_document(report: VerifyReport) -> dict[str, object]:
         },
         "database": list(report.database),
         "index": list(report.index),
+        "losses": [each._asdict() for each in report.losses],
     }
 
 
@@ -364,6 +365,8 @@ def _show_store(report: VerifyReport) -> None:
         note(f"database: {problem}")
     for problem in report.index:
         note(f"{problem}; `memoranda reindex` makes it anew")
+    for loss in report.losses:
+        note(loss.words)
     if not report.audit.ok:
         note(f"the audit chain is broken at entry {report.audit.broken_at}: {report.audit.reason}")
     verdict = "all is well" if report.ok else "something is wrong"

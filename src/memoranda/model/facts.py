@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memoranda.model.instant import Instant
+from memoranda.model.memory import Projection
 
 
 class FieldIndex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -27,6 +28,15 @@ class FieldIndex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # Further fields by name; a name may stand several times.
     texts: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, float], ...] = ()
+
+
+class Said(NamedTuple):
+    """What a document says, as it was when it was written: how it is read, its fields, and its names."""
+
+    projection: Projection
+    field_index: FieldIndex
+    # (standard, name)
+    names: tuple[tuple[str, str], ...]
 
 
 class Opened:

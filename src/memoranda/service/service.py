@@ -96,7 +96,8 @@ class Service(Ump[None]):
         self.embedding.start()
 
     def check_ready(self) -> None:
-        """Raise StoreUnavailable or StoreCorrupt unless the store answers."""
+        """Raise StoreUnavailable or StoreCorrupt unless the store answers, and reads can be put on record."""
+        self._context.engine.check_recording()
         self._context.engine.system.is_token_revoked("", "")
 
     def due(self) -> int:

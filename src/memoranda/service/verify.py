@@ -8,14 +8,17 @@ from typing import Final
 
 import msgspec
 
+from memoranda.model.facts import Said
 from memoranda.model.memory import Projection, Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import verify_tenant
 from memoranda.service.core.context import Context
+from memoranda.service.core.indexing import said_of
 from memoranda.service.core.views import project, unless_damaged, verifies
 from memoranda.service.retrieve import read_page
 from memoranda.standards.ump.audit import ChainReport
+from memoranda.storage.heads import Loss
 
 PAGE_LIMIT: Final = 500
 
@@ -28,12 +31,15 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     unverified: tuple[str, ...]
     audit: ChainReport
     database: tuple[str, ...]
-    # Where the word index is not what the documents say.
+    # Where an index is not what the documents say.
     index: tuple[str, ...] = ()
+    # What was acknowledged once and is missing.
+    losses: tuple[Loss, ...] = ()
 
     @property
     def ok(self) -> bool:
-        return not self.unverified and self.audit.ok and not self.database and not self.index
+        sound = not self.unverified and not self.database and not self.index and not self.losses
+        return sound and self.audit.ok
 
 
 def verify_all(
@@ -72,6 +78,7 @@ def _report(context: Context, tenants: Sequence[str], progress: Callable[[int], 
         audit=broken
         or ChainReport(ok=True, count=sum(each.count for each in chains), pruned=sum(each.pruned for each in chains)),
         database=tuple(context.engine.check()),
+        losses=tuple(each for each in context.engine.losses() if not each.owner or each.owner in tenants),
         index=tuple(dict.fromkeys(each for tenant in tenants for each in _index_problems(context, tenant))),
     )
 
@@ -91,11 +98,15 @@ def reindex(context: Context, *, progress: Callable[[int], None] | None = None, 
 
 
 def _index_problems(context: Context, tenant: str) -> list[str]:
-    return context.engine.index_problems(tenant, partial(_read, context))
+    return context.engine.index_problems(tenant, partial(_read, context), partial(_tell, context))
 
 
 def _read(context: Context, version: Version) -> Projection | None:
     return None if version.state.erased else unless_damaged(version, lambda: project(context, version))
+
+
+def _tell(context: Context, version: Version) -> Said | None:
+    return None if version.state.erased else unless_damaged(version, lambda: said_of(context, version))
 
 
 def versions(context: Context, tenant: str) -> Iterator[Version]:

@@ -23,7 +23,7 @@ class Buffered:
         self._waiting: dict[str, list[Params]] = {}
         self._changes: dict[str, list[Mapping[str, Any]]] = {}
         self.dialect = connection.dialect
-        self.memo = connection.memo
+        self.memo, self.ends = connection.memo, connection.ends
 
     def add_later(self, name: str, params: Params) -> None:
         """Add a row before the next query."""

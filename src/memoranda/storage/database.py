@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from memoranda.storage.dialect import Dialect
+from memoranda.storage.heads import End, Soundness
 
 T = TypeVar("T")
 
@@ -23,8 +24,10 @@ class Connection(Protocol):
     """Runs named queries in one snapshot or one transaction."""
 
     dialect: Dialect
-    # Scratch space for what was read in this transaction; empty again in the next, and when some of it is undone.
+    # Scratch space for what was read in this transaction; empty again in the next.
     memo: dict[str, Row]
+    # How far this transaction brought each tenant, by its number; kept apart from the database when it is committed.
+    ends: dict[int, End]
 
     def rows(self, name: str, params: Params) -> list[Row]: ...
 
@@ -41,7 +44,7 @@ class Connection(Protocol):
         ...
 
 
-class Database(Protocol):
+class Database(Soundness, Protocol):
     """A place that keeps rows durably."""
 
     def reading(self) -> AbstractContextManager[Connection]:

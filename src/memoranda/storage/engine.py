@@ -13,11 +13,12 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 
 from memoranda.model.change import AuditEntry, Change, ChangeType
-from memoranda.model.facts import FieldIndex, Kept
+from memoranda.model.facts import FieldIndex, Kept, Said
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Version
 from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
 from memoranda.retrieval.entry import Indexed
+from memoranda.storage.heads import Soundness
 
 T = TypeVar("T")
 
@@ -544,7 +545,7 @@ class System(Protocol):
     def drop_grant(self, grant_id: str) -> None: ...
 
 
-class Engine(Protocol):
+class Engine(Soundness, Protocol):
     """A durable store."""
 
     @property
@@ -586,9 +587,8 @@ class Engine(Protocol):
         ...
 
     def scrub(self, *, patient: bool = True) -> None:
-        """Make erased bytes unreadable in every file, if any are left to.
-
-        A reader that stands in the way is waited for a moment, or not at all; then it is to be tried again later.
+        """Make erased bytes unreadable in every file, if any are left to. A reader that stands in the way is waited for
+        a moment, or not at all; then it is to be tried again later.
         """
         ...
 
@@ -600,14 +600,15 @@ class Engine(Protocol):
         progress: Callable[[int], None] | None = None,
         outdated: bool = False,
     ) -> int:
-        """Make the word index of a tenant anew, or what of it is of an older analysis; how many versions.
-
-        `reads` reads a version without its standard; what it gives None for is found by none of its words.
+        """Make the word index of a tenant anew, or what of it is outdated; how many versions. What `reads` cannot read
+        is found by none of its words.
         """
         ...
 
-    def index_problems(self, tenant: str, reads: Callable[[Version], Projection | None]) -> list[str]:
-        """Where the word index of a tenant is not what its documents say."""
+    def index_problems(
+        self, tenant: str, reads: Callable[[Version], Projection | None], tells: Callable[[Version], Said | None]
+    ) -> list[str]:
+        """Where an index of a tenant is not what its documents say."""
         ...
 
     def change_token(self) -> int:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from memoranda.storage.sqlite import open_private, translated
+from memoranda.storage.sqlite_file import open_private, translated
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS data_key (

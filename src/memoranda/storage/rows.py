@@ -27,10 +27,13 @@ class TenantRow(NamedTuple):
     erasure_seq: int
     segment_seq: int
     closing_seq: int
+    # Units of work, and versions ever written: what is missing of them can be told.
+    unit_seq: int
+    append_seq: int
 
 
 # An unknown tenant has no rows; -1 finds none.
-NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0, 0)
+NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class NewVersionRow(NamedTuple):

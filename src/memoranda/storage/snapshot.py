@@ -62,6 +62,8 @@ class SqlSnapshot(BackgroundReads):
         self._erasure_seq = counters.erasure_seq
         self._segment_seq = counters.segment_seq
         self._closing_seq = counters.closing_seq
+        self._unit_seq = counters.unit_seq
+        self._append_seq = counters.append_seq
 
     @property
     def tenant(self) -> str:
@@ -191,13 +193,13 @@ class SqlSnapshot(BackgroundReads):
         """What was written and is not in the word index yet goes there; a snapshot has written nothing."""
 
     def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
-        naming = Naming(self._value_key, self._field_name)
+        naming = Naming(self.value_key, self.field_name)
         return SelectionSql(selection, naming, self._dialect, tenant_id=self._tenant_id, now=now)
 
-    def _value_key(self, text: str) -> bytes | None:
+    def value_key(self, text: str) -> bytes | None:
         return self._prints.value(self._tenant_id, text)
 
-    def _field_name(self, name: str) -> str:
+    def field_name(self, name: str) -> str:
         """Names of our own stand as they are; those that come from outside may tell something, and rows move."""
         return self._prints.word(self._tenant_id, name) if ":" in name else name
 
@@ -253,7 +255,7 @@ class SqlSnapshot(BackgroundReads):
         ]
 
     def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:
-        params = {"link": facet_of(link), "name_key": self._value_key(name), "after": after, "limit": limit}
+        params = {"link": facet_of(link), "name_key": self.value_key(name), "after": after, "limit": limit}
         return self._versions("versions_linked", **params)
 
     def version_ids(self, standard: str, names: Sequence[str]) -> dict[str, int]:

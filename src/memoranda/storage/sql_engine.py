@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memoranda.errors import MemorandaError
 from memoranda.model.change import AuditEntry
-from memoranda.model.memory import Projection
+from memoranda.model.facts import Said
+from memoranda.model.memory import Projection, Version
 from memoranda.retrieval.entry import Indexed
+from memoranda.storage.checking import Checking
 from memoranda.storage.cipher import Cipher, NoCipher
 from memoranda.storage.database import Connection, Database
 from memoranda.storage.documents import Documents
 from memoranda.storage.engine import Seal, Snapshot, System, Unit
 from memoranda.storage.fingerprints import Fingerprints, index_key
+from memoranda.storage.heads import End, Loss
 from memoranda.storage.reindexing import Reads, Reindexing
 from memoranda.storage.rows import UnindexedRow
 from memoranda.storage.search import Memory
@@ -102,6 +105,7 @@ class SqlEngine:
         return self._database.write(lambda connection: self._unit(connection, tenant, work))
 
     def record_later(self, tenant: str, entry: AuditEntry) -> None:
+        self._database.check_recording()
         with self._batching:
             batch = self._batches.get(tenant)
             is_new = batch is None or batch.is_closed or len(batch.entries) >= AUDIT_BATCH_LIMIT
@@ -119,6 +123,7 @@ class SqlEngine:
         unit = SqlUnit(connection, tenant, self._prints, self._cipher, self._memory, row, self._seal)
         result = work(unit)
         row = connection.memo[tenant] = unit.finish()
+        connection.ends[row.tenant_id] = End(row.unit_seq, row.append_seq, row.audit_seq, row.audit_hash)
         if unit.is_untidy:
             self._untidy.add(row.tenant_id)
         return result
@@ -141,7 +146,19 @@ class SqlEngine:
     def flush(self) -> None:
         self._database.flush()
 
+    @property
+    def is_read_only(self) -> bool:
+        return self._database.is_read_only
+
+    def check_recording(self) -> None:
+        self._database.check_recording()
+
+    def losses(self) -> list[Loss]:
+        return self._database.losses()
+
     def scrub(self, *, patient: bool = True) -> None:
+        if self.is_read_only:
+            return
         self._unindex()
         with self._database.reading() as connection:
             mark = connection.row("meta_get", {"name": ERASURE_PENDING})
@@ -198,8 +215,10 @@ class SqlEngine:
     ) -> int:
         return self._reindexing(tenant, reads).rebuild(progress, outdated=outdated)
 
-    def index_problems(self, tenant: str, reads: Reads) -> list[str]:
-        return self._reindexing(tenant, reads).problems()
+    def index_problems(self, tenant: str, reads: Reads, tells: Callable[[Version], Said | None]) -> list[str]:
+        word_index = self._reindexing(tenant, reads)
+        checking = Checking(database=self._database, snapshot=word_index.snapshot, tells=tells)
+        return [*word_index.problems(), *checking.problems()]
 
     def _reindexing(self, tenant: str, reads: Reads) -> Reindexing:
         def snapshot(connection: Connection) -> SqlSnapshot:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from memoranda.model.instant import Instant
 from memoranda.storage.database import Connection, Database, Row
 from memoranda.storage.engine import ApiKey, ProgramGrant
+from memoranda.storage.heads import SYSTEM_SLOT, End
 from memoranda.storage.snapshot import as_json
+
+T = TypeVar("T")
 
 
 class SqlSystem:
@@ -20,6 +23,17 @@ class SqlSystem:
     def _rows(self, query: str, /, **params: Any) -> list[Row]:
         with self._database.reading() as connection:
             return connection.rows(query, params)
+
+    def _write(self, change: Callable[[Connection], T]) -> T:
+        """Change a credential; counted, so that it is noticed if it is missing one day."""
+
+        def work(connection: Connection) -> T:
+            found = change(connection)
+            (count,) = connection.row("meta_count", {}) or (0,)
+            connection.ends[SYSTEM_SLOT] = End(count, 0, 0, None)
+            return found
+
+        return self._database.write(work)
 
     def tenants(self) -> list[str]:
         return [name for (name,) in self._rows("tenant_list")]
@@ -59,7 +73,7 @@ class SqlSystem:
             "scopes": ",".join(key.scopes),
             "created_ms": key.created,
         }
-        self._database.write(lambda connection: connection.run("api_key_add", params))
+        self._write(lambda connection: connection.run("api_key_add", params))
 
     def key(self, key_id: str) -> ApiKey | None:
         found = self._rows("api_key_get", key_id=key_id)
@@ -70,11 +84,11 @@ class SqlSystem:
 
     def revoke_key(self, key_id: str, now: Instant) -> bool:
         params = {"key_id": key_id, "revoked_ms": now}
-        return self._database.write(lambda connection: connection.row("api_key_revoke", params)) is not None
+        return self._write(lambda connection: connection.row("api_key_revoke", params)) is not None
 
     def revoke_token(self, issuer: str, jti: str, now: Instant) -> None:
         params = {"issuer": issuer, "jti": jti, "revoked_ms": now}
-        self._database.write(lambda connection: connection.run("token_revoke", params))
+        self._write(lambda connection: connection.run("token_revoke", params))
 
     def is_token_revoked(self, issuer: str, jti: str) -> bool:
         return bool(self._rows("token_revoked", issuer=issuer, jti=jti))
@@ -91,7 +105,7 @@ class SqlSystem:
             connection.run("grants_trim", {"now_ms": now, "key_id": grant.key_id, "limit": limit - 1})
             connection.run("grant_add", added)
 
-        self._database.write(add)
+        self._write(add)
 
     def grant(self, grant_id: str, now: Instant) -> ProgramGrant | None:
         found = self._rows("grant_get", grant_id=grant_id, now_ms=now)
@@ -106,16 +120,23 @@ class SqlSystem:
                 connection.run("grant_drop", {"grant_id": grant_id})
             return found
 
-        found = self._database.write(take)
+        found = self._write(take)
         return None if found is None else _program_grant(grant_id, found)
 
     def drop_grant(self, grant_id: str) -> None:
-        self._database.write(lambda connection: connection.run("grant_drop", {"grant_id": grant_id}))
+        self._write(lambda connection: connection.run("grant_drop", {"grant_id": grant_id}))
 
 
 def _program_grant(grant_id: str, row: Row) -> ProgramGrant:
     key_id, verbs = row
     return ProgramGrant(grant_id=grant_id, key_id=key_id, verbs=tuple(verbs.split(",")))
+
+
+def last_recorded(database: Database) -> Instant:
+    """When the last version of all was written, by the clock of then; the beginning of time if there is none."""
+    with database.reading() as connection:
+        ((found,),) = connection.rows("version_last_recorded", {})
+    return Instant(found)
 
 
 def _api_key(row: Row) -> ApiKey:

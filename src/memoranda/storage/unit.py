@@ -163,7 +163,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     ) -> None:
         scope = projection.scope
         prints, tenant_id = self._prints, self._tenant_id
-        said, key = _NO_FIELDS if field_index is None else field_index, self._value_key
+        said, key = _NO_FIELDS if field_index is None else field_index, self.value_key
         state = NewStateRow(
             tenant_id=tenant_id,
             version_id=version_id,
@@ -198,21 +198,22 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         )
         self._buffer.add_later("state_add", state)
         self._entries.append(self._entry(version_id, projection, indexed))
-        self._add_facets(version_id, (*_facets(projection), *said.texts))
+        self._add_facets(version_id, (*facets_of(projection), *said.texts))
         for name, number in said.numbers:
-            self._buffer.add_later("measure_add", NewMeasureRow(tenant_id, self._field_name(name), number, version_id))
+            self._buffer.add_later("measure_add", NewMeasureRow(tenant_id, self.field_name(name), number, version_id))
         self._version_count += 1
+        self._append_seq += 1
         self._term_count += indexed.length
 
     def _add_facets(self, version_id: int, texts: Iterable[tuple[str, str]]) -> None:
         for name, text in texts:
-            if (key := self._value_key(text)) is not None:
+            if (key := self.value_key(text)) is not None:
                 self._buffer.add_later(
-                    "facet_add", NewFacetRow(self._tenant_id, self._field_name(name), key, version_id)
+                    "facet_add", NewFacetRow(self._tenant_id, self.field_name(name), key, version_id)
                 )
 
     def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
-        name_key, since = self._value_key(name), now - window_ms
+        name_key, since = self.value_key(name), now - window_ms
         ((used,),) = self._rows("uses_since", name_key=name_key, since_ms=since)
         if used + count > limit:
             return False
@@ -223,7 +224,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         return True
 
     def rate_opens(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
-        name_key, since = self._value_key(name), now - window_ms
+        name_key, since = self.value_key(name), now - window_ms
         # The last use that must have left the window: of the newest `limit`, the oldest.
         found = self._rows("use_before_last", name_key=name_key, since_ms=since, skipped=limit - 1)
         return Instant(found[0][0] + window_ms) if found else now
@@ -406,6 +407,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             erasure_seq=self._erasure_seq,
             segment_seq=self._segment_seq,
             closing_seq=self._closing_seq,
+            unit_seq=self._unit_seq + 1,
+            append_seq=self._append_seq,
         )
         self._connection.run("tenant_put", row._asdict())
         return row
@@ -422,7 +425,7 @@ def _links(projection: Projection) -> Iterator[tuple[Link, str]]:
             yield "source", relation.target
 
 
-def _facets(projection: Projection) -> Iterator[tuple[str, str]]:
+def facets_of(projection: Projection) -> Iterator[tuple[str, str]]:
     """What a version is found by besides what it says: where and whose it is, its tags, and what it names."""
     scope = projection.scope
     yield space_facet(scope.space)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from memoranda.encoding.terminal import escaped
-from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge
+from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge, words_of
 
 # Links are refused at the moment of opening, so that nobody can swap a file for one in between.
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
@@ -119,8 +119,8 @@ def read_whole(path: Path, *, max_bytes: int, within: int | None = None) -> byte
 
 
 def create(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> IO[bytes]:
-    """A file that was not there, open for writing; readable by its owner alone unless said."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, mode, dir_fd=within), "wb")
+    """A file that was not there, open for writing and to be read again; readable by its owner alone unless said."""
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, mode, dir_fd=within), "w+b")
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def writing(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> It
             os.fsync(file.fileno())
         os.replace(draft, path, src_dir_fd=within, dst_dir_fd=within)
     except OSError as error:
-        raise StoreUnavailable(f"{path}: {error.strerror}") from error
+        raise StoreUnavailable(f"{path}: {words_of(error)}") from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(draft, dir_fd=within)

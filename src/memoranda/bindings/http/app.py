@@ -35,7 +35,7 @@ from memoranda.bindings.http.openwop_events import RunEvents
 from memoranda.bindings.http.operation import Operation, Standard, Tables
 from memoranda.bindings.http.route import Room, authenticate, routes_of
 from memoranda.bindings.http.subscribe import HEARTBEAT_SECONDS, SUBSCRIBERS_LIMIT, Subscribe
-from memoranda.bindings.http.threads import Threads
+from memoranda.bindings.http.threads import TURN_SECONDS, Threads
 from memoranda.encoding.json_text import dump
 from memoranda.service.service import Service
 
@@ -89,6 +89,7 @@ def create_app(
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
     subscribers_limit: int = SUBSCRIBERS_LIMIT,
     stall_seconds: float = STALL_SECONDS,
+    turn_seconds: float = TURN_SECONDS,
     seams: Seams | None = None,
     extra_routes: Sequence[BaseRoute] = (),
     public_routes: Sequence[Route] = (),
@@ -111,6 +112,7 @@ def create_app(
         subscribers_limit=subscribers_limit,
         max_body_bytes=max_body_bytes,
         stall_seconds=stall_seconds,
+        turn_seconds=turn_seconds,
     )
     rules = Rules(
         allowed_hosts=(host, *allowed_hosts),
@@ -167,10 +169,11 @@ class _Parts:
         subscribers_limit: int,
         max_body_bytes: int,
         stall_seconds: float,
+        turn_seconds: float,
     ) -> None:
-        self.threads = Threads(VERB_THREADS, "memoranda-http")
-        self._feed_threads = Threads(FEED_THREADS, "memoranda-feed")
-        self._stream_threads = Threads(STREAM_THREADS, "memoranda-stream")
+        self.threads = Threads(VERB_THREADS, "memoranda-http", turn_seconds=turn_seconds)
+        self._feed_threads = Threads(FEED_THREADS, "memoranda-feed", turn_seconds=turn_seconds)
+        self._stream_threads = Threads(STREAM_THREADS, "memoranda-stream", turn_seconds=turn_seconds)
         self._subscribe = Subscribe(
             service=service, threads=self._feed_threads, heartbeat_seconds=heartbeat_seconds, limit=subscribers_limit
         )

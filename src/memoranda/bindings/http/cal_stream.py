@@ -152,9 +152,12 @@ class _Stream:
                         if not self._put(event):
                             return
         finally:
-            with self._room:
-                self._is_over = True
-            self._wake()
+            self._end()
+
+    def _end(self) -> None:
+        with self._room:
+            self._is_over = True
+        self._wake()
 
     def _put(self, event: cal.Event) -> bool:
         """Add an event to the buffer; False when the stream is cancelled."""
@@ -185,6 +188,8 @@ class _Stream:
 
     async def run(self, makers: Threads, events: Events, receive: Receive, send: Send) -> None:
         making = asyncio.ensure_future(makers.run(self.make, events))
+        # Also of what never got its turn.
+        making.add_done_callback(lambda _: self._end())
         watcher = asyncio.create_task(self._watch(receive))
         try:
             # Before the headers are out, what goes wrong at once still has a status of its own.

@@ -23,6 +23,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from memoranda import __version__
 from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.service.core.context import CLOSE_SECONDS
 from memoranda.service.openwop import webhooks
 from memoranda.service.openwop.webhooks import Delivery
 from memoranda.service.service import Service
@@ -133,7 +134,7 @@ class Dispatcher:
         self._wake.set()
         self._stop_listening()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)
         self._senders.shutdown()
 
     def _run(self) -> None:

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.call import Answer, Call
 from memoranda.bindings.http.operation import PARAMETER, Operation
-from memoranda.bindings.http.threads import Threads
+from memoranda.bindings.http.threads import TURN_SECONDS, Threads
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_known
 from memoranda.errors import InvalidInput, RateLimited
@@ -103,10 +103,20 @@ class Room:
             if limit <= self.max_body_bytes or (stated is not None and stated <= self.max_body_bytes):
                 yield
             else:
-                async with self._large:
+                await self._wait_for_large()
+                try:
                     yield
+                finally:
+                    self._large.release()
         finally:
             self._held.remove(drop)
+
+    async def _wait_for_large(self) -> None:
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await self._large.acquire()
+        except TimeoutError:
+            raise RateLimited("too many of the largest bodies at once; try again", retry_after_seconds=1.0) from None
 
 
 class Endpoint:

@@ -6,14 +6,24 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, TypeVarTuple
 
+from memoranda.errors import StoreUnavailable
+
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
-_Job = tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
+# Its turn: whoever takes the one thing out of the list first, the thread that begins or the loop that gives up, has it.
+_Turn = list[None]
+_Job = tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], _Turn, Callable[..., Any], tuple[Any, ...]]
+
+# How long a request waits for a thread. All of them are at work, each for no longer than the store lets them wait.
+TURN_SECONDS = 30.0
+# How long an end waits for what was begun.
+CLOSE_SECONDS = 10.0
 
 
 class Threads:
@@ -23,8 +33,8 @@ class Threads:
     No more work is done ahead than the event loop takes: answers that wait for it would fill the memory.
     """
 
-    def __init__(self, count: int, name: str) -> None:
-        self._count, self._name = count, name
+    def __init__(self, count: int, name: str, *, turn_seconds: float = TURN_SECONDS) -> None:
+        self._count, self._name, self._turn_seconds = count, name, turn_seconds
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         # Handed over and not yet settled, and what waits to be handed over; only the event loop changes them.
@@ -34,9 +44,26 @@ class Threads:
     async def run(self, work: Callable[[*Arguments], T], *args: *Arguments) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._waiting.append((loop, future, work, args))
+        turn: _Turn = [None]
+        self._waiting.append((loop, future, turn, work, args))
         self._hand_over()
-        return await future
+        if self._unsettled <= self._count and not self._waiting:
+            return await future
+        # Others are before it.
+        late = loop.call_later(self._turn_seconds, self._give_up, future, turn)
+        try:
+            return await future
+        finally:
+            late.cancel()
+
+    def _give_up(self, future: asyncio.Future[Any], turn: _Turn) -> None:
+        """Refuse what nobody has begun in time."""
+        if not future.done() and _takes(turn):
+            future.set_exception(
+                StoreUnavailable(
+                    f"too much is asked at once: no turn within {self._turn_seconds:g} s; nothing was done"
+                )
+            )
 
     def _hand_over(self) -> None:
         while self._waiting and self._unsettled < 2 * self._count:
@@ -61,17 +88,19 @@ class Threads:
         self.cancel_waiting()
         for _ in self._threads:
             self._jobs.put(None)
+        until = time.monotonic() + CLOSE_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, until - time.monotonic()))
         self._threads.clear()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            loop, future, work, args = job
+            loop, future, turn, work, args = job
             result: object = None
             failure: BaseException | None = None
             try:
-                result = work(*args)
+                # Nobody waits for what was given up.
+                result = work(*args) if _takes(turn) else None
             except StopIteration as error:
                 # No future takes it, and whoever waits must not wait for ever.
                 failure = RuntimeError("an iterator ended in the middle of a request")
@@ -82,14 +111,22 @@ class Threads:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._settle, future, result, failure)
             # Until the next job comes, nothing of this one is held.
-            del job, loop, future, work, args, result, failure
+            del job, loop, future, turn, work, args, result, failure
 
     def _settle(self, future: asyncio.Future[Any], result: object, failure: BaseException | None) -> None:
         self._unsettled -= 1
         self._hand_over()
-        if future.cancelled():
+        if future.done():
             return
         if failure is None:
             future.set_result(result)
         else:
             future.set_exception(failure)
+
+
+def _takes(turn: _Turn) -> bool:
+    try:
+        turn.pop()
+    except IndexError:
+        return False
+    return True

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
@@ -18,6 +20,9 @@ from typing import Final, NoReturn
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
 
 WORKERS_LIMIT: Final = 64
+# How long a worker may take until it answers, and to end what it has begun.
+START_SECONDS: Final = 120.0
+END_SECONDS: Final = 120.0
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)
 
@@ -54,10 +59,22 @@ class Workers:
                 self._watch()
             finally:
                 self._stop()
-                while self._running:
-                    self._running.discard(os.wait()[0])
+                self._wait_for_end()
                 for end in self._lifeline:
                     os.close(end)
+
+    def _wait_for_end(self) -> None:
+        """Whoever does not end in time is ended."""
+        until, is_killed = time.monotonic() + END_SECONDS, False
+        while self._running:
+            process, _ = os.waitpid(-1, os.WNOHANG)
+            self._running.discard(process)
+            if not process:
+                time.sleep(0.01)
+            if not is_killed and time.monotonic() > until:
+                is_killed = True
+                for each in self._running:
+                    os.kill(each, signal.SIGKILL)
 
     def _watch(self) -> None:
         while self._running:
@@ -79,8 +96,9 @@ class Workers:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.close(tell)
         with open(ready, "rb") as waiting:  # noqa: PTH123
-            if not waiting.read(1) and not self._is_stopping:
-                raise StoreUnavailable("a server process ended before it was ready")
+            is_told, _, _ = select.select([waiting], [], [], START_SECONDS)
+            if not (is_told and waiting.read(1)) and not self._is_stopping:
+                raise StoreUnavailable("a server process ended before it was ready, or was not ready in time")
 
     def _be_worker(self, ready: int, tell: int) -> NoReturn:
         code = 1

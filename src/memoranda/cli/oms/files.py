@@ -195,14 +195,14 @@ def sign(
     run: GivenRun,
 ) -> None:
     """Sign a grain with the operator's key and write it in its envelope."""
-    from memoranda.app import operator_key, system_clock
+    from memoranda.app import signing_key, system_clock
     from memoranda.bindings.files import mg
     from memoranda.standards.oms import signature
 
     given = mg.read_one(source)
     with mg.placed(source):
         grain, before = _signable(given)
-    key = operator_key(run.settings().home)
+    key = signing_key(run.settings())
     envelope = signature.sign(grain, key, issued_at=system_clock() // 1000)
     target = out or ("-" if source == STANDARD_STREAM else str(Path(source).with_suffix(mg.ENVELOPE_ENDING)))
     _write_bytes(target, envelope)

@@ -20,6 +20,8 @@ from memoranda.storage.engine import Engine
 
 # Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
 AuditReads = Literal["deferred", "durable"]
+# How long an end waits for what runs in the background; longer than a writer waits for its turn.
+CLOSE_SECONDS = 60.0
 _ATTEMPTS = 3
 T = TypeVar("T")
 # An entry outlives the memory it is about, so it names the place but never the person, agent or session.

@@ -17,7 +17,7 @@ from memoranda.embedding.texts import text_of, with_context
 from memoranda.errors import MemorandaError
 from memoranda.model.memory import Version
 from memoranda.model.standard import OAMS
-from memoranda.service.core.context import Context
+from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.views import load, project, unless_damaged
 from memoranda.storage.engine import Batch, NewVector, Progress
 
@@ -75,7 +75,7 @@ class EmbeddingQueue:
         self._stop.set()
         self._wake.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         wait = 0.0

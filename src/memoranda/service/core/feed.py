@@ -16,7 +16,7 @@ from memoranda.errors import StoreUnavailable
 from memoranda.model.change import ChangeType
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
 from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Engine
@@ -121,7 +121,7 @@ class ChangeNotifier:
             self._stopped = True
             self._changed.notify_all()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)
 
     def _run(self, seen: int) -> None:
         while True:

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from memoranda.errors import ForbiddenScope, MemorandaError
 from memoranda.model.bounds import bound
-from memoranda.model.facts import FieldIndex
+from memoranda.model.facts import FieldIndex, Said
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Scope, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS, OMS, UMP
-from memoranda.retrieval.entry import Indexed
+from memoranda.retrieval.entry import NOTHING, Indexed
 from memoranda.service.core.context import Context
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.views import (
@@ -111,6 +111,18 @@ def prepare(
         view_names=tuple(names),
         quotas=context.quotas,
     )
+
+
+def said_of(context: Context, version: Version) -> Said:
+    """What the rows of a version were made of when it was written."""
+    document, read = version.document, project(context, version)
+    if document.standard == OMS:
+        # What binds a grain is beside it: its fields and names are its own.
+        own = project_document(context, document, version.tenant, version.state.space)
+        new = prepare(context, document, own, grain=grain_of(document), indexed=NOTHING)
+    else:
+        new = prepare(context, document, read, indexed=NOTHING)
+    return Said(read, new.field_index, ((document.standard, document.name), *new.view_names))
 
 
 def _refuse_place_of_another(scope: Scope) -> None:

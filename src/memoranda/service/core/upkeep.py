@@ -11,7 +11,7 @@ import threading
 
 from memoranda.errors import MemorandaError
 from memoranda.service.core import audit, cascade
-from memoranda.service.core.context import Context
+from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.retention import purge
 
 # Nothing due: look again this soon, because another process may have written something shorter-lived.
@@ -40,14 +40,14 @@ class Upkeep:
     def close(self) -> None:
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         # Only who stays needs it: a command is over before anything falls due.
         from memoranda.service.openwop import runs, schedule
         from memoranda.service.verify import reindex
 
-        wait = 0.0
+        wait, trouble = 0.0, ""
         while not self._stop.wait(wait):
             try:
                 purge(self._context)
@@ -62,9 +62,12 @@ class Upkeep:
                 # What a reader kept from being scrubbed when it was erased.
                 self._context.engine.scrub(patient=False)
                 wait = self._until_next()
+                trouble = ""
             except MemorandaError as error:
-                _log.warning("upkeep: %s", error.message)
-                wait = IDLE_SECONDS
+                # Once: a disk that is full, or read-only, stays so for a while.
+                if error.message != trouble:
+                    _log.warning("upkeep: %s", error.message)
+                wait, trouble = IDLE_SECONDS, error.message
 
     def _is_another_day(self) -> bool:
         """Once a day, and at the start."""

@@ -24,33 +24,41 @@ INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDA
 -- name: meta_claim
 INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING
 
+-- name: meta_count
+INSERT INTO meta (name, value) VALUES ('system_seq', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1
+RETURNING value
+
 -- name: meta_delete
 DELETE FROM meta WHERE name = :name AND value = :value
 
 -- name: tenant_get
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq, closing_seq
+  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq
 FROM tenant WHERE name = :name
 
 -- The same for a unit of work: where writers do not stand in a line anyway, this must lock the row until it commits.
 -- name: tenant_lock
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq, closing_seq
+  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq
 FROM tenant WHERE name = :name
 
 -- name: tenant_add
 INSERT INTO tenant (name) VALUES (:name)
 RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq, closing_seq
+  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq
 
 -- name: tenant_put
 UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash = :audit_hash,
   version_count = :version_count, term_count = :term_count, live_count = :live_count, byte_count = :byte_count,
-  erasure_seq = :erasure_seq, segment_seq = :segment_seq, closing_seq = :closing_seq
+  erasure_seq = :erasure_seq, segment_seq = :segment_seq, closing_seq = :closing_seq,
+  unit_seq = :unit_seq, append_seq = :append_seq
 WHERE tenant_id = :tenant_id
 
 -- name: tenant_list
 SELECT name FROM tenant ORDER BY tenant_id
+
+-- name: version_last_recorded
+SELECT ifnull((SELECT recorded_ms FROM version ORDER BY version_id DESC LIMIT 1), 0)
 
 -- name: tenant_has_key
 SELECT 1 FROM api_key WHERE tenant = :name AND revoked_ms IS NULL LIMIT 1
@@ -440,6 +448,37 @@ DELETE FROM segment_part WHERE tenant_id = :tenant_id AND first_version BETWEEN 
 -- name: index_rows
 SELECT version_id, space, user_key, agent_key, session_key, observed_ms, visibility, redacted FROM state
 WHERE tenant_id = :tenant_id AND version_id >= :first AND version_id < :end AND erased = 0 ORDER BY version_id
+
+-- name: index_rows_some
+SELECT version_id FROM state
+WHERE tenant_id = :tenant_id AND version_id >= :first AND version_id < :end AND erased = 0
+ORDER BY version_id LIMIT :limit
+
+-- name: index_state
+SELECT s.version_id, s.space, s.kind, s.visibility, s.user_key, s.agent_key, s.session_key, s.sameness_key, s.exportable,
+  s.redacted, s.address, s.form, s.at_ms, s.confidence, s.importance, s.subject_key, s.relation_key, s.object_key
+FROM json_each(:version_ids) j CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
+
+-- name: index_facets
+SELECT f.version_id, f.name, f.value_key
+FROM json_each(:version_ids) j CROSS JOIN facet f INDEXED BY facet_version
+  ON f.tenant_id = :tenant_id AND f.version_id = j.value
+
+-- name: index_measures
+SELECT m.version_id, m.name, m.number
+FROM json_each(:version_ids) j CROSS JOIN measure m INDEXED BY measure_version
+  ON m.tenant_id = :tenant_id AND m.version_id = j.value
+
+-- name: index_names
+SELECT a.standard, a.name
+FROM json_each(:names) j CROSS JOIN alias a
+  ON a.tenant_id = :tenant_id AND a.standard = j.value ->> 0 AND a.name = j.value ->> 1
+
+-- name: index_orphans
+SELECT (SELECT count(*) FROM facet f LEFT JOIN state s ON s.tenant_id = f.tenant_id AND s.version_id = f.version_id
+    WHERE f.tenant_id = :tenant_id AND ifnull(s.erased, 1) = 1)
+  + (SELECT count(*) FROM measure m LEFT JOIN state s ON s.tenant_id = m.tenant_id AND s.version_id = m.version_id
+    WHERE m.tenant_id = :tenant_id AND ifnull(s.erased, 1) = 1)
 
 -- name: unindexed_of
 SELECT version_id FROM unindexed WHERE tenant_id = :tenant_id ORDER BY version_id

@@ -22,7 +22,10 @@ CREATE TABLE tenant (
   live_count    INTEGER NOT NULL DEFAULT 0,
   byte_count    INTEGER NOT NULL DEFAULT 0,
   -- How often something was erased: every process drops what it kept of the tenant's documents when it sees another.
-  erasure_seq   INTEGER NOT NULL DEFAULT 0
+  erasure_seq   INTEGER NOT NULL DEFAULT 0,
+  -- Units of work, and versions ever written. Kept apart, too (heads.py), so that a database that lost some is noticed.
+  unit_seq      INTEGER NOT NULL DEFAULT 0,
+  append_seq    INTEGER NOT NULL DEFAULT 0
 );
 
 -- Append-only, and a heap on purpose: rows are only ever added at the right end, so SQLite never moves one

@@ -1,0 +1,227 @@
+"""SQLite files: how they are opened, whether they are still what was opened, and their troubles in our words."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import time
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+import apsw
+
+from memoranda.errors import StoreCorrupt, StoreUnavailable, words_of
+from memoranda.storage.queries import load_migrations
+
+# A bulk import of another process may hold the lock for seconds; a person gives up after about half a minute.
+BUSY_SECONDS = 30.0
+# Every named query stays prepared on every connection.
+STATEMENTS_LIMIT = 256
+# Marks the file as ours ("Memo").
+APPLICATION_ID = 0x4D656D6F
+
+_PRAGMAS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA secure_delete = ON;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -32000;
+PRAGMA mmap_size = 0;
+PRAGMA journal_size_limit = 67108864;
+PRAGMA wal_autocheckpoint = 4000;
+"""
+
+
+_READ_ONLY_PRAGMAS = """
+PRAGMA query_only = ON;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -32000;
+PRAGMA mmap_size = 0;
+"""
+
+
+def set_up(raw: apsw.Connection, *, read_only: bool = False) -> None:
+    """Make the settings. Turning a new file to WAL can meet another process at it, and then SQLite does not wait."""
+    raw.set_busy_handler(wait_a_little)
+    for attempt in itertools.count():
+        try:
+            # fetchall, because apsw stops at the first statement that returns a row
+            raw.execute(_READ_ONLY_PRAGMAS if read_only else _PRAGMAS).fetchall()
+        except apsw.BusyError:
+            if not wait_a_little(attempt):
+                raise
+        else:
+            return
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether a database is there that can be read and not written: by this user, or by nobody on this disk."""
+    can = partial(os.access, mode=os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    return path.exists() and not (can(path) and can(path.parent))
+
+
+def open_file(path: Path, *, vfs: str | None = None, read_only: bool = False) -> apsw.Connection:
+    """A database file, made readable by its owner alone if it is new."""
+    if not read_only:
+        _create_private(path)
+        raw = apsw.Connection(str(path), vfs=vfs, statementcachesize=STATEMENTS_LIMIT)
+    else:
+        log = path.with_name(f"{path.name}-wal")
+        # Where nothing can be written, SQLite cannot make the files that it shares between processes; it need not, if
+        # there is no log to be read.
+        is_whole = not log.exists() or log.stat().st_size == 0
+        uri = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if is_whole else ''}"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        raw = apsw.Connection(uri, flags=flags, statementcachesize=STATEMENTS_LIMIT)
+    try:
+        set_up(raw, read_only=read_only)
+    except BaseException:
+        raw.close(True)
+        raise
+    return raw
+
+
+def open_private(path: Path | None) -> apsw.Connection:
+    """A small durable file of its own, readable by its owner alone; in memory when there is no path."""
+    with translated():
+        if path is not None:
+            return open_file(path, read_only=is_read_only(path))
+        raw = apsw.Connection(":memory:")
+        set_up(raw)
+        return raw
+
+
+def _create_private(path: Path) -> None:
+    """Make the file, readable by its owner alone; SQLite gives its log and index the same mode."""
+    with contextlib.suppress(OSError):  # what cannot be made, SQLite will complain of
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+class Watched:
+    """A database file and its log, and whether they are still the ones that were opened.
+
+    SQLite goes on with a file that was deleted or replaced, and whatever it writes then is lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._log = path, path.with_name(f"{path.name}-wal")
+        self._trouble: str | None = None
+        found = path.stat()
+        self._identity, self._size = (found.st_dev, found.st_ino), found.st_size
+        self._log_identity = self._log_now()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was found to be another."""
+        return self._trouble is not None
+
+    def check(self, *, with_log: bool = False) -> None:
+        """Raise StoreUnavailable if they are not, and from then on."""
+        if self._trouble is None:
+            self._trouble = self._looked(with_log)
+        if self._trouble is not None:
+            raise StoreUnavailable(
+                f"{self._path} {self._trouble} while it was in use; nothing is read or written any more: put it back "
+                "(memoranda restore) and start again"
+            )
+
+    def _looked(self, with_log: bool) -> str | None:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return "was deleted"
+        except OSError as error:
+            raise StoreUnavailable(f"{self._path}: {words_of(error)}") from error
+        if (found.st_dev, found.st_ino) != self._identity:
+            return "was replaced"
+        # It never gets smaller by itself: nothing gives pages back.
+        if found.st_size < self._size:
+            return "was cut short"
+        self._size = found.st_size
+        if with_log and self._log_identity is not None and self._log_now() != self._log_identity:
+            return "lost its log"
+        return None
+
+    def _log_now(self) -> tuple[int, int] | None:
+        try:
+            found = self._log.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+def wait_a_little(attempt: int) -> bool:
+    # Random and short, so that several processes take turns instead of moving in step.
+    if attempt * 0.002 > BUSY_SECONDS:
+        return False
+    time.sleep(random.uniform(0.0005, 0.0035))  # noqa: S311 -- jitter
+    return True
+
+
+def migrate(raw: apsw.Connection) -> None:
+    """Bring the schema up to date, once, whichever process comes first."""
+    migrations = load_migrations("sqlite")
+    newest = migrations[-1][0]
+    if _pragma(raw, "user_version") == newest:
+        return
+    raw.execute("BEGIN IMMEDIATE")
+    try:
+        _refuse_foreign_file(raw, newest)
+        present = _pragma(raw, "user_version")
+        for number, sql in migrations:
+            if number > present:
+                raw.execute(sql)
+        raw.execute(f"PRAGMA user_version = {newest}; PRAGMA application_id = {APPLICATION_ID}")
+        raw.execute("COMMIT")
+    except BaseException:
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")
+        raise
+
+
+def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
+    present = _pragma(raw, "user_version")
+    tables = raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if _pragma(raw, "application_id") != APPLICATION_ID and tables != (0,):
+        raise StoreCorrupt("this file is an SQLite database, but not one of Memoranda's")
+    if present > newest:
+        raise StoreUnavailable(f"this store was written by a newer Memoranda (schema {present}, ours is {newest})")
+
+
+def _pragma(raw: apsw.Connection, name: str) -> int:
+    found = raw.execute(f"PRAGMA {name}").fetchone()
+    return int(found[0]) if found else 0
+
+
+class translated:  # noqa: N801 -- used like the function that it would be if every read did not pay for that
+    """Say SQLite's troubles in our words; the original stays as the cause."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, apsw.Error) and (said := in_words(error)) is not error:
+            raise said from error
+
+
+def in_words(error: BaseException) -> BaseException:
+    """A trouble of SQLite's in our words; anything else as it is."""
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return StoreUnavailable(f"another process kept the store locked for {BUSY_SECONDS:.0f} s")
+    # Whatever we write is text, so what is none was not written by us.
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
+        return StoreCorrupt("the database file is damaged or is not a database")
+    return next((StoreUnavailable(words) for kind, words in _WORDS.items() if isinstance(error, kind)), error)
+
+
+_WORDS: dict[type[apsw.Error], str] = {
+    apsw.FullError: "the disk is full",
+    apsw.ReadOnlyError: "the database, or the disk that it is on, is read-only",
+    apsw.CantOpenError: "the database cannot be opened: the file or its folder is missing, or not yours to use",
+    apsw.PermissionsError: "the database is not yours to use",
+    apsw.IOError: "the disk could not be read or written",
+    apsw.NoMemError: "there is not enough memory",
+}

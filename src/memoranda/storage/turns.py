@@ -1,0 +1,103 @@
+"""Who may write, and when: pieces of work for the one writer, and turns at a store in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from memoranda.errors import StoreUnavailable
+from memoranda.storage.database import Connection
+from memoranda.storage.sqlite_file import BUSY_SECONDS
+
+
+class Piece:
+    """One piece of work for the writer thread, and the one thread that may wait for it.
+
+    Bare locks instead of a Future: this is on the path of every write, and a Future costs as much as its SQL. Whoever
+    takes `_turn` first, the writer that begins it or the waiter that gives it up, decides whether it is done.
+    """
+
+    __slots__ = ("_failure", "_is_begun", "_result", "_settled", "_turn", "is_waited_for", "work")
+
+    def __init__(self, work: Callable[[Connection], Any], *, is_waited_for: bool = True) -> None:
+        self.work = work
+        self.is_waited_for = is_waited_for
+        self._result: Any = None
+        self._failure: BaseException | None = None
+        self._is_begun = False
+        self._turn = threading.Lock()
+        self._settled = threading.Lock()
+        self._settled.acquire()
+
+    def begin(self) -> bool:
+        """Whether somebody still waits for it; from then on it cannot be given up. It may be begun again."""
+        if not self._is_begun:
+            self._is_begun = self._turn.acquire(blocking=False)
+        return self._is_begun
+
+    def settle(self, result: Any, failure: BaseException | None) -> None:
+        self._result, self._failure = result, failure
+        self._settled.release()
+
+    def wait(self, seconds: float) -> Any:
+        """What came of it. Raises StoreUnavailable if its turn does not come, and then it never will."""
+        if not self._settled.acquire(timeout=seconds):
+            if self._turn.acquire(blocking=False):
+                raise StoreUnavailable(
+                    f"too much is written at once: no turn within {seconds:g} s; nothing was written"
+                )
+            if not self._settled.acquire(timeout=seconds):
+                raise StoreUnavailable(f"the disk did not answer within {seconds:g} s; it may be written all the same")
+        if self._failure is not None:
+            raise self._failure
+        return self._result
+
+
+Outcome = tuple[Piece, Any, BaseException | None]
+
+
+class PieceFailedError(Exception):
+    """A piece of work raised; which one matters only to the second, careful run."""
+
+
+class Turns:
+    """Who may use a store in memory, which has no write-ahead log: any number of readers, or the writer.
+
+    SQLite lets a writer begin beside readers and then refuses new ones until it has ended, which it cannot before the
+    old ones do; a read inside a read would wait for itself. So the writer begins when nobody reads.
+    """
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._readers = 0
+        self._is_writing = False
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._turn:
+            self._wait(lambda: not self._is_writing)
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._readers -= 1
+                self._turn.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        with self._turn:
+            self._wait(lambda: not self._readers)
+            self._is_writing = True
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._is_writing = False
+                self._turn.notify_all()
+
+    def _wait(self, may: Callable[[], bool]) -> None:
+        if not self._turn.wait_for(may, BUSY_SECONDS):
+            raise StoreUnavailable(f"the store in memory was in use for {BUSY_SECONDS:.0f} s")

@@ -1,0 +1,5 @@
+"""Chaos: a real server under load by four standards and composed faults, compared with what it promised.
+
+make chaos MINUTES=30      everything at random
+make soak                  64 clients without faults: errors, latencies, memory
+"""

@@ -1,0 +1,25 @@
+"""`memoranda serve` with a clock that can be set from outside: a file says by how many milliseconds it is wrong."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import memoranda.app
+from memoranda.cli import main
+from memoranda.model.instant import Instant
+
+
+def serve(offset: Path, tokens: list[str]) -> int:
+    """Serve until killed."""
+
+    def clock() -> Instant:
+        return Instant(time.time_ns() // 1_000_000 + int(offset.read_text() or "0"))
+
+    memoranda.app.system_clock = clock
+    return main(tokens)
+
+
+if __name__ == "__main__":
+    sys.exit(serve(Path(sys.argv[1]), sys.argv[2:]))

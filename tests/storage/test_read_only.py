@@ -1,0 +1,84 @@
+"""A store on a disk that cannot be written, or with files that are not ours to change, is read as ever."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memoranda.app import Memoranda
+from memoranda.cli import main
+from memoranda.errors import StoreUnavailable
+
+NOBODY = 65_534
+
+
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Root may write anything: then act as somebody who may not."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A store whose files and folder may only be read."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "home"
+        with Memoranda.open(home) as memoranda:
+            memoranda.remember("the kettle is blue")
+            memoranda.remember("alice likes tea", scope={"user": "alice"})
+        if not os.geteuid():
+            os.chown(folder, NOBODY, NOBODY)
+            for path in (home, *home.iterdir()):
+                os.chown(path, NOBODY, NOBODY)
+        for path in home.iterdir():
+            path.chmod(0o400)
+        home.chmod(0o500)
+        yield home
+        home.chmod(0o700)
+
+
+def test_what_cannot_be_written_is_read(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with somebody_else(), Memoranda.open(home) as memoranda:
+        found = memoranda.recall("kettle")
+        assert found[0].record["body"]["text"] == "the kettle is blue"
+        assert memoranda.recall("alice tea")[0].record["body"]["text"] == "alice likes tea"
+        with pytest.raises(StoreUnavailable, match="read-only"):
+            memoranda.remember("something new")
+        memoranda.service.check_ready()
+        assert memoranda.service.verify_store().ok
+    # Not in silence.
+    assert "reads are not put on record" in caplog.text
+
+
+def test_commands_that_read_work_and_others_say_why_not(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with somebody_else():
+        assert main(["--data", str(home), "recall", "kettle"]) == 0
+        assert "blue" in capsys.readouterr().out
+        assert main(["--data", str(home), "remember", "x"]) == 1
+        said = capsys.readouterr().err
+    assert "is read-only" in said
+    assert "Error" not in said
+
+
+def test_reads_that_cannot_be_recorded_are_refused_where_that_was_chosen(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORANDA_AUDIT_UNWRITABLE", "refuse")
+    with (
+        somebody_else(),
+        Memoranda.open(home) as memoranda,
+        pytest.raises(StoreUnavailable, match="cannot be put on record"),
+    ):
+        memoranda.recall("kettle")
