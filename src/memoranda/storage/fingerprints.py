@@ -46,7 +46,9 @@ class Fingerprints:
 
     def __init__(self, key: bytes, document_key: bytes | None = None) -> None:
         self.secret = key
-        self._document_key = document_key
+        # Each begins with its key, which is taken in once; a copy goes on from there.
+        self._uses = {use: hashlib.blake2b(digest_size=8, key=key, person=use) for use in (b"value", b"word", b"term")}
+        self._seal = None if document_key is None else hashlib.blake2b(digest_size=SEAL_BYTES, key=document_key)
         # Most words of a memory were seen before, and so were its tags, its user and its space.
         self.word = lru_cache(maxsize=131_072)(self._word)
         self.value = lru_cache(maxsize=8_192)(self._value)
@@ -64,8 +66,7 @@ class Fingerprints:
     def _term(self, tenant: str, word: str) -> int:
         """A word of a text, as a number for the word index; by the tenant's name, so that no row need be read first."""
         message = f"{tenant}\x00{word}".encode("utf-8", "surrogatepass")
-        digest = hashlib.blake2b(message, digest_size=8, key=self.secret, person=b"term").digest()
-        return int.from_bytes(digest, "little")
+        return int.from_bytes(_digest_of(self._uses[b"term"], message), "little")
 
     def _words(self, tenant: str, language: str) -> _Words:
         """The words of texts in a language, as they stand there, and the terms that each comes to."""
@@ -73,7 +74,8 @@ class Fingerprints:
 
     def _terms(self, tenant: str, word: str, language: str) -> tuple[tuple[int, ...], int]:
         terms, start = spelt(word, language)
-        return tuple(self._term(tenant, each) for each in terms), self._term(tenant, start)
+        # Many words begin alike.
+        return tuple(self._term(tenant, each) for each in terms), self.term(tenant, start)
 
     def indexed(self, tenant: str, projection: Projection) -> Indexed:
         """What the text of a version is found by."""
@@ -111,18 +113,21 @@ class Fingerprints:
         self, tenant: str, standard: str, name: str, native: bytes, bounds: bytes | None = None
     ) -> bytes | None:
         """The seal of a document and of what binds it: whoever can only write to the database cannot make one."""
-        if self._document_key is None:
+        if self._seal is None:
             return None
-        message = f"{tenant}\x00{standard}\x00{name}\x00".encode() + native
-        seal = hashlib.blake2b(message, digest_size=SEAL_BYTES, key=self._document_key).digest()
-        if bounds is None:
-            return seal
+        seal = _digest_of(self._seal, f"{tenant}\x00{standard}\x00{name}\x00".encode() + native)
         # A second part, so that it tells if what binds the document is missing.
-        return seal + hashlib.blake2b(seal + bounds, digest_size=SEAL_BYTES, key=self._document_key).digest()
+        return seal if bounds is None else seal + _digest_of(self._seal, seal + bounds)
 
     def _digest(self, use: bytes, tenant_id: int, text: str) -> bytes:
-        message = b"%d\x00" % tenant_id + text.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(message, digest_size=8, key=self.secret, person=use).digest()
+        return _digest_of(self._uses[use], b"%d\x00" % tenant_id + text.encode("utf-8", "surrogatepass"))
+
+
+def _digest_of(keyed: hashlib.blake2b, message: bytes) -> bytes:
+    """The fingerprint of a message under a key that was taken in already."""
+    state = keyed.copy()
+    state.update(message)
+    return state.digest()
 
 
 def index_key(database: Database, cipher: Cipher) -> bytes:
