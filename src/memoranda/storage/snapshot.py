@@ -246,7 +246,15 @@ class SqlSnapshot(BackgroundReads):
         return self._live_count, self._byte_count
 
     def known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        return {names[place] for (place,) in self._rows("names_known", names=as_json(list(names)))}
+        asked: dict[str, list[str]] = {}
+        for standard, name in names:
+            asked.setdefault(standard, []).append(name)
+        found = (
+            (standard, named[place])
+            for standard, named in asked.items()
+            for (place,) in self._rows("names_known", standard=standard, names=as_json(named))
+        )
+        return set(found)
 
     def names_starting(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
         return [

@@ -388,8 +388,7 @@ def _may_be_superseded(unit: Snapshot, prior: Version, now: Instant) -> bool:
 
 def _names(context: Context, place: Place, key: str) -> list[tuple[str, str]]:
     """What a key may be the name of."""
-    foreign = [(standard, key) for standard in (ump.STANDARD, oms.STANDARD, openwop.STANDARD)]
-    return [(mapping.STANDARD, name_of(context, place, key)), *foreign]
+    return [(mapping.STANDARD, name_of(context, place, key)), (_foreign_standard(key), key)]
 
 
 def follow(
@@ -568,16 +567,18 @@ def _is_retracted(version: Version) -> bool:
 
 def _foreign(snapshot: Snapshot, place: Place, key: str) -> Version | None:
     """The head of a memory of another standard, by the key under which it is shown."""
-    if key.startswith("urn:ump:"):
-        named = snapshot.named(ump.STANDARD, key)
-    elif len(key) == ADDRESS_CHARS:
-        named = snapshot.named(oms.STANDARD, key)
-    else:
-        named = snapshot.named(openwop.STANDARD, key)
+    named = snapshot.named(_foreign_standard(key), key)
     if named is None:
         return None
     head = snapshot.history(named.memory_id)[-1]
     return head if key_in(snapshot, head, place) == key else None
+
+
+def _foreign_standard(key: str) -> str:
+    """The one other standard that may have given a memory this name."""
+    if key.startswith("urn:ump:"):
+        return ump.STANDARD
+    return oms.STANDARD if len(key) == ADDRESS_CHARS else openwop.STANDARD
 
 
 def require_namespace(snapshot: Snapshot, place: Place) -> None:

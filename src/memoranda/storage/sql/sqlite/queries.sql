@@ -371,7 +371,7 @@ WHERE EXISTS (SELECT 1 FROM state s INDEXED BY state_sameness
 -- name: names_known
 SELECT j.key FROM json_each(:names) j
 WHERE EXISTS (SELECT 1 FROM alias a
-  WHERE a.tenant_id = :tenant_id AND a.standard = j.value ->> 0 AND a.name = j.value ->> 1)
+  WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value)
 
 -- name: names_of
 SELECT standard, name FROM alias WHERE tenant_id = :tenant_id AND version_id = :version_id
