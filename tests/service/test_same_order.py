@@ -78,6 +78,24 @@ def test_the_order_is_the_same_through_every_door(told: World, door: str, questi
     assert [_whole(text) for text in OTHERS[door](told, question)] == expected
 
 
+REPEATS = ("Ada drinks green tea.", "ada drinks  green tea", "Ada drinks green tea!", '"Ada drinks green tea"')
+ALIKE = ("Ada drinks green tea, never black", "Ada drinks green tea #2", "does Ada drink tea?")
+
+
+@pytest.mark.parametrize("door", ["ump", *OTHERS])
+def test_what_says_the_same_again_comes_last(world: World, door: str) -> None:
+    """Copies do not take the room of other answers; what differs in a word or a sign is no copy."""
+    for text in (*REPEATS[:2], *ALIKE, *REPEATS[2:]):
+        world.advance(DAY)
+        world.remember(text, kind="episodic")
+    found = {"ump": through_ump, **OTHERS}[door](world, "Ada drinks green tea")
+    shown = [next(text for text in (*ALIKE, *REPEATS) if text in each) for each in found]
+    # The last that was written stands for the others.
+    assert shown[0] == REPEATS[-1]
+    assert set(shown[1:4]) == set(ALIKE)
+    assert set(shown[4:]) == set(REPEATS[:-1])
+
+
 def _whole(shown: str) -> str:
     """The text that something shows, whatever it puts before or behind it."""
     return next(text for text in (*TALK, *NOTES) if text in shown)

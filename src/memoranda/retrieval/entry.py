@@ -20,8 +20,8 @@ COUNT_LIMIT: Final = 255
 
 
 class Indexed(NamedTuple):
-    """What a text is found by: its words and how often it says each, who speaks in it, whom it is about, and in which
-    language that is.
+    """What a text is found by: its words and how often it says each, who speaks in it, whom it is about, in which
+    language that is, and what it says as a whole.
     """
 
     words: Mapping[int, int]
@@ -29,6 +29,8 @@ class Indexed(NamedTuple):
     speaker: int = 0
     subject: int = 0
     language: int = 0
+    # Whatever has the same says the same.
+    said: int = 0
 
 
 NOTHING: Final = Indexed({}, 0)
@@ -58,6 +60,7 @@ def encode(entries: Sequence[Entry]) -> bytes:
         pack(f"<{count}Q", *(entry.session for entry in entries)),
         pack(f"<{count}Q", *(entry.indexed.speaker for entry in entries)),
         pack(f"<{count}Q", *(entry.indexed.subject for entry in entries)),
+        pack(f"<{count}Q", *(entry.indexed.said for entry in entries)),
         pack(f"<{count}q", *(entry.at for entry in entries)),
         pack(f"<{count}H", *(min(entry.indexed.length, LENGTH_LIMIT) for entry in entries)),
         bytes(entry.marks for entry in entries),

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
-from memoranda.retrieval.segment import Facts, Flags, Floats, Places, Postings, Seen
+from memoranda.retrieval.segment import Facts, Flags, Floats, Places, Postings, Prints, Seen
 from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (
+    FOLD_LIMIT,
     GATE,
     K1,
     LEG_LIMIT,
@@ -40,6 +41,8 @@ _SCORE_UNITS: Final = float((1 << 38) - 1)
 _PLACE_BITS: Final = np.uint64(26)
 LEGS: Final = ("text", "window", "meaning", "context")
 _SIGNALS: Final = (*LEGS, "before", "after", "person", "first_named", "date", "session", "length")
+# What a score loses because a better one says the same.
+REPEATED: Final = "repeated"
 _UNCHANGED: Final[Mapping[str, float]] = MappingProxyType({})
 # The cosine of what has no vector.
 NO_VECTOR: Final = -2.0
@@ -236,6 +239,8 @@ def rank(
     # Far down, where no leg tells two apart, the words themselves do.
     scores = np.sum(list(signals.values()), axis=0) + _FAR_DOWN * (plain / best if best else plain)
     order = _best_first(scores)
+    said = np.concatenate([each.facts.said[places] for each, places in zip(segments, held, strict=True)])
+    order = _fold_repeats(order, scores, said, signals)
     is_decisive = np.any([parts[name] > 0 for name in LEGS], axis=0)
     return Ranking(
         versions=versions[order],
@@ -411,6 +416,30 @@ def _best_first(scores: NDArray[np.float64]) -> NDArray[np.int64]:
     keys.sort()
     places: NDArray[np.int64] = (keys[::-1] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(np.int64)
     return places
+
+
+def _fold_repeats(
+    order: NDArray[np.int64], scores: NDArray[np.float64], said: Prints, signals: dict[str, NDArray[np.float64]]
+) -> NDArray[np.int64]:
+    """The order in which of those among the best that say the same only the first keeps its place.
+
+    The others come behind whatever else is among the best; their scores are made less, and a part of them says so.
+    """
+    best = order[:FOLD_LIMIT]
+    firsts = np.unique(said[best], return_index=True)[1]
+    if len(firsts) == len(best):
+        return order
+    is_repeat = np.ones(len(best), np.bool_)
+    is_repeat[firsts] = False
+    is_repeat &= said[best] != 0
+    repeats, others = best[is_repeat], best[~is_repeat]
+    # Evenly between the last of the best and the first of the rest.
+    least, rest = scores[best[-1]], scores[order[FOLD_LIMIT]] if len(order) > FOLD_LIMIT else 0.0
+    lowered = least - (least - rest) * np.arange(1, len(repeats) + 1) / (len(repeats) + 1)
+    parts = signals[REPEATED] = np.zeros(len(scores))
+    parts[repeats] = lowered - scores[repeats]
+    scores[repeats] = lowered
+    return np.concatenate((others, repeats, order[FOLD_LIMIT:]))
 
 
 def _best_of_session(topic: NDArray[np.float64], session: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -58,6 +58,8 @@ class Facts:
     sessions: Prints
     speakers: Prints
     subjects: Prints
+    # What each says as a whole.
+    said: Prints
     times: NDArray[np.int64]
     lengths: NDArray[np.uint16]
     marks: NDArray[np.uint8]
@@ -193,7 +195,7 @@ _COLUMNS: Final[dict[str, np.dtype[Any]]] = {
     name: np.dtype(kind)
     for name, kind in zip(
         (each.name for each in fields(Facts)),
-        ("<i8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<i8", "<u2", "u1", "u1"),
+        ("<i8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<i8", "<u2", "u1", "u1"),
         strict=True,
     )
 }
@@ -304,7 +306,7 @@ def _check(places: Places, docs: int) -> None:
 def build(entries: Sequence[Entry]) -> Segment:
     """The segment of some versions, in the order of their ids."""
     versions, spaces, users, agents, sessions, times, marks, indexed = zip(*entries, strict=True)
-    held, lengths, speakers, subjects, languages = zip(*indexed, strict=True)
+    held, lengths, speakers, subjects, languages, said = zip(*indexed, strict=True)
     columns = {
         "versions": versions,
         "spaces": spaces,
@@ -313,6 +315,7 @@ def build(entries: Sequence[Entry]) -> Segment:
         "sessions": sessions,
         "speakers": speakers,
         "subjects": subjects,
+        "said": said,
         "times": times,
         "lengths": [min(length, LENGTH_LIMIT) for length in lengths],
         "marks": marks,

@@ -16,6 +16,8 @@ B: Final = 0.4
 WINDOW_B: Final = 0.75
 # A leg's best so many are compared, from the last of them (0) to the first (1).
 LEG_LIMIT: Final = 100
+# Of so many of the best those that say the same as a better one come last.
+FOLD_LIMIT: Final = 200
 
 
 # A question of whose words the best memory covers less than this is answered by meaning, more and more.

@@ -27,7 +27,7 @@ from memoranda.retrieval.languages import (
 )
 
 # Changed with whatever changes the words of a text: what was indexed under another is indexed anew.
-ANALYSIS: Final = 3
+ANALYSIS: Final = 4
 
 # A longer word is noise (base64, hashes); a text of more words is a file, not a memory.
 WORD_CHARS_LIMIT: Final = 64
@@ -55,6 +55,8 @@ _HUMPED: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
 _CONTRACTED: Final = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
 
 
+# What stands around words and is no part of them; "C#" and "-5" are other words than "C" and "5".
+_MARKS: Final = ".,;:!?\"'()…“”‘’"
 # `pnp*` in a question.
 STARRED: Final = re.compile(rf"(?<!\S)([^\W_]{{{BEGINNING_CHARS},{WORD_CHARS_LIMIT}}})\*(?!\S)")
 
@@ -110,6 +112,11 @@ def spelt(token: str, language: str) -> tuple[list[str], str]:
     """The search words of a word, mostly one, and that of how it begins."""
     plain = fold(token)
     return _terms(token, plain, language), beginning(plain)
+
+
+def said(text: str) -> str:
+    """What a text says, by which two are known to say the same: but for case, spaces and the marks around words."""
+    return " ".join(word for each in text.casefold().split() if (word := each.strip(_MARKS)))
 
 
 def beginning(word: str) -> str:

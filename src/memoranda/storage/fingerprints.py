@@ -13,7 +13,7 @@ from memoranda.model.memory import Projection
 from memoranda.retrieval.analysis import name_of, speaker_of
 from memoranda.retrieval.entry import Indexed
 from memoranda.retrieval.languages import NUMBERS
-from memoranda.retrieval.words import WORDS_LIMIT, analyse, spelt, tokens_of
+from memoranda.retrieval.words import WORDS_LIMIT, analyse, said, spelt, tokens_of
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database
 
@@ -79,11 +79,11 @@ class Fingerprints:
 
     def indexed(self, tenant: str, projection: Projection) -> Indexed:
         """What the text of a version is found by."""
-        said, wholes, language = tokens_of(projection.text, projection.language)
+        tokens, wholes, language = tokens_of(projection.text, projection.language)
         known = self._words_of(tenant, language)
         terms: dict[int, int] = {}
         length, starts = 0, set()
-        for numbers, start in [known[token] for token in said]:
+        for numbers, start in [known[token] for token in tokens]:
             starts.add(start)
             length += len(numbers)
             for number in numbers:
@@ -100,7 +100,9 @@ class Fingerprints:
             length = len(found)
         speaker, subject = speaker_of(projection.text), name_of(projection.subject)
         names = self.name(tenant, speaker), self.name(tenant, subject)
-        return Indexed(terms, length, *names, NUMBERS[language])
+        # Two texts with the same say the same.
+        meant = self._term(tenant, f"  {said(projection.text)}")
+        return Indexed(terms, length, *names, NUMBERS[language], meant)
 
     def name(self, tenant: str, name: str) -> int:
         """The name of a person, as a number for the word index; 0 of nobody. No word has its number."""
