@@ -91,6 +91,16 @@ def test_what_means_the_same_is_found_first_through_every_door(world: World, doo
         assert found[0].removeprefix("user observed ").endswith(answer), (question, found)
 
 
+@pytest.mark.requirement("CAL-24-declaration")
+def test_a_host_declares_the_model_that_it_searches_with_and_the_languages(lettered: World) -> None:
+    without = World()
+    stated = [each.service.cal.run(each.owner, "DESCRIBE capabilities")["description"] for each in (lettered, without)]
+    without.service.close()
+    assert [(each["search"], each["embedding_model"]) for each in stated] == [("hybrid", "letters"), ("lexical", None)]
+    for each in stated:
+        assert {"en", "de", "fr", "ja", "zh"} <= set(each["supported_languages"])
+
+
 def test_until_there_are_vectors_words_find_it(world: World) -> None:
     world.remember("use pnpm, never npm")
     assert through_ump(world, "which package manager do we install with") == []

@@ -44,6 +44,8 @@ _STEMMERS: Final = {
 }
 NUMBERS: Final = {code: number for number, code in enumerate(_STEMMERS)}
 CODES: Final = tuple(_STEMMERS)
+# All that are searched as they are written: those with a stemmer, and those that are cut into pairs.
+LANGUAGES: Final = tuple(sorted((*CODES, "ja", "ko", "th", "zh")))
 _ALIASES: Final = {"nb": "no", "nn": "no"}
 # By the name of one of a text's letters, where a script is of one language or of most who write it.
 _SCRIPTS: Final = {"CYRILLIC": "ru", "GREEK": "el", "ARABIC": "ar", "DEVANAGARI": "hi", "TAMIL": "ta"}

@@ -17,7 +17,13 @@ from memoranda.standards.cal.language.syntax import DefineTemplate, Describe
 
 SERVER = {"name": "memoranda", "version": "0.1.0", "cal_version": "1.0", "oms_version": "1.3"}
 DECLARED = capabilities(
-    tier1_enabled=True, streaming=True, templates=True, auto_toon=False, token_counter="bytes/4", search="lexical"
+    tier1_enabled=True,
+    streaming=True,
+    templates=True,
+    auto_toon=False,
+    token_counter="bytes/4",
+    embedding_model=None,
+    languages=["de", "en"],
 )
 
 
@@ -119,7 +125,7 @@ def test_core_is_declared_with_the_features_beyond_it() -> None:
     # Section 16: these three are declared in any case.
     assert DECLARED["cross_lingual_search"] is False
     assert DECLARED["embedding_model"] is None
-    assert DECLARED["supported_languages"] == ["en"]
+    assert DECLARED["supported_languages"] == ["de", "en"]
     assert {*EXTENDED_FEATURES, "evolve", "streaming", "templates"} <= set(DECLARED["features"])
     assert set(DECLARED["formats"]) == words.FORMAT_NAMES
     assert (DECLARED["token_counter"], DECLARED["search"]) == ("bytes/4", "lexical")
@@ -133,7 +139,13 @@ def test_core_is_declared_with_the_features_beyond_it() -> None:
 @pytest.mark.requirement("CAL-24-declaration")
 def test_what_is_switched_off_is_not_declared() -> None:
     declared = capabilities(
-        tier1_enabled=False, streaming=False, templates=False, auto_toon=True, token_counter="x", search="y"
+        tier1_enabled=False,
+        streaming=False,
+        templates=False,
+        auto_toon=True,
+        token_counter="x",
+        embedding_model=None,
+        languages=["en"],
     )
     assert not {"evolve", "two_phase", "streaming", "templates"} & set(declared["features"])
     switches = ("tier1_enabled", "streaming", "templates", "auto_toon_enabled")

@@ -11,6 +11,7 @@ from memoranda import __version__
 from memoranda.errors import QueryError
 from memoranda.model.memory import Version, is_over
 from memoranda.model.selection import IsOneOf
+from memoranda.retrieval.languages import LANGUAGES
 from memoranda.service.cal.answer import recalled, result_of, text_of
 from memoranda.service.cal.recall import SCAN_LIMIT, Reader
 from memoranda.service.cal.window import Found
@@ -341,14 +342,15 @@ class Runner:
     # --- about itself ------------------------------------------------------------------------------------
 
     def _describe(self, statement: Describe) -> Any:
-        host = self.reader.context.cal
+        host, meaning = self.reader.context.cal, self.reader.context.meaning
         declared = describe.capabilities(
             tier1_enabled=self.tier1_enabled,
             streaming=True,
             templates=host.templates,
             auto_toon=host.auto_toon,
             token_counter=host.counter.name,
-            search="lexical",
+            embedding_model=meaning.model if meaning.is_on else None,
+            languages=LANGUAGES,
         )
         server = {
             "name": "memoranda",

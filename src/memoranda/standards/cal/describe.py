@@ -119,7 +119,8 @@ def capabilities(
     templates: bool,
     auto_toon: bool,
     token_counter: str,
-    search: str,
+    embedding_model: str | None,
+    languages: Sequence[str],
 ) -> dict[str, Any]:
     """The conformance declaration (section 24): the level whose every item holds, and the features beyond it.
 
@@ -131,9 +132,9 @@ def capabilities(
         "cal_version": CAL_VERSION,
         "features": [*EXTENDED_FEATURES, *FULL_FEATURES, *(name for name, is_on in switched.items() if is_on)],
         "cross_lingual_search": False,
-        "embedding_model": None,
-        "supported_languages": ["en"],
-        "search": search,
+        "embedding_model": embedding_model,
+        "supported_languages": list(languages),
+        "search": "lexical" if embedding_model is None else "hybrid",
         "token_counter": token_counter,
         "tier1_enabled": tier1_enabled,
         "streaming": streaming,
