@@ -7,6 +7,8 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
 ARGS   ?=
+# Tests wait for processes and answers now and then: half as many more than there are cores keep these busy.
+WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
 # Of `make test-loaded`: how often, and beside how many busy processes.
 TIMES  ?= 10
 LOAD   ?= 4
@@ -48,10 +50,10 @@ test: lint  ## install, then run everything CI runs, on all cores (ARGS="-n 0 te
 
 # Types are checked beside them: tests wait for processes now and then, and leave a core to it.
 tests: develop
-	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
 explore: develop  ## the properties with examples never asked before (ARGS as for test)
-	@MEMORANDA_TEST_EXAMPLES=new $(BIN)/python -m pytest -q -n auto --dist worksteal -m hypothesis $(ARGS)
+	@MEMORANDA_TEST_EXAMPLES=new $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m hypothesis $(ARGS)
 
 chaos: develop  ## faults of all kinds on a server under load, for MINUTES=30, compared with a model (ARGS="--seed 2")
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(ARGS)
@@ -60,7 +62,7 @@ soak: develop  ## 64 clients at once for three minutes: errors, latencies, memor
 	@$(BIN)/python -m tests.chaos --soak --minutes 3 $(ARGS)
 
 test-loaded: develop  ## the tests TIMES=10 times while LOAD=4 busy processes load the machine (ARGS as for test)
-	@$(BIN)/python -m tests.loaded $(TIMES) $(LOAD) -n auto --dist worksteal $(ARGS)
+	@$(BIN)/python -m tests.loaded $(TIMES) $(LOAD) -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: develop
 	@$(BIN)/ruff check .

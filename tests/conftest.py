@@ -18,7 +18,7 @@ from tests.reader_nesting import Watch
 from tests.writer_time import Probe
 
 # What a property is asked unless it says otherwise; one that starts a store or a server for each example says less.
-EXAMPLES: Final = 100
+EXAMPLES: Final = 60
 
 # The same examples at every run, so that a red run is caused by the change at hand and a green one can be had again.
 # `make explore` asks new ones, and prints the line that asks a failing one again.
@@ -36,7 +36,7 @@ settings.register_profile(
         HealthCheck.differing_executors,
     ],
 )
-settings.register_profile("new", settings.get_profile("same"), derandomize=False, max_examples=5 * EXAMPLES)
+settings.register_profile("new", settings.get_profile("same"), derandomize=False, max_examples=10 * EXAMPLES)
 settings.load_profile(os.environ.get("MEMORANDA_TEST_EXAMPLES", "same"))
 
 # Whatever is about meaning says so (tests/embedders.py): no other test, and no process that one starts, loads a model.

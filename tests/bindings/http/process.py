@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+from tests.bindings.http.running import NO_AUTHORITIES
 from tests.waiting import HANG_SECONDS
 
 from memoranda.encoding.json_text import parse
@@ -32,7 +33,7 @@ class Server:
 
     def client(self, credential: str | None = None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {credential or self.credential}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=HANG_SECONDS)
+        return httpx.Client(base_url=self.url, verify=NO_AUTHORITIES, headers=headers, timeout=HANG_SECONDS)
 
     def resident(self, which: str = "VmRSS") -> int:
         """Bytes in memory now, or at most so far (VmHWM)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from memoranda.settings import load_settings
 
 ALL = ("read", "write", "derive", "export")
 OWNER = "did:key:zTestOwner"
+# Nothing is encrypted here, and to read all authorities for each client takes longer than most tests.
+NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,8 @@ class Running:
         """A keep-alive client; with the operator's token unless another credential is given ("" for none)."""
         credential = self.token if credential is None else credential
         headers = {"Authorization": f"Bearer {credential}"} if credential else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=HANG_SECONDS, **options)
+        given = {"verify": NO_AUTHORITIES, "timeout": HANG_SECONDS, **options}
+        return httpx.Client(base_url=self.url, headers=headers, **given)
 
 
 @contextmanager
