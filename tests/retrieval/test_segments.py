@@ -155,7 +155,7 @@ def test_the_one_person_who_is_named_comes_first() -> None:
     assert asked(entries, Question(words=(3,), names=(51,))).versions.tolist() == [1, 2]
     assert asked(entries, Question(words=(3,), names=(52,))).versions.tolist() == [2, 1]
     both = asked(entries, Question(words=(3,), names=(51, 52)))
-    assert both.signals["person"].tolist() == [0.0, 0.0]
+    assert "person" not in both.signals
 
 
 def spans(text: str) -> tuple[Span, ...]:
@@ -170,7 +170,7 @@ def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:
     month = asked(entries, Question(words=(3,), spans=spans("in March")))
     assert set(month.versions.tolist()[:2]) == {3, 4}
     never = asked(entries, Question(words=(3,), spans=spans("on 30 February 2023")))
-    assert never.signals["date"].tolist() == [0.0] * 7
+    assert not never.signals.get("date", np.zeros(1)).any()
 
 
 def test_a_question_whose_words_nobody_used_finds_what_is_of_its_time() -> None:

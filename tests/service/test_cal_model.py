@@ -29,7 +29,7 @@ from tests.storage.contract_facts import READINGS, looking_at
 EXAMPLES: Final = int(os.environ.get("CAL_MODEL_EXAMPLES", "120"))
 QUERIES: Final = 10
 MANY: Final = 5000
-QUERIES_OF_MANY: Final = 80
+QUERIES_OF_MANY: Final = 150
 
 
 def proof_of(stores: Stores, *, narrowed: bool = False, pages: int = 50) -> Proof:

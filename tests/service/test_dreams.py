@@ -543,7 +543,7 @@ def test_more_memories_than_a_result_names_are_consolidated(world: World) -> Non
     assert again.written == 0
     (about_all,) = again.outputs
     assert len(about_all.memory["metadata"]["dream_inputs"]) == CITED_LIMIT
-    assert about_all.memory["metadata"][MARK]["inputs"] == 3_000
+    assert about_all.memory["metadata"][MARK]["inputs"] == 1_500
 
 
 @pytest.mark.requirement("OAMS-OURS-dream-cited")

@@ -92,9 +92,9 @@ def test_recency_halves_with_every_half_life(world: World) -> None:
 
 def test_recency_halves_in_oams_too(world: World) -> None:
     oams = Oams(world)
-    oams.store("old", "green tea")
+    oams.store("old", "green tea 1")
     world.advance(90 * DAY)
-    oams.store("new", "green tea")
+    oams.store("new", "green tea 2")
     (new, old) = oams.recall("green tea")
     assert [new["key"], old["key"]] == ["new", "old"]
     # Both match alike; the age decides, and is worth no more than that.

@@ -270,3 +270,29 @@ def test_a_phrase_tells_nothing_of_what_the_caller_may_not_see(world: World, doo
     assert DOORS[door](world, peer, "swordfish*") == DOORS[door](world, peer, "trombones*") == []
     owned = [bare(text) for text, _ in DOORS[door](world, world.owner, "swordf*")]
     assert owned == ["the secret word is swordfish"]
+
+
+@pytest.mark.parametrize("meaning", [None, letters()], ids=["words", "meaning"])
+def test_a_filter_that_leaves_few_of_many_finds_what_asking_all_of_them_finds(
+    meaning: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of very many that hold a word only those are asked that can come first: the answer is the same."""
+    world = World(meaning=meaning)
+    for number in range(160):
+        words = " ".join(["tea"] * (1 + number % 7) + [f"word{number % step}" for step in (3, 5, 11, 13)])
+        world.remember(f"{words} {number}", kind="procedural" if number % 9 == 4 else "semantic")
+    if meaning is not None:
+        while world.service.embedding.step():
+            pass
+
+    def found() -> list[str]:
+        return world.texts("tea word2 word7", limit=5, filter={"kind": ["procedural"]})
+
+    for place in ("retrieval.ranking", "retrieval.weights"):
+        monkeypatch.setattr(f"memoranda.{place}.LEG_LIMIT", 12)
+    expected = found()
+    monkeypatch.setattr("memoranda.storage.search._NARROW", 2)
+    monkeypatch.setattr("memoranda.storage.search._CHUNK", 16)
+    assert len(expected) == 5
+    assert found() == expected
+    world.service.close()

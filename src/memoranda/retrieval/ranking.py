@@ -23,6 +23,7 @@ from memoranda.retrieval.weights import (
     GATE,
     K1,
     LEG_LIMIT,
+    LENGTH_LIMIT,
     TOPIC_DATE,
     TOPIC_PERSON,
     TYPICAL,
@@ -40,7 +41,6 @@ _RARE: Final = 64
 _SCORE_UNITS: Final = float((1 << 38) - 1)
 _PLACE_BITS: Final = np.uint64(26)
 LEGS: Final = ("text", "window", "meaning", "context")
-_SIGNALS: Final = (*LEGS, "before", "after", "person", "first_named", "date", "session", "length")
 # What a score loses because a better one says the same.
 REPEATED: Final = "repeated"
 _UNCHANGED: Final[Mapping[str, float]] = MappingProxyType({})
@@ -141,8 +141,13 @@ class Ranking:
 
     versions: NDArray[np.int64]
     scores: NDArray[np.float64]
+    # Where each of them stands in the columns that follow.
+    rows: NDArray[np.int64]
     # What each score is made of, by the names of the weights: they add up to it.
     signals: Mapping[str, NDArray[np.float64]]
+    # How well the words match: of the version, and of it with its neighbours.
+    text: Floats
+    window: Floats
     # Those by which the scores of all were made: the best of each leg.
     decisive: NDArray[np.int64]
     # How much of the question the best one covers, or how near it is, from 0 to 1.
@@ -204,18 +209,10 @@ def rank(
 
     Of equal ones the last written comes first. `changed`: single weights by their names.
     """
-    text, window = _Leg(len(question.words), B), _Leg(len(question.words), WINDOW_B)
-    for segment in segments:
-        lengths, seen, own = segment.facts.lengths32, segment.seen, segment.held
-        text.add(lengths, own, count=seen.docs, length=seen.length)
-        if segment.facts.has_talks:
-            spread = [_spread(each, segment) for each in own]
-            window.add(_window_lengths(segment, lengths), spread, count=seen.docs, length=seen.window_length)
-        else:
-            window.add(lengths, own, count=seen.docs, length=seen.length)
-    raw = text.scores()
+    text, window = _word_legs(question, segments)
+    raw, around = text.scores(), window.scores()
     holders = [np.flatnonzero((each > 0) & segment.allowed) for each, segment in zip(raw, segments, strict=True)]
-    legs = [_normalised(raw, holders), _normalised(window.scores(), holders)]
+    legs = [_normalised(raw, holders), _normalised(around, holders)]
     best = max((float(each[places].max()) for each, places in zip(raw, holders, strict=True) if len(places)), default=0)
     most = (K1 + 1.0) * float(text.weights.sum())
     covered = min(1.0, best / most) if most else 0.0
@@ -234,23 +231,46 @@ def rank(
     chosen = replace(weights or (WITH_MEANING if has_meaning else WORDS_ONLY), **changed)
     parts = _parts(question, segments, held, legs, gate)
     signals = {name: getattr(chosen, name) * column for name, column in parts.items()}
-    versions = np.concatenate([each.facts.versions[places] for each, places in zip(segments, held, strict=True)])
-    plain = np.concatenate([each[places] for each, places in zip(raw, held, strict=True)])
+    versions, plain = _of_held([each.facts.versions for each in segments], held), _of_held(raw, held)
     # Far down, where no leg tells two apart, the words themselves do.
-    scores = np.sum(list(signals.values()), axis=0) + _FAR_DOWN * (plain / best if best else plain)
-    order = _best_first(scores)
-    said = np.concatenate([each.facts.said[places] for each, places in zip(segments, held, strict=True)])
-    order = _fold_repeats(order, scores, said, signals)
-    is_decisive = np.any([parts[name] > 0 for name in LEGS], axis=0)
+    scores = (_FAR_DOWN * (plain / best if best else plain)).astype(np.float64)
+    for column in signals.values():
+        scores += column
+    order = _fold_repeats(_best_first(scores), scores, _of_held([each.facts.said for each in segments], held), signals)
+    is_decisive = np.zeros(len(versions), np.bool_)
+    for name in LEGS[: len(legs)]:
+        is_decisive |= parts[name] > 0
     return Ranking(
         versions=versions[order],
         scores=scores[order],
-        signals={name: column[order] for name, column in signals.items()},
+        rows=order,
+        signals=signals,
+        text=plain,
+        window=_of_held(around, held),
         decisive=versions[is_decisive],
         covered=max([covered, *(_nearness(each) for each in segments)]),
         weights=text.weights,
         mean_length=text.mean_length,
     )
+
+
+def _of_held(columns: Sequence[NDArray[Any]], held: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
+    """A column of all segments, of what is held in them."""
+    return np.concatenate([column[places] for column, places in zip(columns, held, strict=True)])
+
+
+def _word_legs(question: Question, segments: Sequence[Searched]) -> tuple[_Leg, _Leg]:
+    """The words of versions, and of versions with their neighbours."""
+    text, window = _Leg(len(question.words), B), _Leg(len(question.words), WINDOW_B)
+    for segment in segments:
+        lengths, seen, own = segment.facts.lengths32, segment.seen, segment.held
+        text.add(lengths, own, count=seen.docs, length=seen.length)
+        if segment.facts.has_talks:
+            spread = [_spread(each, segment) for each in own]
+            window.add(_window_lengths(segment, lengths), spread, count=seen.docs, length=seen.window_length)
+        else:
+            window.add(lengths, own, count=seen.docs, length=seen.length)
+    return text, window
 
 
 def _nearest(segments: Sequence[Searched], text: list[Floats], gate: float) -> list[list[Floats]]:
@@ -345,9 +365,12 @@ def _parts(
     legs: Sequence[list[Floats]],
     gate: float,
 ) -> dict[str, NDArray[np.float64]]:
-    """What the score of everything that is held is made of, part by part, before anything is weighed."""
+    """What the score of everything that is held is made of, part by part, before anything is weighed.
+
+    What a question does not ask for is no part: it names nobody, or no time.
+    """
     persons = _named_persons(question, segments)
-    rows: list[list[NDArray[Any]]] = []
+    columns: list[dict[str, NDArray[Any]]] = []
     sessions = []
     for number, (segment, places) in enumerate(zip(segments, held, strict=True)):
         facts = segment.facts
@@ -355,21 +378,26 @@ def _parts(
         # One more, for what has no neighbour.
         own = [np.append(leg[number] * segment.mask, np.float32(0)) for leg in legs]
         own[:2] = [np.float32(gate) * each for each in own[:2]]
-        found: list[NDArray[Any]] = [each[places] for each in own]
-        topic = np.sum(found, axis=0) / len(LEGS)
-        found += [np.zeros(len(places), np.float32)] * (len(LEGS) - len(found))
-        found += [own[1][before[places]], (own[2] if len(own) > 2 else own[1])[after[places]]]
-        is_of = _is_of(persons[0], facts, places) if persons else np.zeros(len(places))
-        nobody = np.zeros(len(places))
-        by_date = _by_date(question, facts.times[places])
-        found += [is_of, nobody] if len(persons) < 2 else [nobody, is_of]
-        found += [by_date, topic + TOPIC_PERSON * found[6] + TOPIC_DATE * by_date]
-        rows.append([*found, np.log1p(facts.lengths[places].astype(np.float64))])
+        found: dict[str, NDArray[Any]] = {name: leg[places] for name, leg in zip(LEGS, own, strict=False)}
+        topic = sum(found.values()) / np.float32(len(LEGS))
+        found["before"] = own[1][before[places]]
+        found["after"] = (own[2] if len(own) > 2 else own[1])[after[places]]
+        if persons:
+            is_of = _is_of(persons[0], facts, places)
+            found["person" if len(persons) == 1 else "first_named"] = is_of
+            topic = topic + TOPIC_PERSON * is_of if len(persons) == 1 else topic
+        if question.spans:
+            found["date"] = _by_date(question, facts.times[places])
+            topic = topic + TOPIC_DATE * found["date"]
+        found["session"] = topic
+        # Long enough is long enough.
+        found["length"] = np.log1p(np.minimum(facts.lengths[places], LENGTH_LIMIT).astype(np.float32))
+        columns.append(found)
         of = facts.sessions[places]
         sessions.append(np.where(of == 0, facts.versions[places].astype(np.uint64), of))
-    columns = dict(zip(_SIGNALS, (np.concatenate(each) for each in zip(*rows, strict=True)), strict=True))
-    columns["session"] = _best_of_session(columns["session"], np.concatenate(sessions))
-    return columns
+    whole = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
+    whole["session"] = _best_of_session(whole["session"], np.concatenate(sessions))
+    return whole
 
 
 def _is_of(person: np.uint64, facts: Facts, places: NDArray[np.int64]) -> NDArray[np.float64]:

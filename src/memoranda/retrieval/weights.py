@@ -20,6 +20,8 @@ LEG_LIMIT: Final = 100
 FOLD_LIMIT: Final = 200
 
 
+# More words than these tell nothing.
+LENGTH_LIMIT: Final = 40
 # A question of whose words the best memory covers less than this is answered by meaning, more and more.
 GATE: Final = 0.30
 
@@ -57,7 +59,7 @@ class Weights:
     date: float
     # The best one of its session.
     session: float
-    # The logarithm of how many words it has: what says little answers little.
+    # The logarithm of how many words it has, up to LENGTH_LIMIT: what says little answers little.
     length: float
 
 

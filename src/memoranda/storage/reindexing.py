@@ -191,6 +191,6 @@ def _versions_of(segment: Segment) -> Iterator[tuple[int, tuple[object, ...]]]:
             for place, times in zip(part.places[start:end].tolist(), part.counts[start:end].tolist(), strict=True):
                 words[place][word] = times
     scope = (facts.spaces, facts.users, facts.agents, facts.sessions, facts.times, facts.marks)
-    named = (facts.lengths, facts.speakers, facts.subjects, facts.languages)
+    named = (facts.lengths, facts.speakers, facts.subjects, facts.languages, facts.said)
     columns = zip(*(column.tolist() for column in (*scope, *named)), words, strict=True)
     yield from zip(facts.versions.tolist(), columns, strict=True)

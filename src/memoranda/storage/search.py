@@ -51,6 +51,8 @@ _CHEAP: Final = 1_000
 _NARROW: Final = 4_096
 
 
+# Where more than one in so many of the best do not pass, a filter leaves few: it is asked of more at once.
+_MANY_FAIL: Final = 4
 # What is neither forgotten nor erased has one of these.
 _USUAL: Final = ("active", "candidate")
 
@@ -152,25 +154,39 @@ class Search:
         if ranking is None or not len(ranking.versions):
             return Matches(found=(), total=0, weights={word.terms: _UNKNOWN for word in distinct})
         size = len(ranking.versions)
-        if whole or self._asks_more or (counted and size <= _CHEAP):
+        is_filtered = self._asks_more
+        narrow = self._narrow() if (is_filtered or whole) and (size > _NARROW or meaning is not None) else None
+        if whole or narrow is not None or (is_filtered and size <= _NARROW) or (counted and size <= _CHEAP):
             # What passes is known before anything is weighed.
-            known = self._passing_all(ranking.versions)
+            known = self._passing_all(ranking.versions, narrow)
             if len(known) < size:
-                known.update(self._passing_nearest(segments, known))
+                known.update(self._passing_nearest(segments, known) if narrow is None else narrow)
                 segments = _only(segments, known)
                 segments = self._compared(segments, meaning)
                 ranking = rank(question, segments, changed=changed)
             matches = self._matches(ranking, distinct, known, limit, len(ranking.versions))
         else:
-            ranking, known = self._decided(question, segments, ranking, changed)
+            segments, ranking, known = self._decided(question, segments, ranking, changed, meaning)
             matches = self._matches(ranking, distinct, known, limit + 1, None)
             is_all = len(matches.found) <= limit
             matches = replace(matches, found=matches.found[:limit], total=len(matches.found) if is_all else None)
         return _with_reasons(matches, ranking, segments, is_explained=leg.is_explained)
 
+    def _narrow(self) -> dict[int, str] | None:
+        """Everything that passes, whatever its words, with its address; None if there is no index for it, or much."""
+        if self.selected().count_drivers() is None:
+            return None
+        found = self.first(_NARROW)
+        return {each.version_id: each.address for each in found} if len(found) < _NARROW else None
+
     def _decided(
-        self, question: Question, segments: list[Searched], ranking: Ranking, changed: dict[str, float]
-    ) -> tuple[Ranking, dict[int, str]]:
+        self,
+        question: Question,
+        segments: list[Searched],
+        ranking: Ranking,
+        changed: dict[str, float],
+        meaning: Meaning | None,
+    ) -> tuple[list[Searched], Ranking, dict[int, str]]:
         """The ranking by what passes, and what is known to: of those alone by which scores are made it is asked."""
         import numpy as np
 
@@ -182,10 +198,42 @@ class Search:
             passing = self._passing(asked)
             known.update(passing)
             if len(passing) == len(asked):
-                return ranking, known
-            failing = np.array(sorted(set(asked) - passing.keys()), np.int64)
-            segments = [replace(s, allowed=s.allowed & ~_among(s.facts.versions, failing)) for s in segments]
+                return segments, ranking, known
+            failing = set(asked) - passing.keys()
+            is_filter = len(failing) * _MANY_FAIL > len(asked)
+            if is_filter:
+                failing |= self._failing_ahead(segments, ranking, known, failing)
+            gone = np.array(sorted(failing), np.int64)
+            segments = [replace(s, allowed=s.allowed & ~_among(s.facts.versions, gone)) for s in segments]
+            if is_filter:
+                segments = self._compared(segments, meaning)
             ranking = rank(question, segments, changed=changed)
+
+    def _failing_ahead(
+        self, segments: list[Searched], ranking: Ranking, known: dict[int, str], failing: set[int]
+    ) -> set[int]:
+        """What does not pass of the best of each leg, so far down that enough of it pass; what does becomes known."""
+        import numpy as np
+
+        from memoranda.retrieval.ranking import NO_VECTOR
+        from memoranda.retrieval.weights import LEG_LIMIT
+
+        legs = [(ranking.versions, column[ranking.rows]) for column in (ranking.text, ranking.window)]
+        for near, segment in ((each.near, each) for each in segments if each.near is not None):
+            places = np.flatnonzero(segment.allowed & (near.own > NO_VECTOR))
+            legs += [(segment.facts.versions[places], column[places]) for column in (near.own, near.context)]
+        found: set[int] = set()
+        for versions, scores in legs:
+            best_first = versions[np.argsort(-scores, kind="stable")]
+            passing, start = 0, 0
+            while start < len(best_first) and passing < LEG_LIMIT:
+                some = best_first[start : start + _CHUNK].tolist()
+                start += _CHUNK
+                asked = [each for each in some if each not in known and each not in found and each not in failing]
+                known.update(self._passing(asked))
+                found.update(each for each in asked if each not in known)
+                passing += sum(each in known for each in some)
+        return found
 
     # --- meaning -----------------------------------------------------------------------------------------
 
@@ -209,8 +257,6 @@ class Search:
         compared = [each for each in segments if each.near is not None]
         if not compared:
             return {}
-        if self.selected().count_drivers() is not None and len(narrow := self.first(_NARROW)) < _NARROW:
-            return {each.version_id: each.address for each in narrow}
         versions = np.concatenate([each.facts.versions[each.allowed] for each in compared])
         nearness = np.concatenate([each.near.own[each.allowed] for each in compared if each.near is not None])
         order = np.argsort(-nearness, kind="stable")[: int(np.count_nonzero(nearness > NO_VECTOR))]
@@ -375,13 +421,11 @@ class Search:
         is_now = selection.standing == "live" and (selection.statuses is None or set(_USUAL) <= set(selection.statuses))
         return bool(tests) or any(each is not None for each in filters) or not is_now or selection.exportable
 
-    def _passing_all(self, versions: NDArray[np.int64]) -> dict[int, str]:
+    def _passing_all(self, versions: NDArray[np.int64], narrow: dict[int, str] | None) -> dict[int, str]:
         """Everything that holds a word and passes, with its address."""
-        if len(versions) > _NARROW and self.selected().count_drivers() is not None:
-            found = self.first(_NARROW)
-            if len(found) < _NARROW:
-                held = set(versions.tolist())
-                return {each.version_id: each.address for each in found if each.version_id in held}
+        if narrow is not None:
+            held = set(versions.tolist())
+            return {version_id: address for version_id, address in narrow.items() if version_id in held}
         passing: dict[int, str] = {}
         for start in range(0, len(versions), _CHUNK):
             passing.update(self._passing(versions[start : start + _CHUNK].tolist()))
@@ -431,7 +475,7 @@ def _with_reasons(matches: Matches, ranking: Ranking, segments: list[Searched], 
             nearness |= {version_id: cosine for version_id, cosine in pairs if cosine >= segment.near.floor}
     if not is_explained:
         return replace(matches, nearness=nearness)
-    places = {version_id: place for place, version_id in enumerate(ranking.versions.tolist())}
+    places = dict(zip(ranking.versions.tolist(), ranking.rows.tolist(), strict=True))
     reasons: dict[int, dict[str, Reason]] = {version_id: {} for version_id in found}
     for name, column in ranking.signals.items():
         for version_id in found:
