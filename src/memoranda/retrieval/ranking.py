@@ -379,7 +379,9 @@ def _parts(
         own = [np.append(leg[number] * segment.mask, np.float32(0)) for leg in legs]
         own[:2] = [np.float32(gate) * each for each in own[:2]]
         found: dict[str, NDArray[Any]] = {name: leg[places] for name, leg in zip(LEGS, own, strict=False)}
-        topic = sum(found.values()) / np.float32(len(LEGS))
+        topic: NDArray[Any] = np.zeros(len(places), np.float32)
+        for each in found.values():
+            topic += each / np.float32(len(LEGS))
         found["before"] = own[1][before[places]]
         found["after"] = (own[2] if len(own) > 2 else own[1])[after[places]]
         if persons:
