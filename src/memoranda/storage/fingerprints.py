@@ -24,19 +24,17 @@ _IN_RING = b"kept in the key ring as: "
 SEAL_BYTES: Final = 16
 
 
-# Of one tenant and language; a text has a few words that no other has.
-_WORDS_KEPT: Final = 65_536
+# Words of all tenants that are kept in mind: some thirty megabytes.
+_WORDS_KEPT: Final = 131_072
 
 
 class _Words(dict[str, tuple[tuple[int, ...], int]]):
-    """What words come to, each found out once; when there are too many, all are forgotten."""
+    """What the words of a tenant's texts in a language come to, each found out once."""
 
     def __init__(self, find_out: Callable[[str], tuple[tuple[int, ...], int]]) -> None:
         self._find_out = find_out
 
     def __missing__(self, word: str) -> tuple[tuple[int, ...], int]:
-        if len(self) >= _WORDS_KEPT:
-            self.clear()
         found = self[word] = self._find_out(word)
         return found
 
@@ -53,7 +51,8 @@ class Fingerprints:
         self.word = lru_cache(maxsize=131_072)(self._word)
         self.value = lru_cache(maxsize=8_192)(self._value)
         self.term = lru_cache(maxsize=131_072)(self._term)
-        self._words_of = lru_cache(maxsize=64)(self._words)
+        self._words_of = lru_cache(maxsize=1_024)(self._words)
+        self._words_kept = 0
         self.number = lru_cache(maxsize=8_192)(self._number)
 
     def _value(self, tenant_id: int, text: str) -> bytes | None:
@@ -69,10 +68,14 @@ class Fingerprints:
         return int.from_bytes(_digest_of(self._uses[b"term"], message), "little")
 
     def _words(self, tenant: str, language: str) -> _Words:
-        """The words of texts in a language, as they stand there, and the terms that each comes to."""
         return _Words(lambda word: self._terms(tenant, word, language))
 
     def _terms(self, tenant: str, word: str, language: str) -> tuple[tuple[int, ...], int]:
+        """A word as it stands in a text, as numbers for the word index, and the number of how it begins."""
+        self._words_kept += 1
+        if self._words_kept > _WORDS_KEPT:
+            self._words_of.cache_clear()
+            self._words_kept = 0
         terms, start = spelt(word, language)
         # Many words begin alike.
         return tuple(self._term(tenant, each) for each in terms), self.term(tenant, start)
