@@ -472,7 +472,7 @@ def scope_facet(dimension: str) -> str:
 
 def space_facet(space: str) -> tuple[str, str]:
     """The facet of a space and its value, which is never empty: what is in no space is found by that."""
-    return scope_facet("space"), f" {space}"
+    return "scope space", f" {space}"
 
 
 def _ordered(order: Order, driver: _Driver) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from memoranda.model import bounds
 from memoranda.model.change import AuditEntry, ChangeType
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
-from memoranda.model.memory import DERIVED_FROM, Document, Link, Projection, State, Version
+from memoranda.model.memory import DERIVED_FROM, Document, Projection, State, Version
 from memoranda.retrieval.entry import REDACTED_BIT, VISIBILITY_BITS, Entry, Indexed
 from memoranda.storage.background import BackgroundWrites
 from memoranda.storage.buffered import Buffered
@@ -414,17 +414,6 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         return row
 
 
-def _links(projection: Projection) -> Iterator[tuple[Link, str]]:
-    """What a version names, so that it can be found from there."""
-    if projection.basis:
-        yield "basis", projection.basis
-    if projection.withdraws:
-        yield "withdraws", projection.withdraws
-    for relation in projection.relations:
-        if relation.type == DERIVED_FROM:
-            yield "source", relation.target
-
-
 def facets_of(projection: Projection) -> Iterator[tuple[str, str]]:
     """What a version is found by besides what it says: where and whose it is, its tags, and what it names."""
     scope = projection.scope
@@ -434,5 +423,10 @@ def facets_of(projection: Projection) -> Iterator[tuple[str, str]]:
             yield scope_facet(name), value
     for tag in dict.fromkeys(tag.lower() for tag in projection.tags):
         yield "label", tag
-    for link, name in _links(projection):
-        yield facet_of(link), name
+    if projection.basis:
+        yield facet_of("basis"), projection.basis
+    if projection.withdraws:
+        yield facet_of("withdraws"), projection.withdraws
+    for relation in projection.relations:
+        if relation.type == DERIVED_FROM:
+            yield facet_of("source"), relation.target

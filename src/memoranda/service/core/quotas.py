@@ -27,11 +27,13 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
     def spend(self, unit: Unit, now: Instant) -> None:
         """Count a write. Raises QuotaExceeded, which says when the next one is let in."""
-        _count(unit, "writes", self.writes_per_minute, now)
+        if self.writes_per_minute:
+            _count(unit, "writes", self.writes_per_minute, now)
 
     def spend_run(self, unit: Unit, now: Instant) -> None:
         """Count a run that somebody begins. Raises QuotaExceeded."""
-        _count(unit, "runs", self.runs_per_minute, now)
+        if self.runs_per_minute:
+            _count(unit, "runs", self.runs_per_minute, now)
 
     def check_schedules(self, there: Collection[str], name: str) -> None:
         """Raise QuotaExceeded if nothing more may be done by itself, again and again."""
@@ -52,7 +54,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _count(unit: Unit, what: str, limit: int, now: Instant) -> None:
-    if limit and not unit.take_rate(what, now=now, window_ms=WINDOW_MS, limit=limit):
+    if not unit.take_rate(what, now=now, window_ms=WINDOW_MS, limit=limit):
         opens = unit.rate_opens(what, now=now, window_ms=WINDOW_MS, limit=limit)
         raise QuotaExceeded(
             f"more than {limit} {what} a minute; try again later", retry_after_seconds=(opens - now) / 1000
