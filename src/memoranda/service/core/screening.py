@@ -14,6 +14,8 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core.context import Context
 from memoranda.service.core.noticing import notice
 
+# What a field mostly is besides a text: no mapping, which takes longer to tell.
+_NUMBERS: Final = frozenset((int, float, bool, type(None)))
 _DID_KEY: Final = re.compile(r"did:key:z[1-9A-HJ-NP-Za-km-z]{40,60}", re.ASCII)
 
 
@@ -104,6 +106,8 @@ def _gather(value: Any, found: list[str], originals: bool) -> None:
         # Every document names who wrote it, by what looks random.
         if not (value.startswith("did:key:") and _DID_KEY.fullmatch(value)):
             found.append(value)
+    elif type(value) in _NUMBERS:
+        return
     elif isinstance(value, Mapping):
         for name, each in value.items():
             if originals or name != NATIVE_KEY:
