@@ -44,10 +44,9 @@ _LIMITS: Final = {"project": "space", "agent": "agent", "user": "user", "session
 # When too few of the best may be seen, so many more are looked at.
 _MORE: Final = 8
 PAGE_LIMIT: Final = 500
-# What a page may hold, in bytes of documents: one that is full is shorter than was asked, and the next goes on from it.
+# What an answer may hold, in bytes of documents: one that is full is shorter than was asked, and where there are pages
+# the next goes on from it. As many answers as there are threads are made at once, each several times as large.
 PAGE_BYTES: Final = 2 * 1_048_576
-_FIRST_SLICE: Final = 32
-_SLICE_BYTES: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ def best(
     """
     text = text_of(legs)
     known: dict[int, Hit[T] | None] = {}
-    asked = limit
+    asked, left = limit, PAGE_BYTES
     while True:
         covered = 0.0
         if text.strip():
@@ -159,13 +158,16 @@ def best(
         else:
             found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))
         lexical = {each.version_id: each.lexical for each in found if each.version_id not in known}
-        for version in snapshot.versions(list(lexical)):
+        fitting = snapshot.within(list(lexical), left)
+        for version in snapshot.versions(fitting):
             made = shows(version)
             hit = None if made is None else Hit(version, made, lexical[version.version_id])
             known[version.version_id] = hit
+            left -= 0 if hit is None else len(version.document.native)
         hits = [hit for each in found if (hit := known.get(each.version_id)) is not None]
-        is_all = len(found) < asked
-        if is_all or len(hits) >= limit:
+        is_full = len(fitting) < len(lexical) or left <= 0
+        is_all = len(found) < asked and not is_full
+        if is_all or is_full or len(hits) >= limit:
             # Only now: what the caller does not get to see must not show in the scores of the rest.
             most = max((hit.lexical for hit in hits), default=0.0)
             shares = [replace(hit, lexical=hit.lexical / most) for hit in hits] if most else hits
@@ -190,13 +192,13 @@ def candidates(
         latest = [each for part in within for each in snapshot.page(part, UPDATED, limit=limit, now=now)]
         latest.sort(key=lambda each: each.place, reverse=True)
         ids = list(dict.fromkeys((*ids, *(each.version_id for each in latest[:limit]))))
-    return snapshot.versions(ids), matches
+    return snapshot.versions(snapshot.within(ids, PAGE_BYTES)), matches
 
 
 def read_page(snapshot: Snapshot, selection: Selection, *, after: int, limit: int, now: Instant) -> list[Version]:
-    """A page of versions in the order written; `after` is the last version_id seen, or 0."""
+    """A page of versions in the order written, none only at the end; `after` is the last version_id seen, or 0."""
     found = snapshot.page(selection, WRITTEN, limit=limit, now=now, after=(after, after) if after else None)
-    return snapshot.versions([each.version_id for each in found]) if found else []
+    return snapshot.versions(snapshot.within([each.version_id for each in found], PAGE_BYTES)) if found else []
 
 
 def walk(
@@ -221,12 +223,8 @@ def walk(
 
 def in_slices(snapshot: Snapshot, version_ids: Sequence[int]) -> Iterator[Version]:
     """Versions by their ids, read a few at a time where they are large: whoever stops in between holds no more."""
-    at, count = 0, _FIRST_SLICE
+    at = 0
     while at < len(version_ids):
-        found = snapshot.versions(version_ids[at : at + count])
-        at += count
-        yield from found
-        if sum(len(each.document.native) for each in found) < _SLICE_BYTES:
-            count *= 4
-        else:
-            count = max(1, count // 4)
+        fitting = snapshot.within(version_ids[at : at + PAGE_LIMIT], PAGE_BYTES)
+        yield from snapshot.versions(fitting)
+        at += max(1, len(fitting))

@@ -82,6 +82,10 @@ class Snapshot(Protocol):
         """The given versions, in the given order; unknown ids are left out."""
         ...
 
+    def within(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
+        """The first of these versions whose documents have so many bytes together; at least one. None is read."""
+        ...
+
     def history(self, memory_id: int) -> list[Version]:
         """All versions of a memory, oldest first."""
         ...
@@ -252,8 +256,8 @@ class Snapshot(Protocol):
         """The names of one version, by standard."""
         ...
 
-    def changes(self, after: int, limit: int) -> list[Change]:
-        """Feed entries with seq > after, oldest first."""
+    def changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
+        """Feed entries with seq > after, oldest first; `max_bytes` of documents, or one."""
         ...
 
     def change_seq(self) -> int:

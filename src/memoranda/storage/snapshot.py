@@ -121,6 +121,18 @@ class SqlSnapshot(BackgroundReads):
         opener = self._cipher.opener() if any(row.key_id is not None for row in rows) else None
         return [self._version(row, opener) for row in rows]
 
+    def within(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
+        if self._byte_count <= max_bytes or len(version_ids) < 2:
+            return list(version_ids)
+        found: list[int] = []
+        left = max_bytes
+        for version_id, size in self._rows("version_sizes", version_ids=as_json(list(version_ids))):
+            left -= size
+            if found and left < 0:
+                break
+            found.append(version_id)
+        return found
+
     def history(self, memory_id: int) -> list[Version]:
         return self._versions("versions_of_memory", memory_id=memory_id)
 
@@ -280,10 +292,13 @@ class SqlSnapshot(BackgroundReads):
     def names_of(self, version_id: int) -> dict[str, str]:
         return dict(self._rows("names_of", version_id=version_id))
 
-    def changes(self, after: int, limit: int) -> list[Change]:
+    def changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
+        found = self._rows("changes_after", after=after, limit=limit)
+        ids = [version_id for *_, version_id in found]
+        versions = self.versions(ids if max_bytes is None else self.within(ids, max_bytes)) if ids else []
         return [
-            Change(seq=seq, type=type_, at=Instant(at), version=self._version(VersionRow(*columns)))
-            for seq, type_, at, *columns in self._rows("changes_after", after=after, limit=limit)
+            Change(seq=seq, type=type_, at=Instant(at), version=version)
+            for (seq, type_, at, _), version in zip(found, versions, strict=False)
         ]
 
     def change_seq(self) -> int:

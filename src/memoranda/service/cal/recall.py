@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.facts import Kept, Opened
-from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
 from memoranda.retrieval.words import sought, words
@@ -34,24 +33,22 @@ from memoranda.service.cal.window import (
     window_of,
     with_limit,
 )
+from memoranda.service.cal.written import about_searched, desugared, standing, tells, timed
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import whole
 from memoranda.service.core.ranking import below_sources
 from memoranda.service.oms.views import is_listed, said, telling
-from memoranda.service.retrieve import asked_for, reach
+from memoranda.service.retrieve import PAGE_BYTES, asked_for, reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Values
 from memoranda.standards.cal.conditions import SEARCH, passes, questions
 from memoranda.standards.cal.field_index import SEMANTIC
 from memoranda.standards.cal.item import Item, contradicted_by, field_of, value_of
-from memoranda.standards.cal.language import times
-from memoranda.standards.cal.language.desugar import desugar_recall
 from memoranda.standards.cal.language.syntax import (
     Condition,
     Hash,
     Option,
-    OrderBy,
     Param,
     Project,
     Recall,
@@ -69,6 +66,8 @@ from memoranda.storage.engine import Snapshot
 # What one RECALL may read grain by grain, for which the text has no figure (CAL-E030).
 SCAN_LIMIT: Final = 100_000
 _CHUNK: Final = 500
+# Ours: the bytes of documents that one request may read, all its RECALLs together (CAL-E030, too).
+READ_BYTES: Final = 32 * 1_048_576
 # The score of the first match that has common words only; the next has half of it, then a third …
 _LEAST_SCORE: Final = 0.001
 # Never what a search by words matched: names of places and people, kinds, times.
@@ -101,6 +100,7 @@ class Reader:
     timeout_code: str = "CAL-E031"
     lets: dict[str, Found] = field(default_factory=dict)
     scanned: int = 0
+    read_bytes: int = 0
     # Of the RECALL that runs: what its search found, and the fields and words that make a grain its answer.
     scores: dict[int, float] = field(default_factory=dict)
     asked: tuple[str, ...] = ()
@@ -114,14 +114,17 @@ class Reader:
 
     # --- the outside -------------------------------------------------------------------------------------
 
-    def recall(self, written: Recall, *, offset: int = 0, uncapped: bool = False) -> Found:
-        """Run a bound RECALL. `offset` is a cursor's; `uncapped` is for membership sets, which must not be cut."""
-        recall = _desugared(written)
+    def recall(self, written: Recall, *, offset: int = 0, uncapped: bool = False, is_answer: bool = False) -> Found:
+        """Run a bound RECALL. `offset` is a cursor's; `uncapped` is for membership sets, which must not be cut.
+
+        What is the answer itself ends where it gets too large, and the next cursor goes on from there.
+        """
+        recall = desugared(written)
         stages = with_limit(written, recall.stages, limits.LIMIT_MAX if uncapped else self.default_limit)
-        self.contradicting = self._ends_of_contradictions() if _tells("contradicted", recall) else frozenset()
-        found = self._run(self.question(recall), recall, stages, offset)
+        self.contradicting = self._ends_of_contradictions() if tells("contradicted", recall) else frozenset()
+        found = self._run(self.question(recall), recall, stages, offset, is_answer=is_answer)
         if found.total == 0 and (lost := self._lost(written, recall)):
-            found = self._run(self.question(recall, lost), recall, stages, offset)
+            found = self._run(self.question(recall, lost), recall, stages, offset, is_answer=is_answer)
         if self.is_minimal and not any(isinstance(stage, Select | Project) for stage in stages):
             found.outcome = minimal(found.outcome)
         found.shape = next((stage for stage in reversed(stages) if isinstance(stage, Project)), None)
@@ -135,16 +138,28 @@ class Reader:
         What a search ranks stands behind what it was made from, page by page.
         """
         items: list[Item] = []
-        for start in range(0, len(version_ids), _CHUNK):
+        start = 0
+        while start < len(version_ids):
             self.check_time()
-            chunk = version_ids[start : start + _CHUNK]
+            chunk: Sequence[int] = self.snapshot.within(version_ids[start : start + _CHUNK], PAGE_BYTES)
+            start += max(1, len(chunk))
             if not self._sees_all():
                 chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
             kept = self.snapshot.documents(chunk)
+            self._count_bytes(sum(len(each.document.native) for each in kept))
             kept = below_sources(kept, _document_of) if ranked else kept
             items += [item for each in kept if (item := self._item(each)) is not None]
         self.scanned += len(version_ids)
         return items
+
+    def _count_bytes(self, size: int) -> None:
+        self.read_bytes += size
+        if self.read_bytes > READ_BYTES:
+            raise QueryError(
+                f"More than {READ_BYTES >> 20} MiB of grains would have to be read.",
+                cal_code="CAL-E030",
+                suggestion="Narrow it: a type, a subject, a time, a smaller LIMIT.",
+            )
 
     def resolve(self, given: Hash) -> list[tuple[str, int]]:
         """The grains of this namespace that a hash, or the beginning of one, stands for: (address, version)."""
@@ -189,7 +204,7 @@ class Reader:
 
     def question(self, recall: Recall, lost: Sequence[Condition] = ()) -> _Question:
         """The conditions of a desugared RECALL as tests, words to search (`lost`: too), and what is left over."""
-        recall, now = _about_searched(recall, lost), self.session.now
+        recall, now = about_searched(recall, lost), self.session.now
         tests: list[Test] = []
         texts: list[str] = []
         within: list[tuple[str, frozenset[str]]] = []
@@ -217,7 +232,7 @@ class Reader:
         if not texts and left:
             left = _without_scores(left, tests)
         return _Question(
-            selection=_timed(self.selection(recall.grain_type, tests, standing=_standing(recall)), recall, now),
+            selection=timed(self.selection(recall.grain_type, tests, standing=standing(recall)), recall, now),
             text=texts[0] if texts else None,
             within=tuple(within),
             left_over=tuple(left),
@@ -330,11 +345,13 @@ class Reader:
 
     def _is_anywhere(self, recall: Recall, exact: Condition) -> bool:
         only = questions(exact, recall.grain_type, self.session.now).tests
-        return bool(self._seen(self.selection(recall.grain_type, only, standing=_standing(recall)), 1))
+        return bool(self._seen(self.selection(recall.grain_type, only, standing=standing(recall)), 1))
 
     # --- retrieval ---------------------------------------------------------------------------------------
 
-    def _run(self, question: _Question, recall: Recall, stages: tuple[Stage, ...], offset: int) -> Found:
+    def _run(
+        self, question: _Question, recall: Recall, stages: tuple[Stage, ...], offset: int, *, is_answer: bool
+    ) -> Found:
         self.scores, self.asked = {}, question.asked
         self.sought = frozenset() if question.text is None else sought(question.text)
         reorders = [option for option in recall.options if option.name in ("dedup", "diversity")]
@@ -357,9 +374,14 @@ class Reader:
             # Another LIMIT follows: a cursor is about that one.
             page, total, _ = self._page(question, window, 0)
             return replace(paged(window.rest, page, offset), total=total)
-        page, total, is_more = self._page(question, window, offset)
+        ids, total, is_more = self._page_ids(question, window, offset)
+        is_paged = is_list(window.rest)
+        fitting = self.snapshot.within(ids, PAGE_BYTES) if is_answer and is_paged else ids
+        page = self.items_of(fitting, ranked=question.text is not None and window.order is None)
         outcome = pipeline.run(window.rest, Grains(page))
-        return Found(outcome, total, offset + window.limit if is_more and is_list(window.rest) else None)
+        if len(fitting) < len(ids):
+            return Found(outcome, total, offset + len(fitting))
+        return Found(outcome, total, offset + window.limit if is_more and is_paged else None)
 
     def _varied(
         self, question: _Question, reorders: list[Option], stages: tuple[Stage, ...], offset: int
@@ -409,6 +431,10 @@ class Reader:
 
     def _page(self, question: _Question, window: Window, offset: int) -> tuple[list[Item], int | None, bool]:
         """A page as the store orders it, how many there are in all if that shows, and whether there are more."""
+        ids, total, is_more = self._page_ids(question, window, offset)
+        return self.items_of(ids, ranked=question.text is not None and window.order is None), total, is_more
+
+    def _page_ids(self, question: _Question, window: Window, offset: int) -> tuple[list[int], int | None, bool]:
         assert window.limit is not None
         now, start, end = self.session.now, window.offset + offset, window.offset + offset + window.limit
         selection = question.selection
@@ -416,14 +442,15 @@ class Reader:
             if window.order is None:
                 matches = self._match(question.text, selection, end)
                 is_more = len(matches.found) == end if matches.total is None else matches.total > end
-                return self._scored(matches.found, start), matches.total, is_more
+                self._keep_scores(matches.found)
+                return [each.version_id for each in matches.found[start:]], matches.total, is_more
             matches = self._match(question.text, selection, SCAN_LIMIT, whole=True)
             self._refuse_wide(matches.total)
             self._keep_scores(matches.found)
             selection = replace(selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),))
         order = order_of(window.order)
         page = self.snapshot.counted_page(selection, order, limit=window.limit, offset=start, now=now)
-        return self.items_of([each.version_id for each in page.found]), page.total, not page.is_last
+        return [each.version_id for each in page.found], page.total, not page.is_last
 
     def _all(self, question: _Question, window: Window) -> list[Item]:
         """Everything that passes, in the order of the window."""
@@ -506,26 +533,6 @@ class Reader:
         return is_listed(self.context, self.session.access, self.snapshot, version)
 
 
-def _desugared(written: Recall) -> Recall:
-    """Without shortcuts, but for those of subqueries: their turn comes when they run, or ABOUT could not fall back."""
-    recall = desugar_recall(written)
-    asked = (each for each in written.where if isinstance(each.value, Subquery))
-    where = tuple(next(asked) if isinstance(each.value, Subquery) else each for each in recall.where)
-    # THREAD FROM has no other spelling and stays; like every thread it is told from its beginning.
-    first = (OrderBy(field="time"),) if recall.thread is not None else ()
-    return replace(recall, where=where, stages=(*first, *recall.stages))
-
-
-def _about_searched(recall: Recall, lost: Sequence[Condition]) -> Recall:
-    """With the subject that ABOUT asks for as a text to search, if it is lost; a written condition stays."""
-    about = next((each for each in lost if each.field == "subject"), None)
-    if about is None:
-        return recall
-    place = recall.where.index(about)
-    searched = Condition(field="query", operator="=", value=about.value)
-    return replace(recall, where=(*recall.where[:place], searched, *recall.where[place + 1 :]))
-
-
 def _without_scores(conditions: list[Condition], tests: list[Test]) -> list[Condition]:
     """Without a search every score is 1, so that a condition on it holds for all or for none."""
     whole = Item(address="", grain_type="", fields={})
@@ -555,23 +562,6 @@ def _rescored(items: list[Item]) -> list[Item]:
     ]
 
 
-def _standing(recall: Recall) -> Standing:
-    return "unforgotten" if any(option.name == "superseded" for option in recall.options) else "live"
-
-
-def _timed(selection: Selection, recall: Recall, now: Instant) -> Selection:
-    """A context states what is true now, or what was true, or known, at an instant that the query names.
-
-    Who asks for what was superseded, or for when something ends, is told of what is past and to come as well.
-    """
-    at, known_at = (times.moment_of(recall.options, name, now) for name in (times.VALID_AT, times.KNOWN_AT))
-    if at is not None or known_at is not None:
-        known = None if known_at is None else Instant(known_at)
-        return replace(selection, at=now if at is None else Instant(at), known_at=known)
-    asks_for_ends = any(condition.field == "expires_at" for condition in recall.where)
-    return replace(selection, in_force=selection.standing == "live" and not asks_for_ends)
-
-
 def _decoded(document: Opened) -> tuple[str, Mapping[str, Any]]:
     blob = signature.blob_of(document.native)
     if document.is_sealed:
@@ -589,12 +579,3 @@ def _document_of(kept: Kept) -> Document:
 def _text(condition: Condition) -> str:
     assert isinstance(condition.value, str)
     return condition.value
-
-
-def _tells(name: str, recall: Recall) -> bool:
-    """Whether the answer depends on a field beyond the conditions."""
-    return any(option.word == name for option in recall.options) or any(
-        (isinstance(stage, Select) and name in stage.fields)
-        or (isinstance(stage, Project) and name in (*(stage.content or ()), *(stage.attributes or ())))
-        for stage in recall.stages
-    )

@@ -114,7 +114,7 @@ class Runner:
     # --- recall ------------------------------------------------------------------------------------------
 
     def _recall(self, recall: Recall) -> Body:
-        return self._page(self.reader.recall(recall, offset=self.offset), recall)
+        return self._page(self.reader.recall(recall, offset=self.offset, is_answer=True), recall)
 
     def _page(self, found: Found, recall: Recall) -> Body:
         body = recalled(found, recall, self.reader.session.now)

@@ -18,6 +18,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
 from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
+from memoranda.service.retrieve import PAGE_BYTES
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Engine
 
@@ -69,7 +70,8 @@ def changes(context: Context, access: Access, scope: Mapping[str, str], after: i
     tenant = _subscribed(access, scope)
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        page = snapshot.changes(after, PAGE_LIMIT)
+        page = snapshot.changes(after, PAGE_LIMIT, PAGE_BYTES)
+        is_last = not page or page[-1].seq >= snapshot.change_seq()
         allowed = {each.seq for each in page if may_read_personal(context, access, snapshot, each.version)}
     visible = access.visibilities(tenant)
     events = []
@@ -86,7 +88,7 @@ def changes(context: Context, access: Access, scope: Mapping[str, str], after: i
         said = found if shown is record else scope_of(shown)
         if all(said.get(name) == value for name, value in scope.items()):
             events.append(ChangeEvent(seq=change.seq, type=change.type, id=record["id"], record=shown))
-    return FeedPage(events=tuple(events), next=page[-1].seq if page else after, is_last=len(page) < PAGE_LIMIT)
+    return FeedPage(events=tuple(events), next=page[-1].seq if page else after, is_last=is_last)
 
 
 class ChangeNotifier:

@@ -12,7 +12,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, visibilities
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
-from memoranda.service.retrieve import reach
+from memoranda.service.retrieve import PAGE_BYTES, reach
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
 
@@ -96,14 +96,15 @@ def list_records(
             # Nothing is asked for that a record might hide, so what is shown in part is listed, too.
             where = replace(where, redacted=None)
         found = snapshot.page(where, UPDATED, limit=limit + 1, offset=after, now=now)
-        versions = snapshot.versions([each.version_id for each in found[:limit]])
+        fitting = snapshot.within([each.version_id for each in found[:limit]], PAGE_BYTES)
+        versions = snapshot.versions(fitting)
     # UMP L3: integrity is verified on read.
     readable = [version for version in versions if not version.state.erased and holds(version)]
     records = [show(context, access, view(context, version, now)) for version in readable]
     targets = tuple(record["id"] for record in records)
     entry = audit_entry(access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records")
     context.audit_read(tenant, entry)
-    return records, (after + limit if len(found) > limit else None)
+    return records, (after + len(fitting) if len(found) > len(fitting) else None)
 
 
 def _locate(context: Context, access: Access, name: str, standard: str, *, reachable_only: bool) -> Version:

@@ -20,7 +20,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
 from memoranda.service.oms import views as grain_views
 from memoranda.service.oms.views import StoredGrain
-from memoranda.service.retrieve import Found, Hit, ask, best, reach, read_page, sees_everything
+from memoranda.service.retrieve import PAGE_BYTES, Found, Hit, ask, best, reach, read_page, sees_everything
 from memoranda.standards.oms.registry import BY_BYTE
 from memoranda.standards.oms.requests import FindRequest
 
@@ -111,22 +111,24 @@ def listing(
     tenant, wanted, now = _asked(context, access, selection, owner, type_byte)
     found: list[StoredGrain] = []
     seen = last = after
-    is_more = True
+    size, is_more = 0, True
     while is_more:
         with context.engine.read(tenant) as snapshot:
             page = read_page(snapshot, wanted, after=seen, limit=limit + 1, now=now)
             listed = {
                 each.version_id for each in page if grain_views.is_listed(context, access, snapshot, each, type_byte)
             }
-        is_more = len(page) > limit
+        # A page that is cut short by its size is far from empty.
+        is_more = len(page) > limit or sum(len(each.document.native) for each in page) > PAGE_BYTES // 4
         for version in page:
             seen = version.version_id
             if seen not in listed:
                 continue
-            if len(found) == limit:
+            if len(found) == limit or size > PAGE_BYTES:
                 _audit(context, access, "list", tenant, selection, limit, now)
                 return found, last
             found.append(grain_views.shown(context, version))
+            size += len(version.document.native)
             last = seen
     _audit(context, access, "list", tenant, selection, len(found), now)
     return found, None

@@ -36,7 +36,7 @@ from memoranda.service.oams.views import Place, as_memory
 from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
-from memoranda.service.retrieve import asked_for, best, reach, walk
+from memoranda.service.retrieve import PAGE_BYTES, asked_for, best, in_slices, reach, walk
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import TAGS_KEY, Memory, Unchecked, check_key
@@ -327,6 +327,7 @@ def _found(
         return [made for version in ranked if (made := shown(version)) is not None]
     found: list[tuple[Instant, int, Entry]] = []
     newest: list[Instant] = []
+    size = 0
     ended = () if run is None else _ended(snapshot, space, run)
     current = _current(context, snapshot, access, space, wanted, run, now)
     for version, updated in heapq.merge(current, ended, key=itemgetter(1), reverse=True):
@@ -334,8 +335,9 @@ def _found(
             found.append((created_of(made), version.memory_id, made))
             add = heapq.heappush if len(newest) < wanted.limit else heapq.heappushpop
             add(newest, created_of(made))
+            size += len(version.document.native)
         # Nothing is created after it was updated: what comes now is no newer than all that are wanted.
-        if len(newest) >= wanted.limit and updated <= newest[0]:
+        if (len(newest) >= wanted.limit and updated <= newest[0]) or size > PAGE_BYTES:
             break
     # Of one instant, what was written last is the newest.
     return [made for _, _, made in sorted(found, key=lambda each: each[:2], reverse=True)]
@@ -419,7 +421,7 @@ def _ended(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, 
     ended = snapshot.ended_since(run.view, space)
     for first in range(0, len(ended), _SCAN_LIMIT):
         updated = dict(ended[first : first + _SCAN_LIMIT])
-        yield from ((version, updated[version.version_id]) for version in snapshot.versions(list(updated)))
+        yield from ((version, updated[version.version_id]) for version in in_slices(snapshot, list(updated)))
 
 
 def _as_of(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:

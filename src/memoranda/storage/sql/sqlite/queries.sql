@@ -392,6 +392,13 @@ CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
 CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 ORDER BY j.key
 
+-- Without reading the documents: SQLite knows how long a value is from the head of its row.
+-- name: version_sizes
+SELECT j.value, length(v.native)
+FROM json_each(:version_ids) j
+CROSS JOIN version v ON v.version_id = j.value AND v.tenant_id = :tenant_id
+ORDER BY j.key
+
 -- name: versions_of_memory
 SELECT {{version_columns}}
 FROM (
@@ -573,7 +580,7 @@ INSERT INTO change (tenant_id, seq, type, version_id, at_ms)
 VALUES (:tenant_id, :seq, :type, :version_id, :at_ms)
 
 -- name: changes_after
-SELECT c.seq, c.type, c.at_ms, {{version_columns}}
+SELECT c.seq, c.type, c.at_ms, c.version_id
 FROM change c
 CROSS JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
 CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
