@@ -85,9 +85,7 @@ def _cal(query: str) -> Callable[[House], Iterator[list[str]]]:
     def pages(house: House) -> Iterator[list[str]]:
         cursor: str | None = ""
         while cursor is not None:
-            answer = house.service.cal.run(
-                house.owner, query, namespace=SPACE, **({"cursor": cursor} if cursor else {})
-            )
+            answer = house.service.cal.run(house.owner, query, namespace=SPACE, cursor=cursor or None)
             assert isinstance(answer, dict)
             yield [each["content_address"] for each in answer["results"]]
             cursor = answer["next_cursor"]

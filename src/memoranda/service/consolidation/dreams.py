@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from memoranda.consolidation.strategies.catalogue import DEFAULT_OPTIONS, reworded
 from memoranda.consolidation.strategies.catalogue import run as dream
 from memoranda.consolidation.strategies.dream import Dream, Options, Writer
@@ -325,7 +327,7 @@ def _made(context: Context, asked: _Asked, found: _Found, now: Instant) -> _Pass
         except (InvalidInput, ConsentViolation) as error:
             left_out.append(error.message)
             continue
-        given.append(replace(accepted, place=replace(accepted.place, user=user or accepted.place.user)))
+        given.append(structs.replace(accepted, place=structs.replace(accepted.place, user=user or accepted.place.user)))
         rests_on.update(found.inputs[name].memory_id for name in each.inputs)
     if len(given) > WRITTEN_LIMIT:
         raise InvalidInput(f"this pass would make more than {WRITTEN_LIMIT} memories; choose a smaller limit")
@@ -431,7 +433,7 @@ def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step, n
     fresh = dated(step.given.memory, current if tombstones is None else None)
     new = owned(context, step.given.place, fresh)
     stored = memories.as_stored(fresh, new, step.result)
-    given = replace(step.given, memory=fresh, new=new, stored=stored)
+    given = structs.replace(step.given, memory=fresh, new=new, stored=stored)
     return replace(step, given=given, memory=stored.memory, tombstones=tombstones)
 
 

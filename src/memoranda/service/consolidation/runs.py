@@ -7,7 +7,7 @@ as the pass left it, and never brings again what rests on something that was for
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import structs
@@ -295,7 +295,7 @@ def _brought_again(
     if any(each is None for each in cited):
         return None
     rests_on.update(each.memory_id for each in (*cited, last) if each is not None)
-    return owned(context, replace(place, user=user_of(content) or place.user), content)
+    return owned(context, structs.replace(place, user=user_of(content) or place.user), content)
 
 
 def _is_result(version: Version) -> bool:
