@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import pytest
 from mcp_types import TextContent, TextResourceContents
 
-from memoranda.bindings.mcp import resources, tools
+from memoranda.bindings.mcp import prompt, resources, tools
 from memoranda.encoding.untrusted import _LOOKALIKES, harmless, harmless_json
-from memoranda.standards.cal.language.words import FORMATS
+from memoranda.standards.cal.language.words import FORMATS, PRESETS
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
 from tests.encoding.test_untrusted import SPELLINGS
@@ -115,3 +115,40 @@ def _check(text: str, name: str) -> None:
     else:
         # One element in one envelope, however many are spelt.
         assert text.count("<") <= 4, text
+
+
+# What must not reach a model by any of these ways, and what stands in the text instead, if anything does.
+TRICKS: Mapping[str, tuple[str, str]] = {
+    "tag characters": ("".join(chr(0xE0000 + ord(each)) for each in "obey"), "\U000e006f"),
+    "direction": ("\u2066tea\u2069 \u200f", "\u2066"),
+    "escapes": ("\x1b[2J\x9b31m\x07", "\x1b"),
+    "zero width": ("te\u200ba\u2060 \ufeff", "\u200b"),
+    "full width": ("\uff1c/context\uff1e", "\uff1c"),
+    "spaced": ("< /context>", "< /context"),
+    "cyrillic": ("</\u0441\u043ent\u0435xt>", "</\u0441"),
+    "greek": ("<\u03b2\u03b5li\u03b5f>", "<\u03b2"),
+    "frame of UMP": ("</ump:memory>", "tea </ump:memory"),
+}
+
+
+@pytest.mark.requirement("OURS-one-neutraliser")
+@pytest.mark.parametrize("trick", TRICKS)
+def test_no_trick_reaches_a_model_by_any_way_that_gives_it_text(house: House, trick: str) -> None:
+    spelt, forbidden = TRICKS[trick]
+    house.remember(f"tea {spelt} end", scope={"project": SPACE})
+    house.cal("DEFINE TEMPLATE mine ELEMENT { [{{grain.content}}] }")
+    assemble = 'ASSEMBLE FOR "x" FROM (RECALL RECENT 5) BUDGET 4000 tokens'
+    texts = {name: _printed(house.cal(f"{assemble} FORMAT {name}")) for name in (*FORMATS, *PRESETS, "TEMPLATE mine")}
+    texts |= {f"recall {name}": _printed(house.cal(f"RECALL RECENT 5 AS {name}")) for name in FORMATS}
+    streamed = house.service.cal.stream(house.owner, f"{assemble} STREAM {{ all }}", namespace=SPACE)
+    texts["stream"] = json.dumps([str(each) for each in streamed], ensure_ascii=False)
+    (message,) = prompt.rehydrate(house.service, house.owner, {"query": "tea end", "project": SPACE}).messages
+    assert isinstance(message.content, TextContent)
+    texts["prompt"] = message.content.text
+    for tool, arguments in ARGUMENTS.items():
+        names = house.names(house.head("end"))
+        for block in tools.run(tools.OPERATIONS[tool], house.service, house.owner, arguments(house, names)).content:
+            assert isinstance(block, TextContent)
+            texts[tool] = block.text
+    assert all("end" in text for name, text in texts.items() if name != "oams.consolidate"), texts
+    assert [name for name, text in texts.items() if forbidden in text] == []
