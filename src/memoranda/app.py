@@ -149,11 +149,11 @@ def _meaning(settings: Settings, patience_seconds: float) -> Meaning:
             settings.embedder, settings.embedder_model, key=settings.embedder_key, prefix=settings.embedder_prefix
         )
         return Meaning(endpoint.model, lambda: endpoint, patience_seconds=patience_seconds)
-    from memoranda.embedding.catalogue import EMBEDDER, can_run, load_embedder
+    from memoranda.embedding.catalogue import EMBEDDER, can_run, embedder_model, load_embedder
 
     if not can_run(EMBEDDER):
         return Meaning()
-    return Meaning(EMBEDDER.model, load_embedder, patience_seconds=patience_seconds)
+    return Meaning(embedder_model(), load_embedder, patience_seconds=patience_seconds)
 
 
 def _cal_host(settings: Settings) -> Host:

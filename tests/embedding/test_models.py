@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.embedding import catalogue
-from memoranda.embedding.catalogue import EMBEDDER, NOTICE_FILE, RERANKER, folder_of, load_embedder, load_reranker
+from memoranda.embedding.catalogue import (
+    EMBEDDER,
+    NOTICE_FILE,
+    RERANKER,
+    SECOND,
+    embedder_model,
+    folder_of,
+    load_embedder,
+    load_reranker,
+)
 from memoranda.embedding.embedder import of_callable, unit
 from memoranda.embedding.texts import TAIL_LIMIT, text_of, with_context
 from memoranda.embedding.wordpiece import WordPiece
@@ -60,13 +69,25 @@ def test_any_text_is_read_and_cut(pieces: WordPiece, text: str, limit: int) -> N
 
 
 def test_meaning_is_told() -> None:
-    embedder = load_embedder()
-    asked = embedder.of_question("which package manager do we use")
-    near, far = (embedder.of_memory(text) for text in ("use pnpm, never npm", "the cat sleeps on the roof"))
-    assert float(asked @ near) > float(asked @ far) + 0.05
-    assert len(asked) == 384
-    # The same text is the same vector, whatever was read in between.
-    assert np.array_equal(near, embedder.of_memory("use pnpm, never npm"))
+    first = load_embedder()
+    assert first.model == embedder_model() == f"{EMBEDDER.model}+{SECOND.name}"
+    assert first.second is not None
+    for embedder in (first, first.second):
+        asked = embedder.of_question("which package manager do we use")
+        near, far = (embedder.of_memory(text) for text in ("use pnpm, never npm", "the cat sleeps on the roof"))
+        assert float(asked @ near) > float(asked @ far) + 0.05
+        assert len(asked) == 384
+        # The same text is the same vector, whatever was read in between.
+        assert np.array_equal(near, embedder.of_memory("use pnpm, never npm"))
+
+
+def test_without_a_second_model_the_first_is_asked_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = folder_of(EMBEDDER)
+    assert there is not None
+    (tmp_path / EMBEDDER.model).symlink_to(there)
+    monkeypatch.setenv("MEMORANDA_MODELS", str(tmp_path))
+    assert load_embedder().second is None
+    assert embedder_model() == EMBEDDER.model
 
 
 def test_pairs_are_rated() -> None:
@@ -91,7 +112,7 @@ def test_a_model_is_known_by_its_hash(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_weights_are_kept_with_their_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for known in (EMBEDDER, RERANKER):
+    for known in (EMBEDDER, SECOND, RERANKER):
         found = folder_of(known)
         assert found is not None
         assert "Apache-2.0" in (found / NOTICE_FILE).read_text(encoding="utf-8")

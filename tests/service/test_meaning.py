@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from memoranda import Memoranda
 from memoranda.embedding.catalogue import EMBEDDER, load_embedder
+from memoranda.embedding.embedder import of_callable
 from memoranda.embedding.endpoint import Endpoint
 from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.model.instant import format_instant
@@ -169,6 +170,27 @@ def test_what_may_not_be_seen_is_in_no_score(
         finally:
             world.service.close()
     assert answers[0] == answers[1]
+
+
+def test_where_a_text_stands_alone_a_second_model_is_asked() -> None:
+    flat = of_callable("flat", lambda texts: [[1.0] * SIZE for _ in texts], second=LETTERS)
+    world = World(meaning=Meaning(flat.model, lambda: flat))
+    for text in ("aaaa bbbb", "cccc dddd", "eeee ffff"):
+        world.remember(text)
+    for text in ("gggg hhhh", "iiii jjjj"):
+        world.remember(text, scope={"session": "talk"})
+        world.advance(1_000)
+    worked_off(world)
+    for text in ("aaaa bbbb", "cccc dddd", "eeee ffff"):
+        # No word in common, only letters.
+        assert through_ump(world, text.replace("a b", "ax b").replace("c d", "cx d").replace("e f", "ex f"))[0] == text
+    kept = rows(world, "SELECT context_id <> 0, context_data IS NOT NULL FROM vector ORDER BY version_id")
+    assert kept == [(0, 1), (0, 1), (0, 1), (0, 1), (1, 1)]
+    world.forget(world.recall("cccc")[0].record["id"], hard=True)
+    assert "cccc dddd" not in through_ump(world, "ccccx dddd")
+    blank = rows(world, "SELECT version_id, max(data), max(context_data) FROM vector WHERE version_id = 0")
+    assert [(number, set(own[4:]), set(second[4:])) for number, own, second in blank] == [(0, {0}, {0})]
+    world.service.close()
 
 
 def test_another_tenant_is_never_compared(lettered: World) -> None:
@@ -364,7 +386,7 @@ def test_vectors_are_erased_with_what_they_are_of(lettered: World) -> None:
     assert world.recall("blue one kettle")
     world.forget(names[0], hard=True)
     found = rows(world, "SELECT version_id, context_id, data, context_data FROM vector ORDER BY place")
-    assert [row[:2] for row in found] == [(0, 0), (2, 0)]
+    assert [row[:2] for row in found] == [(0, 0), (2, -1)]
     assert not any(found[0][2])
     assert not any(found[1][3])
     assert found[1][2] == own

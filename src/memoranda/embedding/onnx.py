@@ -54,10 +54,15 @@ TYPICAL_QUESTIONS: Final = (
 TEXT_LIMIT: Final = 512
 
 
+def load_pieces(folder: Path) -> WordPiece:
+    """The vocabulary of a model."""
+    return WordPiece((folder / "vocab.txt").read_text(encoding="utf-8"))
+
+
 class _Model:
     """One text a run: what a quantised model answers depends on whatever else is in the same one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pieces: WordPiece) -> None:
         import onnxruntime  # type: ignore[import-untyped]
 
         options = onnxruntime.SessionOptions()
@@ -67,7 +72,7 @@ class _Model:
             str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
         )
         self._inputs = {each.name for each in self._session.get_inputs()}
-        self._pieces = WordPiece((folder / "vocab.txt").read_text(encoding="utf-8"))
+        self._pieces = pieces
 
     def _run(self, numbers: list[int], kinds: list[int] | None = None) -> Any:
         import numpy as np
@@ -82,12 +87,23 @@ class _Model:
 
 
 class OnnxEmbedder(_Model):
-    """The vector of a text is that of its first piece."""
+    """The vector of a text is that of its first piece, or the mean of all."""
 
     def __init__(
-        self, folder: Path, *, model: str, question_prefix: str, floor: float, other_names: Sequence[str]
+        self,
+        folder: Path,
+        pieces: WordPiece,
+        *,
+        model: str,
+        question_prefix: str = "",
+        floor: float = 0.0,
+        other_names: Sequence[str] = (),
+        is_mean: bool = False,
+        second: OnnxEmbedder | None = None,
     ) -> None:
-        super().__init__(folder)
+        super().__init__(folder, pieces)
+        self.second = second
+        self._is_mean = is_mean
         self.model = model
         self.floor = floor
         self.other_names = other_names
@@ -117,7 +133,8 @@ class OnnxEmbedder(_Model):
         return self.of_memory(self._question_prefix + text)
 
     def of_memory(self, text: str, /) -> Vector:
-        return unit(self._run(self._pieces.read(text, limit=TEXT_LIMIT))[0])
+        found = self._run(self._pieces.read(text, limit=TEXT_LIMIT))
+        return unit(found.mean(axis=0) if self._is_mean else found[0])
 
 
 class OnnxReranker(_Model):

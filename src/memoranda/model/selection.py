@@ -215,6 +215,8 @@ class Meaning:
     vector: NDArray[np.float32]
     # What a question is like that asks for nothing in particular; some texts are near to any.
     typical: NDArray[np.float32] | None = None
+    # The same of another model, whose opinion counts where a text stands alone.
+    second: Meaning | None = None
     # What is further away than this is no answer.
     floor: float = 0.0
 

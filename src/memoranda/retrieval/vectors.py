@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.segment import Flags, Floats, Places
+from memoranda.retrieval.weights import SECOND, SECOND_OF_ANY
 
 Bytes: TypeAlias = NDArray[np.int8]
 
@@ -94,7 +95,8 @@ class Matrix:
         self.was_encrypted = False
         self._own, self._in_context = _Rows(dimensions), _Rows(dimensions)
         self._places: NDArray[np.int64] = np.empty(0, np.int64)
-        # In the order of rows: of which version, and where the one in context stands.
+        # In the order of rows: behind the end of which version, and where the second vector stands; of a text that
+        # stands alone that is another model's.
         self._contexts: NDArray[np.int64] = np.empty(0, np.int64)
         self._context_rows: Places = np.empty(0, np.int32)
         # Sorted by version: so a version is found.
@@ -115,17 +117,17 @@ class Matrix:
     def append(self, vectors: Sequence[Stored]) -> None:
         """Take up what came since, in the order of places."""
         length = _SCALE_BYTES + self.dimensions
-        fit = [each for each in vectors if len(each.data) == length and len(each.context_data or each.data) == length]
+        fit = [each for each in vectors if len(each.data) == length and _fits(each, length)]
         self.last_place = vectors[-1].place if vectors else self.last_place
         if not fit:
             return
         start, size = self._own.size, self._own.size + len(fit)
         versions = np.array([each.version_id for each in fit], np.int64)
-        said = [each.context_data for each in fit if each.context_id and each.context_data is not None]
-        has_context = np.array([each.context_id != 0 and each.context_data is not None for each in fit], np.bool_)
-        rows = np.where(has_context, self._in_context.size + np.cumsum(has_context) - 1, _NONE).astype(np.int32)
-        if said:
-            self._in_context.append(said)
+        beside = [each.context_data for each in fit if each.context_data is not None and each.context_id >= 0]
+        has_more = np.array([each.context_data is not None and each.context_id >= 0 for each in fit], np.bool_)
+        rows = np.where(has_more, self._in_context.size + np.cumsum(has_more) - 1, _NONE).astype(np.int32)
+        if beside:
+            self._in_context.append(beside)
         self._own.append([each.data for each in fit])
         for name, values in (
             ("_places", [each.place for each in fit]),
@@ -190,12 +192,21 @@ class Matrix:
         return rows
 
     def contexts(self, rows: Places) -> NDArray[np.int64]:
-        """Of which version each second vector begins with the end; 0: there is no second."""
+        """Of which version each second vector begins with the end; 0: of none."""
         return np.where(self._context_rows[rows] >= 0, self._contexts[rows], 0)
 
-    def cosines(self, questions: Floats, rows: Places, in_context: Flags) -> tuple[Floats, Floats]:
-        """How near each is to each question by itself, and with what was said before it where that may be told."""
+    def cosines(
+        self, questions: Floats, rows: Places, in_context: Flags, second: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """How near each is to each question by itself, and with what was said before it where that may be told.
+
+        `second`: the same questions, as another model puts them; it is asked of what stands alone.
+        """
         own = self._own.cosines(questions, rows)
+        alone = np.flatnonzero((self._contexts[rows] == 0) & (self._context_rows[rows] >= 0))
+        if second is not None and len(alone):
+            opinion = self._in_context.cosines(second, self._context_rows[rows[alone]])
+            own[:, alone] = np.minimum(own[:, alone] + SECOND * (opinion - SECOND_OF_ANY), 1.0)
         beside = own.copy()
         places = np.flatnonzero(in_context)
         if len(places):
@@ -212,6 +223,11 @@ class Matrix:
         counts = np.cumsum(np.bincount(distances, minlength=64 * len(signs.bits) + 1))
         limit = int(np.searchsorted(counts, NEAREST_BY_SIGNS))
         return np.flatnonzero(distances <= limit)[: 2 * NEAREST_BY_SIGNS]
+
+
+def _fits(stored: Stored, length: int) -> bool:
+    """Whether the second one is as long as it must be, if it is there."""
+    return stored.context_id < 0 or stored.context_data is None or len(stored.context_data) == length
 
 
 class _Signs:

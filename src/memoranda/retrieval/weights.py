@@ -29,6 +29,9 @@ GATE: Final = 0.30
 # Some texts are near to any question: so much of how near they are to a typical one does not count, when words tell
 # little.
 TYPICAL: Final = 0.40
+# What another model says of how near a text that stands alone is, above what it says of any.
+SECOND: Final = 0.30
+SECOND_OF_ANY: Final = 0.20
 # What reading the question and a text together adds at most, where that is asked for.
 RERANK: Final = 0.60
 # Legs of words and of meaning.

@@ -500,8 +500,7 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
         starts = np.cumsum([0, *map(len, places)])
         cuts = np.searchsorted(near, starts)
         places = [p[near[a:b] - start] for p, a, b, start in zip(places, cuts[:-1], cuts[1:], starts[:-1], strict=True)]
-    typical = meaning.vector * 0 if meaning.typical is None else meaning.typical
-    questions = np.stack((meaning.vector, typical))
+    questions, second = _questions(meaning), None if meaning.second is None else _questions(meaning.second)
     found = []
     for segment, row, place in zip(segments, rows, places, strict=True):
         facts = segment.facts
@@ -510,9 +509,16 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
         # What was said before counts only for whoever may see it.
         is_seen = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
         legs = np.full((4, len(facts)), NO_VECTOR, np.float32)
-        legs[:, place] = np.concatenate(matrix.cosines(questions, row[place], is_seen))[[0, 2, 1, 3]]
+        legs[:, place] = np.concatenate(matrix.cosines(questions, row[place], is_seen, second))[[0, 2, 1, 3]]
         found.append(replace(segment, near=Near(legs[0], legs[1], legs[2], legs[3], meaning.floor)))
     return found
+
+
+def _questions(meaning: Meaning) -> NDArray[np.float32]:
+    """A question and a typical one."""
+    import numpy as np
+
+    return np.stack((meaning.vector, meaning.vector * 0 if meaning.typical is None else meaning.typical))
 
 
 def _only(segments: list[Searched], known: dict[int, str]) -> list[Searched]:

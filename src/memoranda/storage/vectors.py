@@ -247,7 +247,8 @@ class Matrices:
                 matrix.was_encrypted = True
                 try:
                     data = opener(key_id, data, bound_to(tenant, version_id)) or b""
-                    context_data = context_data and opener(key_id, context_data, bound_to(tenant, version_id))
+                    if context_data and context_id >= 0:
+                        context_data = opener(key_id, context_data, bound_to(tenant, version_id))
                 except StoreCorrupt:
                     # What was changed is not compared with anything; the words of the version still find it.
                     data = b""

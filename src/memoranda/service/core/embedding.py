@@ -119,10 +119,13 @@ class EmbeddingQueue:
                 if self._stop.is_set() or memory is None or not memory.text.strip():
                     continue
                 own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
-                beside = None
+                context_id, beside = 0, None
                 if before is not None and before.text.strip():
-                    beside = encode(embedder.of_memory(with_context(before.text, memory.text)))
-                made.append(NewVector(tenant, each.version_id, each.context_id if beside else 0, own, beside))
+                    context_id, beside = each.context_id, embedder.of_memory(with_context(before.text, memory.text))
+                elif embedder.second is not None:
+                    beside = embedder.second.of_memory(memory.text)
+                data = None if beside is None else encode(beside)
+                made.append(NewVector(tenant, each.version_id, context_id, own, data))
         return made
 
     def _read(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _Read]:

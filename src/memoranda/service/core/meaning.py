@@ -9,6 +9,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from memoranda.embedding.texts import TEXT_LIMIT
@@ -18,7 +19,7 @@ from memoranda.model.selection import Meaning as MeaningLeg
 from memoranda.retrieval.weights import RERANK
 
 if TYPE_CHECKING:
-    from memoranda.embedding.embedder import Embedder, Reranker, Vector
+    from memoranda.embedding.embedder import Embedder, Reranker
 
 _QUESTIONS_KEPT: Final = 512
 
@@ -46,7 +47,7 @@ class Meaning:
         self._embedder: Embedder | None = None
         self._reranker: Reranker | None = None
         self._lock = threading.Lock()
-        self._questions: OrderedDict[str, Vector] = OrderedDict()
+        self._questions: OrderedDict[str, MeaningLeg] = OrderedDict()
         self.queue: Queue | None = None
 
     @property
@@ -72,13 +73,11 @@ class Meaning:
         if not self.is_on or not asked.text.strip():
             return (asked,)
         try:
-            vector = self._of_question(asked.text[:TEXT_LIMIT])
+            leg = self._of_question(asked.text[:TEXT_LIMIT])
         except (MemorandaError, OSError) as error:
             _log.warning("a question was asked by its words alone: %s", error)
             return (asked,)
-        return asked, MeaningLeg(
-            model=self.model, vector=vector, typical=self.embedder.typical_question, floor=self.embedder.floor
-        )
+        return asked, leg
 
     def rate(self, question: str, texts: Mapping[int, str]) -> dict[int, float]:
         """How much better or worse each answers, read together with the question. Slow: about 12 ms each."""
@@ -90,13 +89,24 @@ class Meaning:
             reranker = self._reranker
         return {name: RERANK * reranker.rate(question, text[:TEXT_LIMIT]) for name, text in texts.items()}
 
-    def _of_question(self, text: str) -> Vector:
+    def _of_question(self, text: str) -> MeaningLeg:
         with self._lock:
             known = self._questions.get(text)
         if known is None:
-            known = self.embedder.of_question(text)
+            embedder = self.embedder
+            second = None if embedder.second is None else _leg(embedder.second, text)
+            known = replace(_leg(embedder, text), model=self.model, second=second)
             with self._lock:
                 self._questions[text] = known
                 if len(self._questions) > _QUESTIONS_KEPT:
                     self._questions.popitem(last=False)
         return known
+
+
+def _leg(embedder: Embedder, text: str) -> MeaningLeg:
+    return MeaningLeg(
+        model=embedder.model,
+        vector=embedder.of_question(text),
+        typical=embedder.typical_question,
+        floor=embedder.floor,
+    )

@@ -675,7 +675,7 @@ WHERE v.version_id > :after ORDER BY v.version_id LIMIT :limit
 -- name: vector_add
 INSERT INTO vector (tenant_id, model_id, version_id, context_id, key_id, data, context_data)
 SELECT :tenant_id, :model_id, :version_id, ifnull(c.version_id, 0), :key_id, :data,
-  CASE WHEN c.version_id IS NULL THEN NULL ELSE :context_data END
+  CASE WHEN :context_id <> 0 AND c.version_id IS NULL THEN NULL ELSE :context_data END
 FROM state s LEFT JOIN state c ON c.tenant_id = :tenant_id AND c.version_id = :context_id AND c.erased = 0
 WHERE s.tenant_id = :tenant_id AND s.version_id = :version_id AND s.erased = 0
 
@@ -688,7 +688,7 @@ SELECT place FROM vector INDEXED BY vector_version WHERE tenant_id = :tenant_id 
 
 -- name: vectors_lost_context
 SELECT place FROM vector INDEXED BY vector_model
-WHERE tenant_id = :tenant_id AND model_id = :model_id AND context_id = 0 AND context_data IS NOT NULL
+WHERE tenant_id = :tenant_id AND model_id = :model_id AND context_id < 0
 
 -- name: vector_erase
 UPDATE vector SET version_id = 0, context_id = 0, data = zeroblob(length(data)),
@@ -696,8 +696,8 @@ UPDATE vector SET version_id = 0, context_id = 0, data = zeroblob(length(data)),
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: vector_forget_context
-UPDATE vector SET context_id = 0, context_data = zeroblob(length(context_data))
-WHERE tenant_id = :tenant_id AND context_id = :version_id AND context_id <> 0
+UPDATE vector SET context_id = -1, context_data = zeroblob(length(context_data))
+WHERE tenant_id = :tenant_id AND context_id = :version_id AND context_id > 0
 
 -- name: vectors_blank
 UPDATE vector SET data = zeroblob(length(data)), context_id = 0,

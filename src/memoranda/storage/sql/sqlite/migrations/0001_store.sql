@@ -356,7 +356,8 @@ CREATE TABLE vector (
   tenant_id    INTEGER NOT NULL,
   model_id     INTEGER NOT NULL,
   version_id   INTEGER NOT NULL,
-  -- The version whose end the second one begins with; 0: there is none.
+  -- The version whose end the second one begins with; -1: it was erased. 0: the text stands alone, and the second one is
+  -- another model's, if there is one.
   context_id   INTEGER NOT NULL,
   -- Encrypted with the key of the version, where that is encrypted.
   key_id       TEXT,
@@ -365,7 +366,7 @@ CREATE TABLE vector (
 );
 CREATE INDEX vector_model ON vector (tenant_id, model_id, place);
 CREATE INDEX vector_version ON vector (tenant_id, version_id, place);
-CREATE INDEX vector_context ON vector (tenant_id, context_id) WHERE context_id <> 0;
+CREATE INDEX vector_context ON vector (tenant_id, context_id) WHERE context_id > 0;
 
 -- What is left of an erased version. Apart from it, because the row of the version must keep its size: then SQLite
 -- overwrites it where it stands. A row that shrinks or grows makes SQLite move its neighbours to other pages, and
