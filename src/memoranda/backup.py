@@ -182,7 +182,7 @@ def restore(
 
 def _read(source: Path, staged: _Staged, passphrase: str | None, progress: Progress | None) -> dict[str, Any]:
     try:
-        with _in_words(source), source.open("rb") as file:
+        with _in_words(staged.home), source.open("rb") as file:
             about = archive.read(file, staged.place, passphrase=passphrase, progress=progress)
     except (InvalidInput, StoreCorrupt) as error:
         raise type(error)(f"{source}: {error.message}; nothing was changed") from None
@@ -220,7 +220,7 @@ class _Staged:
     """Files of a backup under names of their own beside the places where they are to be."""
 
     def __init__(self, settings: Settings, database: Path) -> None:
-        self._settings, self._database = settings, database
+        self.home, self._database = settings.home, database
         self._token = secrets.token_hex(6)
         # By the names in the archive: where each lies, and where it is to be.
         self.drafts: dict[str, tuple[Path, Path]] = {}
@@ -245,7 +245,7 @@ class _Staged:
         folder, _, inside = name.rpartition("/")
         is_plain = inside not in ("", ".", "..") and "\0" not in inside and "\\" not in inside
         if name in _SINGLE or (folder in _FOLDERS and is_plain):
-            return self._settings.home / name
+            return self.home / name
         raise InvalidInput(f"the backup holds {name[:80]!a}, which is no part of a store")
 
     def put(self) -> None:

@@ -246,7 +246,7 @@ def test_of_a_long_line_only_the_neighbourhood_is_shown(run: Command) -> None:
     ("tokens", "message"),
     [
         (("RECALL", "--file", "x"), "not both"),
-        (("--file", "missing.cal"), "No such file"),
+        (("--file", "missing.cal"), "there is no such file"),
         (("RECALL", "--stream", "--check"), "--stream goes with neither"),
         (("RECALL", "--cursor", "cursor:x"), "CAL-E002"),
     ],

@@ -38,6 +38,11 @@ def home() -> Iterator[Path]:
         with Memoranda.open(home) as memoranda:
             memoranda.remember("the kettle is blue")
             memoranda.remember("alice likes tea", scope={"user": "alice"})
+            # Somebody else may not be allowed to load what Python loads when it is first needed.
+            memoranda.recall("kettle")
+            memoranda.service.verify_store()
+        for command in (["recall", "kettle"], ["remember", "something that is there before"]):
+            assert main(["--data", str(home), *command]) == 0
         if not os.geteuid():
             os.chown(folder, NOBODY, NOBODY)
             for path in (home, *home.iterdir()):

@@ -35,6 +35,7 @@ from memoranda.storage.sqlite_file import (
     BUSY_SECONDS,
     STATEMENTS_LIMIT,
     Watched,
+    has_no_log,
     in_words,
     is_read_only,
     migrate,
@@ -142,7 +143,7 @@ class SqliteDatabase:
         self._behind: str | None = None
         self.is_read_only = path is not None and is_read_only(path)
         with translated():
-            self._writer = self._connect()
+            self._writer = self._connect_first()
             try:
                 migrate(self._writer.raw)
                 self._watcher = self._connect()
@@ -153,11 +154,21 @@ class SqliteDatabase:
                 self._writer.raw.close()
                 raise
         if self.is_read_only:
-            self._behind = "the database is read-only"
-            _log.warning("%s is read-only: it is read, and reads are not put on record", path)
+            self._behind = "the database cannot be written"
+            _log.warning("%s cannot be written: it is read, and reads are not put on record", path)
         self._watching = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="memoranda-writer", daemon=True)
         self._thread.start()
+
+    def _connect_first(self) -> SqliteConnection:
+        try:
+            return self._connect()
+        except (apsw.FullError, apsw.IOError):
+            # On a full disk there is not even room for the files that SQLite shares between processes.
+            if self._path is None or not has_no_log(self._path):
+                raise
+            self.is_read_only = True
+            return self._connect()
 
     def _connect(self) -> SqliteConnection:
         if self._path is None:
@@ -324,7 +335,7 @@ class SqliteDatabase:
 
     def _refuse_when_read_only(self) -> None:
         if self.is_read_only:
-            raise StoreUnavailable("the database, or the disk that it is on, is read-only")
+            raise StoreUnavailable("the database, or the disk that it is on, is read-only or full")
 
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:

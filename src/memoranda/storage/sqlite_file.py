@@ -63,17 +63,21 @@ def is_read_only(path: Path) -> bool:
     return path.exists() and not (can(path) and can(path.parent))
 
 
+def has_no_log(path: Path) -> bool:
+    """Whether everything of a database is in its file."""
+    log = path.with_name(f"{path.name}-wal")
+    return path.exists() and (not log.exists() or log.stat().st_size == 0)
+
+
 def open_file(path: Path, *, vfs: str | None = None, read_only: bool = False) -> apsw.Connection:
     """A database file, made readable by its owner alone if it is new."""
     if not read_only:
         _create_private(path)
         raw = apsw.Connection(str(path), vfs=vfs, statementcachesize=STATEMENTS_LIMIT)
     else:
-        log = path.with_name(f"{path.name}-wal")
         # Where nothing can be written, SQLite cannot make the files that it shares between processes; it need not, if
         # there is no log to be read.
-        is_whole = not log.exists() or log.stat().st_size == 0
-        uri = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if is_whole else ''}"
+        uri = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if has_no_log(path) else ''}"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         raw = apsw.Connection(uri, flags=flags, statementcachesize=STATEMENTS_LIMIT)
     try:
@@ -214,6 +218,8 @@ def in_words(error: BaseException) -> BaseException:
     # Whatever we write is text, so what is none was not written by us.
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
         return StoreCorrupt("the database file is damaged or is not a database")
+    if isinstance(error, apsw.IOError) and error.extendedresult == apsw.SQLITE_IOERR_SHMSIZE:
+        return StoreUnavailable("the disk is full")
     return next((StoreUnavailable(words) for kind, words in _WORDS.items() if isinstance(error, kind)), error)
 
 
