@@ -21,12 +21,14 @@ import zlib
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-import apsw
 import orjson
 
 from memoranda.model.instant import Instant, format_instant
+
+if TYPE_CHECKING:
+    import apsw
 
 _log = logging.getLogger(__name__)
 
@@ -240,6 +242,8 @@ class Heads:
 
 def write_heads_of(database: Path) -> None:
     """Write the ends of a database that nobody uses, as they are, to a file of their own."""
+    import apsw
+
     with contextlib.closing(apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)) as raw:
         heads = Heads(database)
         heads.compare(raw)

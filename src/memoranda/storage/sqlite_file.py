@@ -218,7 +218,7 @@ def in_words(error: BaseException) -> BaseException:
     # Whatever we write is text, so what is none was not written by us.
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
         return StoreCorrupt("the database file is damaged or is not a database")
-    if isinstance(error, apsw.IOError) and error.extendedresult == apsw.SQLITE_IOERR_SHMSIZE:
+    if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
         return StoreUnavailable("the disk is full")
     return next((StoreUnavailable(words) for kind, words in _WORDS.items() if isinstance(error, kind)), error)
 
