@@ -114,9 +114,9 @@ def test_a_page_ends_early_and_the_next_goes_on_from_it(house: House, way: str) 
 
 def test_a_query_that_has_to_look_at_too_much_is_refused(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = "RECALL ORDER BY subject LIMIT 50"
-    monkeypatch.setattr(recall, "READ_BYTES", (COUNT + 1) * len(PAD) * 2)
+    monkeypatch.setattr(recall, "READ_BYTES", (COUNT + 1) * len(PAD) * 4)
     assert len(house.cal(wide)["results"]) == COUNT
-    monkeypatch.setattr(recall, "READ_BYTES", 2 * len(PAD))
+    monkeypatch.setattr(recall, "READ_BYTES", 4 * len(PAD))
     with pytest.raises(QueryError, match="would have to be read") as refused:
         house.cal(wide)
     assert refused.value.cal_code == "CAL-E030"

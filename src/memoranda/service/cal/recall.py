@@ -66,8 +66,10 @@ from memoranda.storage.engine import Snapshot
 # What one RECALL may read grain by grain, for which the text has no figure (CAL-E030).
 SCAN_LIMIT: Final = 100_000
 _CHUNK: Final = 500
-# Ours: the bytes of documents that one request may read, all its RECALLs together (CAL-E030, too).
+# Ours: the bytes of documents that one request may read, all its RECALLs together (CAL-E030, too). Large ones count
+# fourfold: few of them are as many as all requests at once can hold.
 READ_BYTES: Final = 32 * 1_048_576
+_LARGE_BYTES: Final = 2_048
 # The score of the first match that has common words only; the next has half of it, then a third …
 _LEAST_SCORE: Final = 0.001
 # Never what a search by words matched: names of places and people, kinds, times.
@@ -146,7 +148,7 @@ class Reader:
             if not self._sees_all():
                 chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
             kept = self.snapshot.documents(chunk)
-            self._count_bytes(sum(len(each.document.native) for each in kept))
+            self._count_bytes(sum(map(_weight, kept)))
             kept = below_sources(kept, _document_of) if ranked else kept
             items += [item for each in kept if (item := self._item(each)) is not None]
         self.scanned += len(version_ids)
@@ -569,6 +571,11 @@ def _decoded(document: Opened) -> tuple[str, Mapping[str, Any]]:
         return _TYPE_NAMES[type_byte], fields
     grain = decode(blob, address=document.name, profile=oms.VIEWS)
     return _TYPE_NAMES[grain.type_byte], grain.fields
+
+
+def _weight(kept: Kept) -> int:
+    size = len(kept.document.native)
+    return size if size <= _LARGE_BYTES else 4 * size
 
 
 def _document_of(kept: Kept) -> Document:
