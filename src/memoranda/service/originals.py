@@ -375,12 +375,11 @@ def _memory(context: Context, given: memories.Given) -> Ready:
         result = memories.follow(context, unit, given, prior, now, is_allowed=new.may_follow).result
         return "known" if result == "unchanged" else "created" if result == "created" else "updated"
 
-    key, place = given.memory["key"], given.place
     return Ready(
-        tenant=place.tenant,
+        tenant=given.place.tenant,
         standard=oams.STANDARD,
-        name=memories.name_of(context, place, key),
-        known_as=key,
+        name=given.new.document.name,
+        known_as=given.memory["key"],
         write=write,
         given=given,
         warnings=given.warnings,

@@ -70,6 +70,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         super().__init__(self._buffer, tenant, prints, cipher, memory, row)
         # When the memories that got a version in this unit were last written.
         self._updates: dict[int, Instant] = {}
+        # What may be done so often in a while: when that was asked and of how long, how often it was done, its last.
+        self._rates: dict[str, tuple[Instant, int, int, int]] = {}
         # Large segments of the word index are to be merged, outside the writer's turn.
         self.is_untidy = False
         # What goes into the word index when the unit ends.
@@ -214,13 +216,20 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
         name_key, since = self.value_key(name), now - window_ms
-        ((used,),) = self._rows("uses_since", name_key=name_key, since_ms=since)
+        known = self._rates.get(name)
+        if known is None or known[:2] != (now, window_ms):
+            # Once in a unit: what it uses itself it counts.
+            ((used,),) = self._rows("uses_since", name_key=name_key, since_ms=since)
+            ((last,),) = self._rows("uses_last", name_key=name_key, at_ms=now)
+            self._run("uses_forget", name_key=name_key, since_ms=since)
+            known = now, window_ms, used, last
+        _, _, used, last = known
         if used + count > limit:
             return False
-        self._run("uses_forget", name_key=name_key, since_ms=since)
-        ((last,),) = self._rows("uses_last", name_key=name_key, at_ms=now)
-        uses = range(last + 1, last + 1 + count)
-        self._run_many("uses_add", [{"name_key": name_key, "at_ms": now, "seq": seq} for seq in uses])
+        for seq in range(last + 1, last + 1 + count):
+            use = {"tenant_id": self._tenant_id, "name_key": name_key, "at_ms": now, "seq": seq}
+            self._buffer.add_later("uses_add", use)
+        self._rates[name] = now, window_ms, used + count, last + count
         return True
 
     def rate_opens(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:

@@ -319,9 +319,7 @@ class Heads:
     def __init__(self, context: Context, unit: Snapshot, given: Sequence[Given]) -> None:
         self._context, self._unit = context, unit
         keys = {(each.place.space, each.memory["key"]): each for each in given}
-        asked = [
-            (name, pair) for name, each in keys.items() for pair in _names(context, each.place, each.memory["key"])
-        ]
+        asked = [(name, pair) for name, each in keys.items() for pair in _names(each)]
         known = unit.known_names([pair for _, pair in asked])
         self._known = {name for name, pair in asked if pair in known}
         self._there = set(self._known)
@@ -369,7 +367,7 @@ class Heads:
         """When what this names was forgotten, if it was and nothing has taken its place."""
         if (given.place.space, given.memory["key"]) not in self._known:
             return None
-        for standard, name in _names(self._context, given.place, given.memory["key"]):
+        for standard, name in _names(given):
             version = self._unit.named(standard, name)
             if version is not None and version.state.space == given.place.space:
                 head = self._unit.history(version.memory_id)[-1]
@@ -386,9 +384,10 @@ def _may_be_superseded(unit: Snapshot, prior: Version, now: Instant) -> bool:
     return True
 
 
-def _names(context: Context, place: Place, key: str) -> list[tuple[str, str]]:
-    """What a key may be the name of."""
-    return [(mapping.STANDARD, name_of(context, place, key)), (_foreign_standard(key), key)]
+def _names(given: Given) -> list[tuple[str, str]]:
+    """What the key of a memory may be the name of."""
+    key = given.memory["key"]
+    return [(mapping.STANDARD, given.new.document.name), (_foreign_standard(key), key)]
 
 
 def follow(
