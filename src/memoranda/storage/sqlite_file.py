@@ -133,6 +133,8 @@ class Watched:
             )
 
     def _looked(self, with_log: bool) -> str | None:
+        # Read first: it grows meanwhile, and others look, too.
+        size = self._size
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -142,7 +144,7 @@ class Watched:
         if (found.st_dev, found.st_ino) != self._identity:
             return "was replaced"
         # It never gets smaller by itself: nothing gives pages back.
-        if found.st_size < self._size:
+        if found.st_size < size:
             return "was cut short"
         self._size = found.st_size
         if with_log and self._log_identity is not None and self._log_now() != self._log_identity:
