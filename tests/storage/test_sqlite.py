@@ -25,7 +25,14 @@ from memoranda.storage.dialect import SQLITE
 from memoranda.storage.engine import Engine
 from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.queries import load_queries
-from memoranda.storage.rows import NEW_ROWS
+from memoranda.storage.rows import (
+    NewChangeRow,
+    NewFacetRow,
+    NewMeasureRow,
+    NewNameRow,
+    NewStateRow,
+    NewVersionRow,
+)
 from memoranda.storage.selection import Naming, SelectionSql
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import LATER_SECONDS, SqliteDatabase
@@ -159,6 +166,18 @@ def test_every_statement_on_memories_names_the_tenant() -> None:
         name for name, sql in load_queries("sqlite").items() if not name.startswith(free) and ":tenant_id" not in sql
     ]
     assert missing == []
+
+
+# What each query that is given a row is given.
+NEW_ROWS: dict[str, type[tuple[Any, ...]]] = {
+    "version_add": NewVersionRow,
+    "state_add": NewStateRow,
+    "facet_add": NewFacetRow,
+    "measure_add": NewMeasureRow,
+    "alias_put": NewNameRow,
+    "view_name_put": NewNameRow,
+    "change_add": NewChangeRow,
+}
 
 
 @pytest.mark.parametrize("name", NEW_ROWS)

@@ -4,7 +4,7 @@ that add many rows are given, in the order in which they say it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Status
@@ -122,18 +122,6 @@ class NewChangeRow(NamedTuple):
     type: str
     version_id: int
     at_ms: Instant
-
-
-# What each query that is given a row is given.
-NEW_ROWS: dict[str, type[tuple[Any, ...]]] = {
-    "version_add": NewVersionRow,
-    "state_add": NewStateRow,
-    "facet_add": NewFacetRow,
-    "measure_add": NewMeasureRow,
-    "alias_put": NewNameRow,
-    "view_name_put": NewNameRow,
-    "change_add": NewChangeRow,
-}
 
 
 class UnindexedRow(NamedTuple):
