@@ -49,8 +49,8 @@ def test_what_is_written_after_the_clock_went_back_is_listed_after_what_was_writ
     assert listed == written[::-1]
     first = memory.remember("first wording")
     clock.now = Instant(clock.now - 2 * HOUR_MS)
-    second = memory.revise(first.id, body={"text": "second wording"})
-    assert memory.get(first.id)["superseded_by"] == [second.id]
+    second = memory.revise(first.id, "second wording")
+    assert memory.get(first.id).record["superseded_by"] == [second.id]
     assert memory.recall("wording")[0].record["body"]["text"] == "second wording"
     assert memory.service.verify_store().ok
     memory.close()

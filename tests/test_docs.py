@@ -67,13 +67,15 @@ def test_python_examples_print_what_they_say(
             assert promised in printed or promised.startswith("framed")
 
 
-def test_the_library_example_in_the_docstring_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", ["memoranda.app", "memoranda.aio", "memoranda.library.memories"])
+def test_the_library_examples_in_the_docstrings_run(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import doctest
-
-    import memoranda.app
+    from importlib import import_module
 
     monkeypatch.setenv("MEMORANDA_HOME", str(tmp_path))
-    results = doctest.testmod(memoranda.app)
+    results = doctest.testmod(import_module(module))
     assert results.attempted
     assert not results.failed
 

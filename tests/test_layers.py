@@ -23,7 +23,9 @@ LAYERS = (
     "conformance",
     "settings",
     "keys",
+    "library",
     "app",
+    "aio",
     "backup",
     "cli",
 )

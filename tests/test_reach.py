@@ -20,6 +20,10 @@ from tests.reach import ROOT, Reach
 ALLOWED: dict[str, str] = {}
 OPEN_STORE = (
     "memoranda.app:Memoranda",
+    "memoranda.aio:AsyncMemoranda",
+    "memoranda.library.results:Memory",
+    "memoranda.library.results:Hit",
+    "memoranda.library.results:Version",
     "memoranda.service.service:Service",
     "memoranda.service.ump.ump:Ump",
     "memoranda.service.oms.oms:Grains",
@@ -40,7 +44,12 @@ def source() -> Reach:
 
 def entry_points() -> Iterator[str]:
     reach = source()
-    yield from ("memoranda.cli:main", "memoranda:__getattr__", "memoranda.app:Memoranda")
+    yield from (
+        "memoranda.cli:main",
+        "memoranda:__getattr__",
+        "memoranda.app:Memoranda",
+        "memoranda.aio:AsyncMemoranda",
+    )
     yield from (entry.target for section in SECTIONS for entry in section.entries)
     for each in reach.definitions:
         if each.partition(":")[0] in PROGRAMS:

@@ -65,8 +65,10 @@ def feed(m: Memoranda, conversation: Conversation, *, last: datetime | None = No
             turn.text,
             kind="episodic",
             project=conversation.space,
-            scope={"session": turn.session},
-            time={"created": at, "observed": at, "valid_from": at},
+            session=turn.session,
+            created=at,
+            observed=at,
+            valid_from=at,
         )
         names[kept.id] = turn.id
     return names

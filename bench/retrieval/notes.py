@@ -80,8 +80,8 @@ def feed(m: Memoranda, notes: Notes) -> dict[str, str]:
     for place, note in enumerate(notes.memories):
         day = note.day and datetime.fromisoformat(f"{note.day}T19:00:00+00:00")
         at = (day or _UNDATED + timedelta(minutes=20 * place)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        times = {"created": at, "observed": at, "valid_from": at}
-        names[m.remember(note.text, kind=note.kind, project=PROJECT, time=times).id] = note.id
+        kept = m.remember(note.text, kind=note.kind, project=PROJECT, created=at, observed=at, valid_from=at)
+        names[kept.id] = note.id
     return names
 
 

@@ -1,4 +1,10 @@
-"""Memoranda: the memory of AI agents, kept by the people it belongs to."""
+"""Memoranda: the memory of AI agents, kept by the people it belongs to.
+
+Memoranda, AsyncMemoranda     the front door
+Memory, Hit, Version, Stats   what the verbs give; `Remembered`, `Revised`
+Ump, Oams, Grains, Cal, Openwop   the verbs of each standard, with its own requests: `m.ump`, `m.grains` …
+MemorandaError and below      what they raise
+"""
 
 from __future__ import annotations
 
@@ -7,15 +13,83 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from memoranda.aio import AsyncMemoranda
     from memoranda.app import Memoranda
+    from memoranda.errors import (
+        Conflict,
+        ConsentViolation,
+        ForbiddenScope,
+        InvalidInput,
+        MemorandaError,
+        NotFound,
+        RateLimited,
+        SignatureInvalid,
+        StoreCorrupt,
+        StoreUnavailable,
+        TooLarge,
+        Unauthorized,
+        Unsupported,
+    )
+    from memoranda.library.results import Hit, Memory, Version
+    from memoranda.service.cal.cal import Cal
+    from memoranda.service.oams.oams import Oams
+    from memoranda.service.oms.oms import Grains
+    from memoranda.service.openwop.openwop import Openwop
+    from memoranda.service.ump.overview import Stats
+    from memoranda.service.ump.remember import Remembered
+    from memoranda.service.ump.revise import Revised
+    from memoranda.service.ump.ump import Ump
 
-__all__ = ["Memoranda", "__version__"]
+__all__ = [
+    "AsyncMemoranda",
+    "Cal",
+    "Conflict",
+    "ConsentViolation",
+    "ForbiddenScope",
+    "Grains",
+    "Hit",
+    "InvalidInput",
+    "Memoranda",
+    "MemorandaError",
+    "Memory",
+    "NotFound",
+    "Oams",
+    "Openwop",
+    "RateLimited",
+    "Remembered",
+    "Revised",
+    "SignatureInvalid",
+    "Stats",
+    "StoreCorrupt",
+    "StoreUnavailable",
+    "TooLarge",
+    "Ump",
+    "Unauthorized",
+    "Unsupported",
+    "Version",
+    "__version__",
+]
+# Where what is not an error lives. Loaded when asked for: `memoranda --version` need not open a database library.
+_HOMES = {
+    "AsyncMemoranda": "aio",
+    "Memoranda": "app",
+    "Hit": "library.results",
+    "Memory": "library.results",
+    "Version": "library.results",
+    "Stats": "service.ump.overview",
+    "Remembered": "service.ump.remember",
+    "Revised": "service.ump.revise",
+    "Ump": "service.ump.ump",
+    "Oams": "service.oams.oams",
+    "Grains": "service.oms.oms",
+    "Cal": "service.cal.cal",
+    "Openwop": "service.openwop.openwop",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when asked for, so that `memoranda --version` need not open a database library.
-    if name == "Memoranda":
-        from memoranda.app import Memoranda
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return Memoranda
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"memoranda.{_HOMES.get(name, 'errors')}"), name)

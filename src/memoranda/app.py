@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from memoranda.embedding.embedder import Embedder, EmbedTexts, of_callable
 from memoranda.encoding.bases import base64_decode, base64_encode
@@ -16,7 +16,11 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
 from memoranda.keys import MasterKeyFile, refuse_readable_by_others, write_private_once
-from memoranda.model.instant import Instant, parse_duration_ms
+from memoranda.library.keywords import HowLong, Listed, When, Where, check, moment, plain
+from memoranda.library.memories import OamsMemories
+from memoranda.library.results import Hits, Memories, Memory, Versions, hit, version
+from memoranda.model.instant import Instant, format_duration, parse_duration_ms, parse_instant
+from memoranda.model.owner import check_owner
 from memoranda.service.cal.session import Host, Switches
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
@@ -29,14 +33,16 @@ from memoranda.service.service import Service
 from memoranda.service.ump.ump import Ump
 from memoranda.settings import Settings, load_settings, sqlite_path
 from memoranda.standards.cal.printing.counter import counter_named
+from memoranda.standards.ump.plain import PlainMemory, PlainQuestion
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import (
     FeedbackRequest,
     ForgetRequest,
+    ListRequest,
     RecallRequest,
     RehydrateRequest,
-    ReviseRequest,
 )
+from memoranda.standards.ump.shapes import Kind, Outcome, Provenance, Relation, Visibility
 from memoranda.storage.cipher import Cipher, Coverage, NoCipher, RingCipher
 from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
@@ -47,18 +53,14 @@ if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
     from memoranda.service.consolidation.dreams import DreamRun
     from memoranda.service.consolidation.runs import Undone
-    from memoranda.service.core.ranking import Ranked
     from memoranda.service.exchange import Report
-    from memoranda.service.oams.memories import Stored as StoredMemory
-    from memoranda.service.oams.recall import Page
-    from memoranda.service.oams.views import Shown
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
+    from memoranda.service.ump.overview import Stats
     from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised
     from memoranda.service.verify import VerifyReport
-    from memoranda.standards.oams.memory import Memory
     from memoranda.standards.openwop.redaction import Policy
     from memoranda.standards.ump.rehydrate import Rehydrated
 
@@ -295,7 +297,7 @@ class Memoranda:
 
     >>> with Memoranda.open(":memory:") as m:
     ...     remembered = m.remember("use pnpm, never npm", kind="procedural", project="p")
-    ...     m.recall("pnpm", project="p")[0].record["body"]["text"]
+    ...     m.recall("pnpm", project="p")[0].text
     'use pnpm, never npm'
     """
 
@@ -316,6 +318,8 @@ class Memoranda:
         `embedder`: the name of a model of your own, and a function from texts to as many lists of numbers.
         """
         settings = load_settings(**_place(path_or_url))
+        if owner is not None:
+            check_owner(owner, "owner")
         own = None if embedder is None else of_callable(*embedder)
         service = open_service(settings, patience_seconds=PATIENCE_SECONDS, embedder=own)
         return cls(service, service.gate.local(owner or settings.owner or None))
@@ -347,9 +351,9 @@ class Memoranda:
         return Openwop(self.service.context, self.access)
 
     @cached_property
-    def oams(self) -> Memories:
+    def oams(self) -> OamsMemories:
         """The same memory through OAMS."""
-        return Memories(self.service, self.access)
+        return OamsMemories(self.service, self.access)
 
     @cached_property
     def cal(self) -> Cal[Access]:
@@ -373,27 +377,74 @@ class Memoranda:
 
     def remember(
         self,
-        memory: str | Mapping[str, Any],
+        text: str,
         *,
-        kind: str = "semantic",
+        kind: Kind = "semantic",
         project: str | None = None,
-        structured: dict[str, Any] | None = None,
-        **fields: Any,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        visibility: Visibility | None = None,
+        tags: Sequence[str] = (),
+        about: Sequence[str] = (),
+        relations: Sequence[Relation] = (),
+        created: When | None = None,
+        observed: When | None = None,
+        valid_from: When | None = None,
+        valid_to: When | None = None,
+        expires: When | None = None,
+        retention: HowLong | None = None,
+        confidence: float | None = None,
+        salience: float | None = None,
+        source: str | None = None,
+        provenance: Provenance | None = None,
+        structured: Mapping[str, Any] | None = None,
+        redact: Sequence[str] = (),
+        exportable: bool | None = None,
     ) -> Remembered:
-        """Remember a text, or a whole draft record. Other record fields can be given by name."""
-        draft = _draft(memory, kind, project, structured, fields) if isinstance(memory, str) else dict(memory)
+        """Remember a text; the same fact again is merged with what is known. A whole record goes to `ump.remember`.
+
+        `user` is whom it is about; `valid_from` and `valid_to` say when it is true, `expires` or `retention` when it is
+        erased; `redact` names paths that others never see.
+
+        >>> with Memoranda.open(":memory:") as m:
+        ...     done = m.remember("Ada takes her tea green", user="ada", tags=["drinks"], confidence=0.9)
+        ...     m.get(done.id).tags, m.remember("Ada takes her tea green", user="ada", tags=["drinks"]).result
+        (('drinks',), 'merged')
+        """
+        # All of the keywords above, by their names.
+        given = locals()
+        del given["self"], given["expires"]
+        if expires is not None:
+            given["retention"] = self._until(expires, created, retention)
+        draft = PlainMemory(**plain(given)).draft()
         return self.ump.remember(self.ump.with_defaults(draft, method="library"))
 
-    def recall(self, query: str, *, limit: int = 8, prefer: Sequence[str] = (), **where: Any) -> list[Ranked]:
-        """The best memories for a query. `where`: project, user, agent, session, visibility, kind, valid_at …
+    def _until(self, expires: When, created: When | None, retention: HowLong | None) -> str:
+        """How long it is from when a memory is written to when it is to be erased."""
+        if retention is not None:
+            raise InvalidInput("expires and retention say the same; give one of them")
+        begins = self.service.context.clock() if created is None else parse_instant(moment(created))
+        return format_duration(max(0, parse_instant(moment(expires)) - begins))
+
+    def recall(self, query: str, *, limit: int = 8, **where: Unpack[Where]) -> Hits:
+        """The best memories for a question, best first; none where none answers.
 
         Of a project come its own memories and those of none, of a user the same; agent and session only rank, unless
         `strict=True`: then every one of these must match exactly. `explain=True` says what each score is made of,
         `words_only=True` leaves meaning out, `rerank=True` reads the best ones once more, `floor=False` leaves nothing
         out for being too far away, `weights={"date": 0}` changes what a part counts. `asked_at` and `zone` say when and
         where it is asked, for "yesterday" and "last May"; by default now, in the time zone of this machine.
+
+        >>> with Memoranda.open(":memory:") as m:
+        ...     done = m.remember("use pnpm, never npm", project="shop")
+        ...     hit, = m.recall("pnpm", project="shop")
+        ...     hit.text, hit.id == done.id, hit.project, hit.score > 0.9
+        ('use pnpm, never npm', True, 'shop', True)
         """
-        return self.ump.recall(RecallRequest.parse(_asked(query, limit, prefer, where)))
+        check(where, Where)
+        asked = PlainQuestion(query=query, limit=limit, **plain(where)).asked()
+        return [hit(found) for found in self.ump.recall(RecallRequest.parse(asked))]
 
     def for_prompt(
         self,
@@ -402,33 +453,92 @@ class Memoranda:
         limit: int = 12,
         max_chars: int = 500,
         budget_chars: int | None = None,
-        **where: Any,
+        max_visibility: Visibility = "public",
+        ids: bool = False,
+        **where: Unpack[Where],
     ) -> Rehydrated:
-        """Recalled memories as one framed, neutralised block for a model's context."""
-        options = {"max_chars": max_chars, "max_visibility": where.pop("max_visibility", "public")}
+        """Recalled memories as one framed, neutralised block for a model's context; with `ids`, each with a short id.
+
+        >>> with Memoranda.open(":memory:") as m:
+        ...     done = m.remember("use pnpm, never npm", project="shop")
+        ...     print(m.for_prompt("pnpm", project="shop").text.splitlines()[4])
+        - [semantic project:shop] use pnpm, never npm
+        """
+        check(where, Where)
+        asked = PlainQuestion(query=query, limit=limit, **plain(where)).asked()
+        options: dict[str, Any] = {"max_chars": max_chars, "max_visibility": max_visibility, "ids": ids}
         if budget_chars is not None:
             options["budget_chars"] = budget_chars
-        return self.ump.for_prompt(RehydrateRequest.parse({**_asked(query, limit, (), where), **options}))
+        return self.ump.for_prompt(RehydrateRequest.parse({**asked, **options}))
 
-    def get(self, name: str) -> Record:
-        """One record by its id."""
-        return self.ump.get(name)
+    def list(self, *, limit: int = 50, after: int = 0, **where: Unpack[Listed]) -> Memories:
+        """The latest memories, last updated first; `after` is how many to pass over.
 
-    def history(self, name: str) -> list[dict[str, object]]:
+        >>> with Memoranda.open(":memory:") as m:
+        ...     for text in ("one", "two", "three"):
+        ...         done = m.remember(text, project="shop")
+        ...     [memory.text for memory in m.list(project="shop", limit=2)], len(list(m))
+        (['three', 'two'], 3)
+        """
+        return self._page(limit, after, where)[0]
+
+    def _page(self, limit: int, after: int, where: Listed) -> tuple[Memories, int | None]:
+        check(where, Listed)
+        asked = ListRequest.parse(plain(where)).given()
+        records, following = self.ump.list_records(**{**asked, "limit": limit, "after": after})
+        return [Memory(record) for record in records], following
+
+    def __iter__(self) -> Iterator[Memory]:
+        """All memories, last updated first."""
+        after: int | None = 0
+        while after is not None:
+            memories, after = self._page(500, after, {})
+            yield from memories
+
+    def stats(self) -> Stats:
+        """How much is remembered, of what kind and where.
+
+        >>> with Memoranda.open(":memory:") as m:
+        ...     done = m.remember("use pnpm", kind="procedural", project="shop")
+        ...     m.stats().memories, m.stats().projects
+        (1, {'shop': 1})
+        """
+        return self.ump.stats()
+
+    def get(self, name: str) -> Memory:
+        """One memory by its id, or by the beginning of it."""
+        return Memory(self.ump.get(name))
+
+    def history(self, name: str) -> Versions:
         """All versions of a memory, oldest first."""
-        return self.ump.history(name)
+        return [version(each) for each in self.ump.history(name)]
 
-    def revise(self, name: str, text: str | None = None, **patch: Any) -> Revised:
-        """Replace a memory's text, or patch body, lifecycle, relations or time."""
-        if text is not None:
-            patch["body"] = {"text": text}
-        return self.ump.revise(ReviseRequest.parse({"id": name, "patch": patch}))
+    def revise(
+        self,
+        name: str,
+        text: str | None = None,
+        *,
+        structured: Mapping[str, Any] | None = None,
+        relations: Sequence[Relation] | None = None,
+        valid_from: When | None = None,
+        valid_to: When | None = None,
+        confidence: float | None = None,
+        salience: float | None = None,
+    ) -> Revised:
+        """Write the next version of a memory: another text, or something else about it. What is not said stays."""
+        patch: dict[str, Any] = {
+            "time": plain({"valid_from": valid_from, "valid_to": valid_to}),
+            "lifecycle": plain({"confidence": confidence, "salience": salience}),
+        }
+        if relations is not None:
+            patch["relations"] = list(relations)
+        return self.ump.change(name, text, structured, {part: said for part, said in patch.items() if said})
 
     def forget(self, name: str, *, reason: str = "", hard: bool = False) -> Forgotten:
         """Tombstone a memory, or erase it for good."""
         return self.ump.forget(ForgetRequest.parse({"id": name, "reason": reason, "hard": hard}))
 
-    def suspects(self) -> list[Suspect]:
+    def suspects(self) -> Sequence[Suspect]:
         """Memories that look as if they held a secret."""
         return list(self.ump.suspects())
 
@@ -436,7 +546,7 @@ class Memoranda:
         """Take out of a memory what looks like a secret, for good; the id that it has now."""
         return self.ump.redact(name)
 
-    def feedback(self, name: str, outcome: str, *, session: str | None = None) -> None:
+    def feedback(self, name: str, outcome: Outcome, *, session: str | None = None) -> None:
         """Say what became of a recalled memory: followed, overridden, ignored or contradicted."""
         asked = {"id": name, "outcome": outcome, **({"session": session} if session else {})}
         self.ump.feedback(FeedbackRequest.parse(asked))
@@ -458,7 +568,7 @@ class Memoranda:
         return self.ump.verify()
 
     def consolidate(
-        self, strategy: str, *, namespace: str | None = None, dry_run: bool = True, **options: Any
+        self, /, strategy: str, *, namespace: str | None = None, dry_run: bool = True, **options: Any
     ) -> DreamRun:
         """What a strategy makes of a namespace: shown, or written too. `options`: those of `Options`."""
         from memoranda.consolidation.strategies.dream import Options
@@ -476,83 +586,13 @@ class Memoranda:
     def __enter__(self) -> Self:
         return self
 
+    def __repr__(self) -> str:
+        return f"Memoranda(owner={self.owner!r})"
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class Memories:
-    """One person's memory as OAMS memories, for a program: keyword arguments become requests.
-
-    A namespace is named whole (`user-x123ab:personal`), or by its scope alone if it is the owner's own; without one,
-    the owner's default namespace is meant. `verbs` are OAMS's own, with its own requests.
-
-    >>> with Memoranda.open(":memory:") as m:
-    ...     stored = m.oams.store("tea", "green, no sugar", tags=["Drinks"], source_id="slack:CH123:1700000000.1")
-    ...     m.oams.recall("with or without sugar?")[0]["value"]
-    'green, no sugar'
-    """
-
-    def __init__(self, service: Service, access: Access) -> None:
-        from memoranda.service.oams.oams import Oams
-
-        self.verbs = Oams(service.context, access)
-        self.namespace = self.verbs.namespace
-
-    @property
-    def namespaces(self) -> Sequence[str]:
-        """Where there is anything."""
-        return self.verbs.namespaces()
-
-    def store(
-        self,
-        key: str,
-        value: str,
-        *,
-        namespace: str | None = None,
-        tags: Sequence[str] | None = None,
-        if_match: str | None = None,
-        if_absent: bool = False,
-        **fields: Any,
-    ) -> StoredMemory:
-        """Write a memory: a new one, or the next version of what is under the key. `fields`: metadata, source_id …"""
-        memory = {"key": key, "namespace": str(self.namespace(namespace)), "value": value, **fields}
-        if tags is not None:
-            memory["tags"] = [*tags]
-        return self.verbs.store(memory, if_match=if_match, if_absent=if_absent)
-
-    def batch_store(
-        self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None
-    ) -> Sequence[StoredMemory]:
-        """Write many memories, all or none; those that name no namespace go into this one."""
-        place = str(self.namespace(namespace))
-        return self.verbs.batch_store([{"namespace": place, **memory} for memory in memories])
-
-    def recall(
-        self, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
-    ) -> Sequence[Memory]:
-        """The best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
-        from memoranda.standards.oams.requests import RecallRequest
-
-        named = [namespace] if namespace is None or isinstance(namespace, str) else namespace
-        asked = {"query": query, "namespaces": [str(self.namespace(each)) for each in named], "k": k, **where}
-        return self.verbs.recall(RecallRequest.parse(asked))
-
-    def get(self, key: str, *, namespace: str | None = None) -> Shown:
-        """One memory by its key, with the tag of its version."""
-        return self.verbs.get(self.namespace(namespace), key)
-
-    def forget(self, key: str, *, namespace: str | None = None, if_match: str | None = None) -> None:
-        """Take a memory out of every answer."""
-        self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
-
-    def list(self, *, namespace: str | None = None, **where: Any) -> Page:
-        """A page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
-        from memoranda.standards.oams.requests import ListRequest
-
-        asked = {"namespace": str(self.namespace(namespace)), **where}
-        return self.verbs.list_memories(ListRequest.parse(asked))
 
 
 def _place(path_or_url: str | Path | None) -> dict[str, Any]:
@@ -568,38 +608,3 @@ def _place(path_or_url: str | Path | None) -> dict[str, Any]:
     if path.suffix in (".db", ".sqlite"):
         return {"store": f"sqlite:///{path}", "home": path.parent}
     return {"home": path}
-
-
-def _draft(
-    text: str, kind: str, project: str | None, structured: dict[str, Any] | None, fields: dict[str, Any]
-) -> dict[str, Any]:
-    body: dict[str, Any] = {"text": text, **({"structured": structured} if structured else {})}
-    scope = {**({"project": project} if project else {}), **fields.pop("scope", {})}
-    return {"kind": kind, "body": body, "scope": scope, **fields}
-
-
-_FILTER_FIELDS = ("valid_at", "known_at", "status")
-_SCOPE_FIELDS = ("owner", "project", "user", "agent", "session", "visibility")
-_HINTS = ("asked_at", "zone", "weights", "words_only", "floor", "rerank", "explain")
-
-
-def _asked(query: str, limit: int, prefer: Sequence[str], where: dict[str, Any]) -> dict[str, Any]:
-    """A recall request from keyword arguments; None means "not asked for"."""
-    given = {name: value for name, value in where.items() if value is not None}
-    if unknown := set(given) - {*_SCOPE_FIELDS, *_FILTER_FIELDS, *_HINTS, "kind", "strict"}:
-        raise InvalidInput(f"unknown filter: {min(unknown)}")
-    filters = {name: given[name] for name in _FILTER_FIELDS if name in given}
-    if given.get("strict"):
-        filters["scope"] = "strict"
-    if "kind" in given:
-        filters["kind"] = [given["kind"]] if isinstance(given["kind"], str) else list(given["kind"])
-    asked: dict[str, Any] = {
-        "query": query,
-        "limit": limit,
-        "scope": {name: given[name] for name in _SCOPE_FIELDS if name in given},
-        "filter": filters,
-    }
-    hints: dict[str, Any] = {name: given[name] for name in _HINTS if name in given}
-    if prefer:
-        hints["prefer"] = list(prefer)
-    return {**asked, "ranking_hints": hints} if hints else asked

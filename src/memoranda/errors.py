@@ -78,8 +78,11 @@ class QueryError(InvalidInput):
         end: int = 0,
         reason: str | None = None,
         oms_error: str | None = None,
+        retry_after_seconds: float = 1.0,
     ) -> None:
         super().__init__(message)
+        # When to ask again, where it was asked too often.
+        self.retry_after_seconds = retry_after_seconds
         # One of the codes of CAL section 22, such as "CAL-E002".
         self.cal_code = cal_code
         # Where, counted in characters: line and column from 1, start and end (exclusive) from 0.

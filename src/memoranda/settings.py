@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from memoranda.errors import InvalidInput
+from memoranda.model.owner import check_owner
 
 SETTINGS_FILE: Final = "memoranda.toml"
 
@@ -107,6 +108,21 @@ class Settings:
         "text",
         choices=("estimate", "bytes/4", "o200k_base", "cl100k_base"),
     )
+    mcp_names: str = _setting(
+        "plain",
+        "how tools are named for agents: as every host accepts it (ump_recall), or as UMP reserves it (ump.recall)",
+        "text",
+        choices=("plain", "reserved"),
+    )
+    mcp_tools: tuple[str, ...] = _setting(
+        (), "tools that agents are shown beside the usual ones: names of tools or of standards, or `all`", "list"
+    )
+    mcp_schemas: str = _setting(
+        "brief",
+        "how fully tools are described to agents: briefly, or with all their fields and the schemas of their answers",
+        "text",
+        choices=("brief", "full"),
+    )
     embedder: str = _setting(
         "auto",
         "what tells the meaning of texts: the model of this installation if there is one (auto), none (off), or the "
@@ -175,6 +191,11 @@ class Settings:
     )
 
     @property
+    def mcp_offer(self) -> dict[str, str]:
+        """What agents are shown, as the query of /mcp would ask for it."""
+        return {"names": self.mcp_names, "schemas": self.mcp_schemas, "tools": ",".join(self.mcp_tools)}
+
+    @property
     def database_path(self) -> Path | None:
         """Where the SQLite file is; None for a store in memory."""
         if not self.store:
@@ -206,6 +227,17 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
     return settings
 
 
+# What is not shown to who looks at the settings.
+SECRET_SETTINGS: Final = frozenset(("embedder_key",))
+
+
+def origins(home: Path) -> dict[str, str]:
+    """Where settings that are not the default come from: the environment, or the file in the data directory."""
+    named = (each.name for each in fields(Settings))
+    from_environment = {name: f"environment, {_variable(name)}" for name in named if os.environ.get(_variable(name))}
+    return {**dict.fromkeys(_from_file(home / SETTINGS_FILE), SETTINGS_FILE), **from_environment}
+
+
 def _check(settings: Settings) -> None:
     for each in fields(Settings):
         choices = each.metadata["choices"]
@@ -216,6 +248,8 @@ def _check(settings: Settings) -> None:
     for name in ("max_memories", "max_bytes", "writes_per_minute", "runs_per_minute", "max_schedules"):
         if getattr(settings, name) < 0:
             raise InvalidInput(f"{_variable(name)}: must be a whole number, 0 for no limit")
+    if settings.owner:
+        check_owner(settings.owner, "MEMORANDA_OWNER or --owner")
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise InvalidInput("MEMORANDA_TLS_CERT and MEMORANDA_TLS_KEY go together")
     if not 0 <= settings.port <= 65_535:

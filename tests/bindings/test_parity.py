@@ -91,7 +91,7 @@ async def scenario(call: Call, home: Path) -> list[Any]:
 def held(home: Path) -> list[Any]:
     """The memories themselves, read beside whoever serves them."""
     with Memoranda.open(home, owner=OWNER) as m:
-        records = [entry["record"] for entry in m.history(next(iter(all_ids(m))))]
+        records = [entry.record for entry in m.history(next(iter(all_ids(m))))]
         return [plain(record) for record in records]
 
 
@@ -137,7 +137,7 @@ async def by_library(home: Path) -> AsyncIterator[Call]:
             "recall": lambda b: {
                 "results": [r.document() for r in service.recall(access, requests.RecallRequest.parse(b))]
             },
-            "get": lambda b: {"record": m.get(b["id"])},
+            "get": lambda b: {"record": m.get(b["id"]).record},
             "revise": lambda b: vars_of(service.revise(access, requests.ReviseRequest.parse(b))),
             "forget": lambda b: {"result": service.forget(access, requests.ForgetRequest.parse(b))},
             "feedback": feedback,

@@ -27,7 +27,7 @@ def filled(home: Path) -> Path:
     with Memoranda.open(home) as memoranda:
         for number in range(3):
             memoranda.remember(f"note {number} about gardening")
-        memoranda.remember("alice likes tea", scope={"user": "alice"})
+        memoranda.remember("alice likes tea", user="alice")
         memoranda.import_records([{"kind": "semantic", "body": {"text": f"{n} {'x' * 500}"}} for n in range(100)])
     return home
 
@@ -49,7 +49,7 @@ def test_a_backup_of_a_store_in_use_holds_all_that_was_acknowledged(run: Command
         def write() -> None:
             number = 0
             while not stop.wait(0.001):
-                memoranda.remember(f"meanwhile {number}", scope={"user": f"user {number % 3}"})
+                memoranda.remember(f"meanwhile {number}", user=f"user {number % 3}")
                 number += 1
 
         writer = threading.Thread(target=write)

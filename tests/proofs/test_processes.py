@@ -55,8 +55,8 @@ def test_of_many_revisions_of_one_memory_exactly_one_wins(tmp_path: Path) -> Non
     lost = {answer for answer in answers.values() if answer != winner}
     assert lost == {f"conflict: id: already superseded by {winner}; revise that one"}
     with Memoranda.open(tmp_path, owner=TENANTS[0]) as memory:
-        assert memory.get(winner)["body"]["text"] == text
-        assert memory.get(name)["superseded_by"] == [winner]
+        assert memory.get(winner).text == text
+        assert memory.get(name).record["superseded_by"] == [winner]
         assert [found.record["id"] for found in memory.recall("wording")] == [winner]
         assert len(memory.history(name)) == 2
         assert memory.verify().ok

@@ -32,10 +32,10 @@ def test_an_expiry_is_announced_on_time_by_another_process_though_nobody_reads(t
     try:
         assert ready.wait(HANG_SECONDS)
         with Memoranda.open(tmp_path, owner=TENANTS[0]) as memory:
-            name = memory.remember("gone in seconds", consent=RETENTION).id
-            memory.remember("gone in seconds", consent=RETENTION)
+            name = memory.remember("gone in seconds", retention=RETENTION["retention"]).id
+            memory.remember("gone in seconds", retention=RETENTION["retention"])
             memory.remember("here to stay")
-            due = retention_end(memory.get(name))
+            due = retention_end(memory.get(name).record)
             assert due is not None
             until(lambda: "tombstoned" in _types(memory), "the expiry is announced")
             page = memory.service.changes(memory.access, {}, 0)

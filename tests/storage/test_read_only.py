@@ -37,7 +37,7 @@ def home() -> Iterator[Path]:
         home = Path(folder) / "home"
         with Memoranda.open(home) as memoranda:
             memoranda.remember("the kettle is blue")
-            memoranda.remember("alice likes tea", scope={"user": "alice"})
+            memoranda.remember("alice likes tea", user="alice")
             # Somebody else may not be allowed to load what Python loads when it is first needed.
             memoranda.recall("kettle")
             memoranda.service.verify_store()

@@ -12,6 +12,7 @@ from memoranda.cli.words import given, names, span_ms
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant
+from memoranda.model.owner import check_did, check_owner
 
 key = App(name="key", help="API keys, and the operator's own key.", help_format="plaintext")
 token = App(name="token", help="Capability tokens.", help_format="plaintext")
@@ -48,6 +49,8 @@ def add(
     run: GivenRun,
 ) -> None:
     """Make an API key and print it. It is not kept, and cannot be shown again."""
+    if tenant is not None:
+        check_owner(tenant, "--tenant")
     with run.open() as memoranda:
         made = memoranda.service.gate.add_key(name, tenant=tenant or memoranda.owner, scopes=names(scopes))
     run.answer({"key": made}, lambda: print(made))
@@ -118,6 +121,8 @@ def mint(
     run: GivenRun,
 ) -> None:
     """Print a capability token signed by the operator. With --owner it reaches that owner only, else every one."""
+    if aud is not None:
+        check_did(aud, "--aud")
     scope = given(owner=run.owner, project=project, agent=agent, visibility=visibility)
     with run.open() as memoranda:
         minted = memoranda.service.gate.mint_token(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import PLACE_NAMES, GivenRun
 from memoranda.cli.show import counted, line, note, one_line, progress, table
 from memoranda.cli.words import names
 from memoranda.errors import InvalidInput
@@ -49,7 +49,7 @@ def dream(
         ),
     ],
     namespace: Annotated[
-        str | None, Parameter(help="The namespace, or a scope of your own; your default unless said.")
+        str | None, Parameter(name=PLACE_NAMES, help="The namespace, or a scope of your own; your default unless said.")
     ] = None,
     dry_run: Annotated[bool, Parameter(help="Only show what would be written.")] = False,
     yes: Annotated[bool, Parameter(help="Write it without asking.")] = False,

@@ -1,19 +1,23 @@
-"""remember, recall, get, revise, forget, history and feedback."""
+"""remember, recall, show, revise, edit, forget, history and feedback."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from memoranda.cli.run import GivenRun
-from memoranda.cli.show import line, one_line, record_block
+from memoranda.cli.run import GivenRun, Run
+from memoranda.cli.show import line, note, nothing_found, one_line, record_block, safe, shown_id, when
 from memoranda.cli.words import given, json_object, moment, span_ms, text_or_input
 from memoranda.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from memoranda.app import Memoranda
+    from memoranda.standards.ump.rehydrate import Rehydrated
+    from memoranda.standards.ump.requests import RecallRequest
     from memoranda.standards.ump.shapes import Record
 
 Kind = Literal["semantic", "episodic", "procedural", "working", "identity"]
@@ -53,11 +57,13 @@ class Weight:
     valid_from: Annotated[str | None, Parameter(help="From when it is true: a date, or RFC 3339.")] = None
     valid_to: Annotated[str | None, Parameter(help="Until when it is true.")] = None
 
-    def lifecycle(self) -> dict[str, Any]:
-        return given(salience=self.salience, confidence=self.confidence)
-
-    def time(self) -> dict[str, Any]:
-        return given(valid_from=moment(self.valid_from), valid_to=moment(self.valid_to))
+    def fields(self) -> dict[str, Any]:
+        return given(
+            salience=self.salience,
+            confidence=self.confidence,
+            valid_from=moment(self.valid_from),
+            valid_to=moment(self.valid_to),
+        )
 
 
 @Parameter(name="*")
@@ -71,12 +77,17 @@ class ConsentTerms:
     about: Annotated[tuple[str, ...], Parameter(help="An entity it is about; can be repeated.")] = ()
     source: Annotated[str | None, Parameter(help="A reference to where it comes from.")] = None
 
-    def consent(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         retention = self.retention
         if retention is not None and not retention.startswith("P"):
             retention = f"PT{span_ms(retention, '--retention') // 1000}S"
-        exportable = None if self.export else False
-        return given(retention=retention, exportable=exportable, redact=list(self.redact) or None)
+        return given(
+            retention=retention,
+            exportable=None if self.export else False,
+            redact=list(self.redact) or None,
+            about=list(self.about) or None,
+            source=self.source,
+        )
 
 
 # What a command gets when nothing of the kind was said.
@@ -88,6 +99,7 @@ def remember(
     /,
     *,
     kind: Annotated[Kind, Parameter(help="What kind of memory it is; semantic unless said.")] = "semantic",
+    tag: Annotated[tuple[str, ...], Parameter(help="A word to file it under; can be repeated.")] = (),
     structured: Annotated[str | None, Parameter(help="Further data, as a JSON object.")] = None,
     place: MemoryScope = ANYWHERE,
     weight: Weight = UNWEIGHTED,
@@ -95,22 +107,22 @@ def remember(
     run: GivenRun,
 ) -> None:
     """Remember a text. If the same is known already, the two are merged and trusted a little more."""
-    body: dict[str, Any] = {"text": text_or_input(text)}
-    if structured is not None:
-        body["structured"] = json_object(structured, "--structured")
-    relations = [{"type": "about", "target": entity} for entity in terms.about]
-    parts = {"lifecycle": weight.lifecycle(), "time": weight.time(), "relations": relations, "consent": terms.consent()}
-    draft = {"kind": kind, "body": body, "scope": place.fields(), **{k: v for k, v in parts.items() if v}}
-    with run.open() as memoranda:
-        if terms.source is not None:
-            source = {"ref": terms.source}
-            draft["provenance"] = {"actor": memoranda.owner, "actor_kind": "user", "method": "cli", "source": source}
-        filled = memoranda.ump.with_defaults(draft, method="cli")
-        remembered = memoranda.ump.remember(filled)
-    run.answer(
-        {"id": remembered.id, "result": remembered.result},
-        lambda: line(f"{remembered.id} {remembered.result}"),
+    from memoranda.standards.ump.plain import PlainMemory
+
+    data = None if structured is None else json_object(structured, "--structured")
+    memory = PlainMemory(
+        text=text_or_input(text),
+        kind=kind,
+        tags=list(tag) or None,
+        structured=data,
+        **place.fields(),
+        **weight.fields(),
+        **terms.fields(),
     )
+    with run.open() as memoranda:
+        remembered = memoranda.ump.remember(memoranda.ump.with_defaults(memory.draft(), method="cli"))
+        shown = shown_id(memoranda, remembered.id)
+    run.answer({"id": remembered.id, "result": remembered.result}, lambda: line(f"{shown} {remembered.result}"))
 
 
 def recall(
@@ -140,55 +152,69 @@ def recall(
     """Find the best memories for a question.
 
     Of a project also what belongs to none, of a user what is about nobody; agent and session rank. See --strict.
+
+    Examples: recall "which package manager?" --project shop; recall "where did we meet" --user ada --limit 3;
+    recall "who was in charge" --valid-at 2024-05-01; recall "deploying" --for-prompt --budget 2000
     """
-    asked = given(valid_at=moment(valid_at), known_at=moment(known_at), kind=list(kind) or None, strict=strict or None)
-    hints = given(words_only=words or None, rerank=rerank or None, floor=False if everything else None)
-    where = {**place.fields(), **asked, **hints}
-    if not for_prompt:
-        if budget is not None or max_chars is not None:
-            raise InvalidInput("--budget and --max-chars belong to --for-prompt")
-        with run.open() as memoranda:
-            found = memoranda.recall(
-                query, limit=8 if limit is None else limit, prefer=prefer, explain=explain, **where
-            )
-        documents = [each.document() for each in found]
-        run.answer({"results": documents}, lambda: _show_found(documents))
-        return
+    from memoranda.standards.ump.plain import PlainQuestion
+    from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
+
+    if not for_prompt and (budget is not None or max_chars is not None):
+        raise InvalidInput("--budget and --max-chars belong to --for-prompt")
+    question = PlainQuestion(
+        query=query,
+        limit=(12 if for_prompt else 8) if limit is None else limit,
+        strict=strict,
+        **place.fields(),
+        **given(
+            valid_at=moment(valid_at), known_at=moment(known_at), kind=list(kind) or None, prefer=list(prefer) or None
+        ),
+        **given(words_only=words or None, rerank=rerank or None, floor=False if everything else None),
+        explain=explain or None,
+    ).asked()
     with run.open() as memoranda:
-        block = memoranda.for_prompt(
-            query,
-            limit=12 if limit is None else limit,
-            budget_chars=budget,
-            **given(max_chars=max_chars),
-            **where,
-        )
+        if for_prompt:
+            options = {"max_visibility": "public", **given(budget_chars=budget, max_chars=max_chars)}
+            _answer_block(run, memoranda.ump.for_prompt(RehydrateRequest.parse({**question, **options})))
+            return
+        asked = RecallRequest.parse(question)
+        found = [each.document() for each in memoranda.ump.recall(asked)]
+        run.answer({"results": found}, lambda: _show_found(memoranda, asked, found))
+
+
+def _answer_block(run: Run, block: Rehydrated) -> None:
     dropped = [{"id": name, "reason": reason} for name, reason in block.dropped]
     document = {"text": block.text, "injected": list(block.injected), "dropped": dropped}
     run.answer(document, lambda: print(block.text) if block.text else None)
 
 
-def _show_found(documents: list[dict[str, Any]]) -> None:
+def _show_found(memoranda: Memoranda, asked: RecallRequest, documents: list[dict[str, Any]]) -> None:
     if not documents:
-        print("memoranda: nothing found", file=sys.stderr)
+        note(nothing_found(asked.scope.get("project"), memoranda.ump.elsewhere(asked)))
+    short = memoranda.ump.short_ids([document["record"]["id"] for document in documents])
     for document in documents:
-        record_block(document["record"], head=f"{document['score']:.2f}")
+        record_block(document["record"], head=f"{document['score']:.2f}", short=short)
         if "explanation" in document:
             parts = sorted(document["explanation"].items(), key=lambda each: -each[1]["part"])
             line("      " + ", ".join(f"{name} {each['part']:.2f} (no. {each['rank']})" for name, each in parts))
 
 
-def get(name: Annotated[str, Parameter(name="ID", help="The memory's id.")], /, *, run: GivenRun) -> None:
+ID = Annotated[str, Parameter(name="ID", help="The memory's id, or the beginning of it.")]
+
+
+def get(name: ID, /, *, run: GivenRun) -> None:
     """Show one memory."""
     with run.open() as memoranda:
-        record = memoranda.get(name)
-    run.answer({"record": record}, lambda: _show_record(record))
+        record = memoranda.ump.get(name)
+        short = memoranda.ump.short_ids([record["id"]])
+    run.answer({"record": record}, lambda: _show_record(record, short))
 
 
-def _show_record(record: Record) -> None:
-    record_block(record)
+def _show_record(record: Record, short: Mapping[str, str]) -> None:
+    record_block(record, short=short)
     time, lifecycle = record["time"], record.get("lifecycle", {})
-    until = time.get("valid_to") or "now on"
-    line(f"  true from {time.get('valid_from', time['created'])} to {until}", "dim")
+    until = time.get("valid_to")
+    line(f"  true from {when(time.get('valid_from', time['created']))} to {when(until) if until else 'now on'}", "dim")
     line("  " + ", ".join(f"{name} {value}" for name, value in lifecycle.items()), "dim")
     for relation in record.get("relations", ()):
         line(f"  {relation['type']} {one_line(relation['target'])}", "dim")
@@ -197,7 +223,7 @@ def _show_record(record: Record) -> None:
 
 
 def revise(
-    name: Annotated[str, Parameter(name="ID", help="The memory's id.")],
+    name: ID,
     text: Annotated[str | None, Parameter(help="The new text; - reads standard input.")] = None,
     /,
     *,
@@ -205,21 +231,32 @@ def revise(
     run: GivenRun,
 ) -> None:
     """Write a new version of a memory; the old one stays in its history."""
-    patch: dict[str, Any] = {}
-    if weight.lifecycle():
-        patch["lifecycle"] = weight.lifecycle()
-    if weight.time():
-        patch["time"] = weight.time()
+    said = weight.fields()
     with run.open() as memoranda:
-        if text is not None or not patch:
-            # UMP §3.5 replaces the body whole; a new wording must not lose the data beside it.
-            patch["body"] = {**memoranda.get(name)["body"], "text": text_or_input(text)}
-        revised = memoranda.revise(name, **patch)
-    run.answer({"id": revised.id, "supersedes": list(revised.supersedes)}, lambda: line(f"{revised.id} revised"))
+        new = text_or_input(text) if text is not None or not said else None
+        revised = memoranda.revise(name, new, **said)
+        shown = shown_id(memoranda, revised.id)
+    run.answer({"id": revised.id, "supersedes": list(revised.supersedes)}, lambda: line(f"{shown} revised"))
+
+
+def edit(name: ID, /, *, run: GivenRun) -> int:
+    """Change the text of a memory in your editor ($VISUAL or $EDITOR); the old version stays in its history."""
+    from memoranda.cli.editor import edited
+
+    with run.open() as memoranda:
+        memory = memoranda.get(name)
+        text = edited(memory.text)
+        if text == memory.text or not text.strip():
+            note("nothing was changed")
+            return 1
+        revised = memoranda.revise(memory.id, text)
+        shown = shown_id(memoranda, revised.id)
+    run.answer({"id": revised.id, "supersedes": list(revised.supersedes)}, lambda: line(f"{shown} revised"))
+    return 0
 
 
 def forget(
-    name: Annotated[str, Parameter(name="ID", help="The memory's id.")],
+    name: ID,
     /,
     *,
     reason: Annotated[str, Parameter(help="Why; kept in the audit log.")] = "",
@@ -228,15 +265,21 @@ def forget(
     run: GivenRun,
 ) -> int:
     """Forget a memory: it is recalled no more. With --hard nothing of its content remains."""
-    if hard and not yes and sys.stdin.isatty():
-        print(f"Erase {name} and its earlier versions for good? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            print("memoranda: nothing was erased", file=sys.stderr)
-            return 1
     with run.open() as memoranda:
-        result = memoranda.forget(name, reason=reason, hard=hard)
+        record = memoranda.ump.get(name)
+        if hard and not yes and sys.stdin.isatty() and not _agreed(record):
+            note("nothing was erased")
+            return 1
+        result = memoranda.forget(record["id"], reason=reason, hard=hard)
     run.answer({"result": result}, lambda: line(f"{name} {result}"))
     return 0
+
+
+def _agreed(record: Record) -> bool:
+    """Whether the person at the terminal, who sees what it says, wants it erased."""
+    print(f"{safe(record['body']['text'])}\n", file=sys.stderr)
+    print("Erase this and its earlier versions for good? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def redact(
@@ -275,22 +318,23 @@ def redact(
     )
 
 
-def history(name: Annotated[str, Parameter(name="ID", help="The id of any version.")], /, *, run: GivenRun) -> None:
+def history(name: ID, /, *, run: GivenRun) -> None:
     """Show all versions of a memory, oldest first."""
     with run.open() as memoranda:
-        versions: list[dict[str, Any]] = memoranda.history(name)
+        versions: list[dict[str, Any]] = memoranda.ump.history(name)
+        short = memoranda.ump.short_ids([version["record"]["id"] for version in versions])
 
     def say() -> None:
         for version in versions:
-            replaced = f" to {version['replaced']}" if version["replaced"] else ""
+            replaced = f" to {when(version['replaced'])}" if version["replaced"] else ""
             doubt = "" if version["verified"] else "  SIGNATURE DOES NOT VERIFY"
-            record_block(version["record"], head=f"{version['recorded']}{replaced}{doubt}")
+            record_block(version["record"], head=f"{when(version['recorded'])}{replaced}{doubt}", short=short)
 
     run.answer({"versions": versions}, say)
 
 
 def feedback(
-    name: Annotated[str, Parameter(name="ID", help="The memory's id.")],
+    name: ID,
     outcome: Annotated[Outcome, Parameter(help="What became of it.")],
     /,
     *,

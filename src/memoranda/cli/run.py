@@ -57,5 +57,7 @@ def print_json(document: object) -> None:
         file.write(dump(document) + b"\n")
 
 
+# A place in a memory has one common word, whatever its standard calls it.
+PLACE_NAMES = ("--namespace", "--project")
 # How a command takes its run: it is given by the parser, not typed by a person.
 GivenRun = Annotated[Run, Parameter(parse=False)]

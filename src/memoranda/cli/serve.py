@@ -90,12 +90,18 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
     from memoranda.bindings.http.app import create_app
     from memoranda.bindings.http.server import create_server
     from memoranda.bindings.mcp.http import McpEndpoint
+    from memoranda.bindings.mcp.offer import Offer
 
     is_alone = settings.workers == 1
     service = open_service(settings)
     try:
         owner_credential(service, settings)
-        mcp = McpEndpoint(service, max_body_bytes=settings.max_body_bytes, has_sessions=is_alone)
+        mcp = McpEndpoint(
+            service,
+            max_body_bytes=settings.max_body_bytes,
+            has_sessions=is_alone,
+            offer=Offer().with_query(settings.mcp_offer),
+        )
         app = create_app(
             service,
             host=settings.host,

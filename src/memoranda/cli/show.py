@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from memoranda.app import Memoranda
     from memoranda.service.exchange import Report
     from memoranda.standards.ump.audit import ChainReport
 
@@ -58,8 +59,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empt
         from rich.text import Text
 
         shown = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            shown.add_column(column, overflow="fold")
+        for place, column in enumerate(columns):
+            # What is named or dated is read in one piece; the text at the end takes what room there is.
+            is_last = place == len(columns) - 1
+            shown.add_column(column, overflow="fold" if is_last else "ignore", no_wrap=not is_last)
         for row in cells:
             shown.add_row(*map(Text, row))
         _console().print(shown)
@@ -68,16 +71,55 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empt
             print("\t".join(row))
 
 
-def record_block(record: Mapping[str, Any], *, head: str = "") -> None:
-    """One record: a line about it, its text, its id."""
+def record_block(record: Mapping[str, Any], *, head: str = "", short: Mapping[str, str] | None = None) -> None:
+    """One record: a line about it, its text, its id, which on a terminal may be a short one."""
     scope, lifecycle = record["scope"], record.get("lifecycle", {})
     about = [head, record["kind"], scope.get("project", ""), scope.get("visibility", "private")]
+    if sys.stdout.isatty():
+        about.append(when(record["time"]["created"]))
     if lifecycle.get("status", "active") != "active":
         about.append(lifecycle["status"])
     line("  ".join(one_line(part) for part in about if part), "bold")
     for each in record["body"]["text"].split("\n"):
         line(f"  {each}")
-    line(f"  {record['id']}", "dim")
+    line(f"  {short[record['id']] if short and sys.stdout.isatty() else record['id']}", "dim")
+
+
+def shown_id(memoranda: Memoranda, name: str) -> str:
+    """An id for a person: short on a terminal, whole in a pipe."""
+    return memoranda.ump.short_ids([name])[name] if sys.stdout.isatty() else name
+
+
+_SPANS = (
+    ("year", 31_556_952),
+    ("month", 2_629_746),
+    ("week", 604_800),
+    ("day", 86_400),
+    ("hour", 3_600),
+    ("minute", 60),
+)
+
+
+def when(instant: str, *, exact: bool = False) -> str:
+    """A moment for a person: how long ago on a terminal, or how long until; exact in a pipe or on request."""
+    if exact or not sys.stdout.isatty():
+        return instant
+    from datetime import UTC, datetime
+
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(instant)).total_seconds()
+    for name, size in _SPANS:
+        if abs(seconds) >= size:
+            number = counted(int(abs(seconds) // size), name)
+            return f"{number} ago" if seconds > 0 else f"in {number}"
+    return "just now"
+
+
+def nothing_found(project: str | None, elsewhere: Mapping[str, int]) -> str:
+    """What is said when a question found nothing: also where else there is something."""
+    if project is None:
+        return "nothing found"
+    others = ", ".join(f"{count} in {name or 'no project'}" for name, count in elsewhere.items())
+    return f"nothing in {project}; {others}" if others else f"nothing found in {project}, or elsewhere"
 
 
 def note_report(report: Report) -> None:

@@ -17,10 +17,8 @@ def fill(memoranda: Memoranda) -> None:
     first = memoranda.remember("use npm", kind="procedural", project="p").id
     memoranda.revise(first, "use pnpm, never npm")
     memoranda.remember("  spaced\r\ntext\n\n", structured={"a": [1, 2.5, None]})
-    memoranda.remember("kept here", consent={"exportable": False})
-    memoranda.remember(
-        "with a secret", structured={"token": "s", "b": 1}, consent={"redact": ["body.structured.token"]}
-    )
+    memoranda.remember("kept here", exportable=False)
+    memoranda.remember("with a secret", structured={"token": "s", "b": 1}, redact=["body.structured.token"])
     memoranda.forget(memoranda.remember("gone").id)
 
 

@@ -166,7 +166,7 @@ class Writer:
     def store_again(self, name: str) -> None:
         for namespace in self.m.oams.namespaces:
             for memory in self.m.oams.list(namespace=namespace, limit=100).memories:
-                if memory["value"] == self.m.get(name)["body"]["text"]:
+                if memory["value"] == self.m.get(name).text:
                     self.m.oams.store(memory["key"], f"{self.text} stored", namespace=namespace)
                     return
 

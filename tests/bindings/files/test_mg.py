@@ -70,8 +70,8 @@ def fill(memoranda: Memoranda) -> None:
         memoranda.remember("use npm", kind="procedural", project="p")
     npm = memoranda.remember("use npm", kind="procedural", project="p").id
     memoranda.revise(memoranda.revise(npm, "use pnpm").id, "use pnpm, never npm")
-    memoranda.remember("a day", kind="episodic", structured={"a": [1, 2.5, None]}, scope={"user": "ada"})
-    memoranda.remember("until then", time={"valid_to": "2027-01-01T00:00:00Z"})
+    memoranda.remember("a day", kind="episodic", structured={"a": [1, 2.5, None]}, user="ada")
+    memoranda.remember("until then", valid_to="2027-01-01T00:00:00Z")
     memoranda.forget(memoranda.remember("gone").id)
 
 

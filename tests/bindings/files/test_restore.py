@@ -66,7 +66,7 @@ def test_what_is_said_again_is_there_again(tmp_path: Path, hard: bool) -> None:
         address = m.grains.put(grain).address
         m.oams.store("k", "green tea")
         remembered = m.remember("tea at five")
-        signed = m.get(remembered.id)
+        signed = m.get(remembered.id).record
         forget_all(m, hard=hard)
         assert m.recall("tea") == []
         stored = m.grains.put(grain)

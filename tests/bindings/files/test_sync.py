@@ -55,7 +55,7 @@ def files_in(folder: Path) -> list[str]:
 
 def test_memories_become_files_and_a_second_run_does_nothing(memoranda: Memoranda, folder: Path, sync: Sync) -> None:
     memoranda.remember("Use pnpm, never npm!", project="p")
-    memoranda.remember("kept here", consent={"exportable": False})
+    memoranda.remember("kept here", exportable=False)
     assert did(sync()) == [("use-pnpm-never-npm.ump.md", "written")]
     assert signature.verify(record_in(folder / "use-pnpm-never-npm.ump.md"))
     assert sync() == []
@@ -68,7 +68,7 @@ def test_an_edited_text_becomes_a_new_version(memoranda: Memoranda, folder: Path
     assert did(sync()) == [("use-npm.ump.md", "revised")]
     record = record_in(folder / "use-npm.ump.md")
     assert record["supersedes"] == [first]
-    assert record == memoranda.get(record["id"])
+    assert record == memoranda.get(record["id"]).record
     assert record["body"] == {"text": "use pnpm", "structured": {"a": 1}}
     assert sync() == []
 
@@ -133,7 +133,7 @@ def test_a_plain_note_is_remembered_and_gets_its_front_matter(memoranda: Memoran
     record = record_in(folder / "idea.ump.md")
     assert record["body"]["text"] == "# An idea\n\nWith two paragraphs."
     assert (record["kind"], record["provenance"]["method"]) == ("semantic", "file")
-    assert memoranda.get(record["id"]) == record
+    assert memoranda.get(record["id"]).record == record
     assert sync() == []
 
 
@@ -149,7 +149,7 @@ def test_a_deleted_file_forgets_the_memory(memoranda: Memoranda, folder: Path, s
     sync()
     (folder / "a-fact.ump.md").unlink()
     assert did(sync()) == [("a-fact.ump.md", "forgotten")]
-    assert memoranda.get(name)["lifecycle"]["status"] == "tombstoned"
+    assert memoranda.get(name).record["lifecycle"]["status"] == "tombstoned"
     assert sync() == []
 
 
@@ -177,7 +177,7 @@ def test_when_both_changed_the_store_stays_and_the_text_is_kept_beside(
         assert (step.did, step.name) == ("conflict", "one.ump.md")
         assert beside in step.detail
         assert (folder / beside).read_bytes() == mine
-        assert record_in(folder / "one.ump.md") == memoranda.get(name)
+        assert record_in(folder / "one.ump.md") == memoranda.get(name).record
         assert sync() == []
         edit(folder / "one.ump.md", f"one by an agent {count}", "one")
         sync()
@@ -234,7 +234,7 @@ def test_a_file_that_becomes_malformed_is_not_a_deleted_one(memoranda: Memoranda
     sync()
     (folder / "one.ump.md").write_text("---\nhalf a front matter")
     assert did(sync()) == [("one.ump.md", "refused")]
-    assert memoranda.get(name)["lifecycle"]["status"] == "active"
+    assert memoranda.get(name).record["lifecycle"]["status"] == "active"
 
 
 def test_links_are_neither_read_nor_written_through(
@@ -298,7 +298,7 @@ def test_a_file_of_someone_else_is_written_by_us_before_its_absence_forgets(
     memoranda: Memoranda, folder: Path, sync: Sync
 ) -> None:
     made = memoranda.remember("one").id
-    theirs = "\n" + markdown.render(memoranda.get(made)) + "\n\n"
+    theirs = "\n" + markdown.render(memoranda.get(made).record) + "\n\n"
     (folder / "theirs.ump.md").write_text(theirs.lstrip("\n"))
     assert did(sync()) == [("theirs.ump.md", "written")]
     (folder / "theirs.ump.md").unlink()
@@ -334,12 +334,12 @@ def test_a_folder_of_one_project_takes_only_that_project(memoranda: Memoranda, f
 def test_what_is_redacted_stays_out_of_the_folder_and_in_the_store(
     memoranda: Memoranda, folder: Path, sync: Sync
 ) -> None:
-    memoranda.remember("one", structured={"token": "s3cret"}, consent={"redact": ["body.structured.token"]})
+    memoranda.remember("one", structured={"token": "s3cret"}, redact=["body.structured.token"])
     sync()
     assert "s3cret" not in (folder / "one.ump.md").read_text()
     edit(folder / "one.ump.md", "\n\none", "\n\ntwo")
     assert [step.did for step in sync()] == ["revised"]
-    record = memoranda.get(record_in(folder / "one.ump.md")["id"])
+    record = memoranda.get(record_in(folder / "one.ump.md")["id"]).record
     assert record["body"] == {"text": "two", "structured": {"token": "s3cret"}}
     assert "s3cret" not in (folder / "one.ump.md").read_text()
 

@@ -218,7 +218,7 @@ def test_one_credential_is_limited_and_another_is_not(tmp_path: Path) -> None:
     ):
         answers = [busy.post("/ump/audit") for _ in range(11)]
         assert [answer.status_code for answer in answers[:10]] == [200] * 10
-        assert error_of(answers[10]) == (400, "rate_limited")
+        assert error_of(answers[10]) == (429, "rate_limited")
         assert answers[10].headers["retry-after"] == "1"
         assert calm.post("/ump/audit").status_code == 200
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.bindings.http.process import Server, serving
 
-# UMP answers 400 (rate_limited) to whoever guesses too much, and 401 to whoever guesses.
-LIMITED, WRONG = 400, 401
+# UMP answers 429 (rate_limited) to whoever guesses too much, and 401 to whoever guesses.
+LIMITED, WRONG = 429, 401
 
 
 def guesses(server: Server, address: str, count: int) -> set[int]:

@@ -189,7 +189,7 @@ def test_places_are_limited_and_free_again_when_a_client_goes_away(tmp_path: Pat
     with running(tmp_path / "home", subscribers_limit=2, heartbeat_seconds=60) as started, started.client() as third:
         with started.client() as first, started.client() as second, subscribed(first), subscribed(second):
             refused = third.get("/ump/subscribe")
-            assert error_of(refused) == (400, "rate_limited")
+            assert error_of(refused) == (429, "rate_limited")
             assert int(refused.headers["retry-after"]) >= 1
         until(lambda: _opens(third))
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import uvicorn
@@ -18,6 +18,7 @@ from mcp.client.session import IncomingMessage
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp_types import ElicitRequestParams, ElicitResult
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -135,12 +136,37 @@ async def http_client(
             yield client
 
 
+class Person:
+    """Who sits before an agent, is asked, and answers so."""
+
+    def __init__(self, action: Literal["accept", "decline", "cancel"] = "accept", *, erases: bool = True) -> None:
+        self._result = ElicitResult(action=action, content={"erase": erases} if action == "accept" else None)
+        self.asked: list[str] = []
+
+    async def __call__(self, context: object, params: ElicitRequestParams) -> ElicitResult:
+        self.asked.append(params.message)
+        return self._result
+
+
 @asynccontextmanager
-async def stdio_peer(home: Path, mode: ConnectMode = "auto", inbox: Inbox | None = None) -> AsyncIterator[Client]:
-    parameters = StdioServerParameters(command=sys.executable, args=[str(STDIO_SERVER), str(home)], env=WORDS_ALONE)
+async def stdio_peer(
+    home: Path,
+    mode: ConnectMode = "auto",
+    inbox: Inbox | None = None,
+    *offer: str,
+    person: Person | None = None,
+) -> AsyncIterator[Client]:
+    arguments = [str(STDIO_SERVER), str(home), *offer]
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=WORDS_ALONE)
     with (home.parent / "stderr.txt").open("a") as log:
         transport = stdio_client(parameters, errlog=log)
-        async with Client(transport, mode=mode, message_handler=inbox, read_timeout_seconds=HANG_SECONDS) as client:
+        async with Client(
+            transport,
+            mode=mode,
+            message_handler=inbox,
+            read_timeout_seconds=HANG_SECONDS,
+            elicitation_callback=person,
+        ) as client:
             yield client
 
 

@@ -1,4 +1,7 @@
-"""Serves a data directory over standard input and output: what `memoranda mcp` does, without the command line."""
+"""Serves a data directory over standard input and output: what `memoranda mcp` does, without the command line.
+
+What is offered is said as in the query of /mcp: `tools=all`.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import sys
 from pathlib import Path
 
 from memoranda.app import open_service
+from memoranda.bindings.mcp.offer import Offer
 from memoranda.bindings.mcp.stdio import run_stdio
 from memoranda.settings import load_settings
 
 if __name__ == "__main__":
     opened = open_service(load_settings(environ={}, home=Path(sys.argv[1])))
-    run_stdio(opened, opened.gate.local(actor_kind="agent"))
+    asked = dict(each.split("=") for each in sys.argv[2:])
+    run_stdio(opened, opened.gate.local(actor_kind="agent"), Offer().with_query(asked))

@@ -228,7 +228,7 @@ def test_the_card_is_a_prompt(peer: HttpPeer, owner: str, mode: str) -> None:
     async def scenario() -> None:
         async with http_client(peer.url, peer.key(owner), mode) as client:
             listed = await client.list_prompts()
-            assert [each.name for each in listed.prompts] == ["ump.rehydrate", "cal-card"]
+            assert [each.name for each in listed.prompts] == ["ump_rehydrate", "cal-card"]
             (message,) = (await client.get_prompt("cal-card")).messages
             assert isinstance(message.content, TextContent)
             assert message.content.text == prompt_card()

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from mcp.client.client import Client, ConnectMode
 from mcp_types import CallToolResult, TextContent, TextResourceContents
-from tests.bindings.mcp.peers import HttpPeer, http_client, run, stdio_peer
+from tests.bindings.mcp.peers import HttpPeer, Person, http_client, run, stdio_peer
 
 from memoranda.standards.ump.signature import verify
 
+# All tools, as their standards have them.
+EVERYTHING = ("tools=all", "schemas=full", "names=reserved")
 MODES = {"2025-11-25": "legacy", "2026-07-28": "auto"}
 
 
@@ -48,10 +50,10 @@ def test_an_agent_remembers_recalls_revises_and_forgets(
     @asynccontextmanager
     async def connected(mode: ConnectMode) -> AsyncIterator[Client]:
         if transport == "stdio":
-            async with stdio_peer(tmp_path / "home", mode) as client:
+            async with stdio_peer(tmp_path / "home", mode, None, *EVERYTHING, person=Person()) as client:
                 yield client
         else:
-            async with http_client(peer.url, peer.key(owner), mode) as client:
+            async with http_client(f"{peer.url}?{'&'.join(EVERYTHING)}", peer.key(owner), mode) as client:
                 yield client
 
     async def scenario() -> None:
@@ -75,7 +77,7 @@ async def introduced(client: Client) -> None:
     assert capabilities.resources.subscribe
     assert capabilities.resources.list_changed
     tools = (await client.list_tools()).tools
-    assert len(tools) == 18
+    assert len(tools) == 19
     assert all(tool.output_schema and tool.input_schema["properties"] is not None for tool in tools)
     said = await answer(client, "ump.capabilities", client={"name": "test", "ump": "0.1"})
     assert (said["ump"], said["conformance"], said["writable"]) == ("0.1", "L3", True)

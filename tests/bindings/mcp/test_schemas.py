@@ -28,8 +28,8 @@ def properties_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str,
 
 
 @pytest.mark.requirement("UMP-4.1-tools")
-def test_there_are_exactly_the_seven_reserved_tools() -> None:
-    names = ("capabilities", "recall", "remember", "get", "revise", "forget", "feedback")
+def test_there_are_exactly_the_seven_reserved_tools_and_one_of_ours() -> None:
+    names = ("capabilities", "recall", "remember", "get", "revise", "forget", "feedback", "list")
     assert [name for name in OPERATIONS if name.startswith("ump.")] == [f"ump.{name}" for name in names]
 
 
@@ -93,6 +93,7 @@ def test_only_forget_is_said_to_destroy_and_only_reading_to_be_read_only() -> No
         "ump.capabilities",
         "ump.recall",
         "ump.get",
+        "ump.list",
         "oams.dreams",
         "oms.get",
         "oms.find",

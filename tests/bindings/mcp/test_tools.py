@@ -98,7 +98,7 @@ def test_other_refusals_keep_their_codes(peer: HttpPeer, owner: str) -> None:
 def test_an_unknown_tool_is_a_protocol_error_that_names_the_known_ones(peer: HttpPeer, owner: str, mode: str) -> None:
     async def scenario() -> None:
         async with http_client(peer.url, peer.key(owner), mode) as client:
-            with pytest.raises(MCPError, match=r"not_found: no tool 'ump.rememeber'; there are ump.capabilities") as e:
+            with pytest.raises(MCPError, match=r"not_found: no tool 'ump.rememeber'; there are ump_capabilities") as e:
                 await client.call_tool("ump.rememeber", {})
             assert (e.value.code, e.value.data) == (INVALID_PARAMS, {"code": "not_found"})
 
@@ -119,7 +119,7 @@ def test_resources_and_prompts_refuse_what_they_do_not_know(peer: HttpPeer, owne
             for cursor in ("x", "-1", "1e9", "9" * 30, "٣"):
                 with pytest.raises(MCPError, match="cursor"):
                     await client.list_resources(cursor=cursor)
-            with pytest.raises(MCPError, match=r"no prompt 'other'; there are ump.rehydrate, cal-card"):
+            with pytest.raises(MCPError, match=r"no prompt 'other'; there are ump_rehydrate, cal-card"):
                 await client.get_prompt("other", {})
             for arguments in ({}, {"query": "x", "budget": "all"}, {"query": "x", "limit": "3"}):
                 with pytest.raises(MCPError, match=r"query|budget|unknown argument"):

@@ -21,7 +21,7 @@ from memoranda.bindings.http.operation import Refusal, Standard, in_header, in_q
 from memoranda.encoding.json_text import dump, parse
 from memoranda.encoding.shapes import NAME, OBJECT, Schema, fields_of, ref, schema
 from memoranda.encoding.shapes import TEXT as STRING
-from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, NotFound, QueryError, RateLimited, TooLarge
+from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, NotFound, QueryError, TooLarge
 from memoranda.service.cal.cal import Given
 from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS
@@ -62,9 +62,7 @@ def refuse(error: MemorandaError, path: str) -> Refusal:
     told = malformed(error) if isinstance(error, TooLarge) else error
     if isinstance(told, QueryError):
         return http_status(told.cal_code), error_envelope(told)
-    status, body = ump.refuse(told, path)
-    # Unlike under /ump/, where the reference says 400, with the status that means it.
-    return 429 if isinstance(told, RateLimited) else status, body
+    return ump.refuse(told, path)
 
 
 CAL: Final = Standard(

@@ -214,7 +214,7 @@ class Guard:
         if error.code == "unauthorized" and scope["path"] == self._rules.protected:
             where = f"{wire.base_url(scope)}{wire.PROTECTED_RESOURCE}{scope['path']}"
             challenge = f', resource_metadata="{where}", scope="{" ".join(USUAL_VERBS)}"'
-        await wire.send_bytes(send, status, dump(body), wire.error_headers(error, challenge))
+        await wire.send_bytes(send, status, dump(body), wire.error_headers(error, status, challenge))
 
     def _check_host(self, scope: Scope) -> None:
         """Against DNS rebinding: a name we do not go by means that a page's own domain was pointed at us."""

@@ -17,6 +17,8 @@ from memoranda.standards.ump.requests import (
     AuditVerifyRequest,
     FeedbackRequest,
     ForgetRequest,
+    ListRequest,
+    NewMemory,
     RecallRequest,
     RehydrateRequest,
     ReviseRequest,
@@ -27,11 +29,13 @@ from memoranda.standards.ump.requests import (
 EXAMPLE_ID: Final = "urn:ump:brli3hjr63twg6fgm2xyttwxprk4my7wfzbwcax5lfpy2drzkcpq"
 EXAMPLE_OWNER: Final = "did:key:z6MkvDqGT54cXesYGvABpF1UapVNwjCqRcafi4Px6Thv5T3Z"
 
-# As in the reference: not_found 404, unauthorized 401, forbidden_scope 403, every other UMP code 400.
+# As in the reference: not_found 404, unauthorized 401, forbidden_scope 403, every other UMP code 400. But for
+# limits: clients wait of themselves if the status means it (RFC 6585 4).
 _STATUSES: Final = {
     "not_found": 404,
     "unauthorized": 401,
     "forbidden_scope": 403,
+    "rate_limited": 429,
     "unavailable": 503,
     "corrupt": 503,
     "internal": 500,
@@ -54,10 +58,11 @@ _ERROR: Final = closed(
     "code message", code=NAME, message={"type": "string", "minLength": 1}, oms_code=one_of(sorted(ERROR_CODES))
 )
 ERRORS: Final = {
-    "400": "Malformed, refused by the memory's consent, unsupported, or too fast (then with Retry-After)",
+    "400": "Malformed, refused by the memory's consent, or unsupported",
     "401": "No credential, or one that does not hold",
     "403": "A credential, Host or Origin that does not reach this far; or a grain protected by its policy or a hold",
     "404": "Nothing there, or nothing you may see",
+    "429": "Too fast, or more than an owner may keep or do; with Retry-After",
     "503": "The store cannot be used right now",
 }
 UMP: Final = Standard(
@@ -68,12 +73,12 @@ UMP: Final = Standard(
     error_schemas=("Error",),
     answers={
         **ANSWERS,
-        "RememberRequest": {"anyOf": [ref("Draft"), closed("record", record=ref("Draft"))]},
+        "RememberRequest": {"anyOf": [ref("NewMemory"), closed("record", record=ref("NewMemory"))]},
         "Health": closed("status", status=NAME),
         "OpenApi": {"type": "object", "required": ["openapi", "info", "paths"]},
         "Error": closed("error", error=_ERROR),
     },
-    documents=DOCUMENTS,
+    documents={**DOCUMENTS, "NewMemory": NewMemory},
     names={"id": {"schema": NAME, "example": EXAMPLE_ID}},
 )
 
@@ -94,12 +99,17 @@ def rehydrate(service: Service, call: Call, asked: RehydrateRequest) -> dict[str
 
 
 def remember(service: Service, call: Call, draft: object) -> dict[str, Any]:
-    remembered = service.remember(call.access, draft)
+    remembered = service.remember(call.access, service.with_defaults(call.access, draft, method="http"))
     return {"id": remembered.id, "result": remembered.result}
 
 
 def get(service: Service, call: Call, _asked: None) -> dict[str, Any]:
     return {"record": service.get(call.access, _id(call))}
+
+
+def list_memories(service: Service, call: Call, asked: ListRequest) -> dict[str, Any]:
+    records, following = service.list_records(call.access, **asked.given())
+    return {"records": records, "next_cursor": None if following is None else str(following)}
 
 
 def history(service: Service, call: Call, _asked: None) -> dict[str, Any]:
@@ -158,12 +168,7 @@ def ready(service: Service, _call: Call, _asked: None) -> dict[str, str]:
 
 # --- the table -------------------------------------------------------------------------------------------
 
-_DRAFT: Final = {
-    "kind": "procedural",
-    "body": {"text": "run pnpm gate before handoff"},
-    "scope": {"owner": EXAMPLE_OWNER, "project": "p", "visibility": "private"},
-    "provenance": {"actor": EXAMPLE_OWNER, "actor_kind": "user", "method": "user_correction"},
-}
+_DRAFT: Final = {"kind": "procedural", "body": {"text": "run pnpm gate before handoff"}, "scope": {"project": "p"}}
 _RECALL: Final = {"query": "gate handoff", "scope": {"owner": EXAMPLE_OWNER, "project": "p"}}
 _LAST_EVENT: Final = in_header("Last-Event-ID", COUNT, "As `after`; what a browser's EventSource sends by itself.")
 _EVENT: Final = f'id: 7\nevent: created\ndata: {{"type":"created","id":"{EXAMPLE_ID}","record":{{}}}}\n\n'
@@ -214,6 +219,16 @@ OPERATIONS: Final = (
         "RehydrateAnswer",
         RehydrateRequest,
         {**_RECALL, "max_chars": 400, "budget_chars": 4000},
+    ),
+    _row(
+        "GET",
+        "/ump/memories",
+        "list_memories",
+        "The latest memories, last updated first",
+        list_memories,
+        "ListAnswer",
+        asks=ListRequest,
+        example={"project": "p", "limit": 20},
     ),
     _row("GET", "/ump/memory/{id}", "get", "One record by its id (UMP §3.4)", get, "GetAnswer"),
     _row(

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
 
-from memoranda.errors import InvalidInput, MemorandaError, RateLimited, TooLarge
+from memoranda.errors import InvalidInput, MemorandaError, QueryError, RateLimited, TooLarge
 
 Header = tuple[bytes, bytes]
 
@@ -42,13 +42,14 @@ async def send_bytes(
     await send({"type": "http.response.body", "body": body})
 
 
-def error_headers(error: MemorandaError, challenge: str = "") -> list[Header]:
+def error_headers(error: MemorandaError, status: int, challenge: str = "") -> list[Header]:
     """What HTTP says beside an error, in whichever form that is; `challenge` is said to who has no good credential."""
     headers: list[Header] = []
     if error.code == "unauthorized":
         headers.append((b"www-authenticate", f'Bearer realm="memoranda"{challenge}'.encode("latin-1")))
-    if isinstance(error, RateLimited):
-        headers.append((b"retry-after", str(math.ceil(error.retry_after_seconds)).encode()))
+    if status == 429:
+        seconds = error.retry_after_seconds if isinstance(error, RateLimited | QueryError) else 1.0
+        headers.append((b"retry-after", str(math.ceil(seconds)).encode()))
     return headers
 
 

@@ -8,7 +8,7 @@ there any where several processes serve, because the next request may come to an
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -23,9 +23,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from memoranda.bindings.mcp.offer import Offer
 from memoranda.bindings.mcp.server import create_server
 from memoranda.bindings.mcp.subscriptions import RequestContext
-from memoranda.errors import Unauthorized
+from memoranda.errors import InvalidInput, MemorandaError, Unauthorized
 from memoranda.service.core.access import Access
 from memoranda.service.core.shares import Shares
 from memoranda.service.service import Service
@@ -66,11 +67,19 @@ class _Sessions(StreamableHTTPSessionManager):
 class McpEndpoint:
     """The ASGI application at `/mcp`. Enter `running` in the lifespan of the application it is mounted in."""
 
-    def __init__(self, service: Service, *, max_body_bytes: int = MAX_BODY_BYTES, has_sessions: bool = True) -> None:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        has_sessions: bool = True,
+        offer: Offer | None = None,
+    ) -> None:
         self._service = service
+        self._offer = offer or Offer()
         # The streams on which sessions wait for notifications.
         self._standing: set[CancelScope] = set()
-        self._server = create_server(service, _access_of, renewed=self._renewed)
+        self._server = create_server(service, _access_of, renewed=self._renewed, offer_of=_offer_of)
         self._manager = _Sessions(
             app=self._server,
             # None: Host and Origin are the outer application's business.
@@ -100,9 +109,12 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         access = scope.get("state", {}).get("access")
         if not isinstance(access, Access):
-            error = Unauthorized()
-            body = {"error": {"code": error.code, "message": f"{error.code}: {error.message}"}}
-            await JSONResponse(body, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+            await _refuse(Unauthorized(), 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+            return
+        try:
+            scope["state"]["offer"] = self._offer.with_query(Request(scope).query_params)
+        except InvalidInput as error:
+            await _refuse(error, 400)(scope, receive, send)
             return
         # The SDK compares this user with the one that opened the session.
         token = AccessToken(token="", client_id=_principal(access), scopes=[], subject=access.default_tenant)
@@ -135,6 +147,18 @@ class McpEndpoint:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         # Without a bearer the outer application knew the caller by other means, and vouches for it.
         return self._service.gate.authenticate(bearer.strip()) if scheme.lower() == "bearer" else access
+
+
+def _refuse(error: MemorandaError, status: int, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": {"code": error.code, "message": f"{error.code}: {error.message}"}}, status, headers)
+
+
+def _offer_of(ctx: RequestContext) -> Offer:
+    request = ctx.request
+    assert isinstance(request, Request)
+    offer = request.state.offer
+    assert isinstance(offer, Offer)
+    return offer
 
 
 def _access_of(ctx: RequestContext) -> Access:

@@ -1,5 +1,9 @@
 """A tool as it is listed, and the verb behind it.
 
+A tool has two faces. The one of its standard has the name that the standard reserves, its whole input, and an answer
+that programs read and verify. The plain one is made for a model: a name that every host accepts, few fields, no schema
+of the answer, and an answer that is text. Tools without a plain face of their own have the standard's, plainly named.
+
 Input schemas have no `anyOf` at their root, because model providers refuse it there. Output schemas describe the error
 envelope too: some clients check `structuredContent` against them even when `isError` is set.
 """
@@ -37,6 +41,18 @@ _ERROR: Final[dict[str, Schema]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """The face of a tool that is made for a model."""
+
+    description: str
+    input_schema: Schema
+    # Raises InvalidInput.
+    reads: Callable[[Arguments], object] = lambda arguments: arguments
+    # A text for the model, or an answer for a program that asked for one; None: called as the standard has it.
+    call: Callable[[Service, Access, Any], str | Answer] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """What is listed, and what is called."""
 
@@ -44,6 +60,12 @@ class Operation:
     # How the arguments are read. Raises InvalidInput.
     reads: Callable[[Arguments], object]
     call: Call
+    plain: Plain | None = None
+
+    @property
+    def plain_name(self) -> str:
+        """A name that every host accepts: most refuse a dot, and with it the whole server."""
+        return self.tool.name.replace(".", "_")
 
 
 def operation(
@@ -55,6 +77,7 @@ def operation(
     call: Call,
     *,
     reads: Callable[[Arguments], object] | None = None,
+    plain: Plain | None = None,
     **hints: bool,
 ) -> Operation:
     """A tool from the shape of its arguments and the schema of its answer."""
@@ -69,7 +92,19 @@ def operation(
         ),
         reads=reads or (lambda arguments: read(arguments, asks)),
         call=call,
+        plain=plain,
     )
+
+
+def brief(asks: type, *names: str) -> Schema:
+    """The schema of a shape with these fields alone, for a reader who pays for every word."""
+    whole = schema(asks, nulls=False)
+    return {
+        "type": "object",
+        "properties": {name: whole["properties"][name] for name in names},
+        "required": [name for name in names if name in whole.get("required", ())],
+        "additionalProperties": False,
+    }
 
 
 def result(answer: Schema, **error: Schema) -> Schema:

@@ -13,6 +13,8 @@ from memoranda.service.service import Service
 from memoranda.standards.ump.requests import MAX_BUDGET_CHARS, RehydrateRequest
 
 NAME: Final = "ump.rehydrate"
+# As hosts accept it.
+PLAIN_NAME: Final = "ump_rehydrate"
 _NOTHING: Final = "No memories were found for this query."
 
 PROMPT: Final = types.Prompt(

@@ -98,7 +98,7 @@ def read(service: Service, access: Access, uri: str) -> types.ReadResourceResult
         records, _ = service.list_records(access, project=place.project, limit=PAGE_LIMIT)
         return _contents([(uri_of(place_of_record(record)), record) for record in records])
     record = service.get(access, place.id)
-    if place_of_record(record) != place:
+    if place_of_record(record).project != place.project:
         # A memory has one address; under another project's it does not exist.
         raise NotFound(f"no memory {place.id} in that project")
     return _contents([(uri, record)])

@@ -5,27 +5,31 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 
 import anyio
 from anyio import to_thread
 from mcp.server.stdio import stdio_server
 
+from memoranda.bindings.mcp.offer import Offer
 from memoranda.bindings.mcp.server import create_server
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
 
-def run_stdio(service: Service, access: Access) -> None:
+def run_stdio(service: Service, access: Access, offer: Offer | None = None) -> None:
     """Serve until the client closes our input or we are told to end; the store is closed then."""
     try:
         # While serving, the SDK points descriptor 1 at standard error, so that only the protocol reaches the client.
-        anyio.run(_serve, service, access)
+        anyio.run(_serve, service, access, offer or Offer())
     finally:
         service.close()
 
 
-async def _serve(service: Service, access: Access) -> None:
-    server = create_server(service, lambda _ctx: access)
+async def _serve(service: Service, access: Access, offer: Offer) -> None:
+    # An agent may do whatever the person who started it may, but for what cannot be undone: that is asked for.
+    agent = replace(access, verbs=access.verbs - {"erase"})
+    server = create_server(service, lambda _ctx: agent, offer_of=lambda _ctx: offer, person=access)
     async with anyio.create_task_group() as group:
         group.start_soon(_end_on_signal, service)
         async with stdio_server() as (incoming, outgoing):

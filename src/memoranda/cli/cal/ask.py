@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from memoranda.cli.cal.show import show, show_effects, show_error, show_warnings, write_text
-from memoranda.cli.run import Run, print_json
-from memoranda.cli.show import note
+from memoranda.cli.run import PLACE_NAMES, Run, print_json
+from memoranda.cli.show import note, one_line
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ class QueryOptions:
         tuple[str, ...],
         Parameter(name="--param", help="A value for a parameter, NAME=VALUE: JSON, or else text; can be repeated."),
     ] = ()
-    namespace: Annotated[str | None, Parameter(help="The namespace asked; the project, or shared.")] = None
+    namespace: Annotated[
+        str | None, Parameter(name=PLACE_NAMES, help="The namespace asked; the project, or shared.")
+    ] = None
     user: Annotated[str | None, Parameter(help="Who MY means, and who adds; the owner unless said.")] = None
     cursor: Annotated[str | None, Parameter(help="The next page, as the page before it said.")] = None
     strict: Annotated[bool, Parameter(help="By the letter of the specification.")] = False
@@ -77,7 +79,26 @@ def ask(
         return None
     if envelope is not None:
         run.answer(envelope, lambda: show(envelope))
+        _hint(memoranda, query, envelope, asked, params)
     return envelope
+
+
+def _hint(
+    memoranda: Memoranda,
+    query: Given,
+    envelope: Mapping[str, Any],
+    asked: QueryOptions,
+    params: Mapping[str, object],
+) -> None:
+    """Say where else there is something, to who found nothing and named no place."""
+    from memoranda.service.cal.elsewhere import elsewhere
+
+    others = elsewhere(
+        memoranda.service.context, memoranda.access, query, envelope, params=params, namespace=asked.namespace
+    )
+    if others:
+        named = ", ".join(f"{count} in {one_line(place)}" for place, count in others.items())
+        note(f"nothing in shared; {named}; ask with --namespace {one_line(next(iter(others)))}")
 
 
 def _envelope(

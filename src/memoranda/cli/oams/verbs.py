@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import PLACE_NAMES, GivenRun
 from memoranda.cli.show import line, note, one_line, table
 from memoranda.cli.words import given, json_object, moment, text_or_input
 from memoranda.errors import InvalidInput, NotFound
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 Key = Annotated[str, Parameter(name="KEY", help="The memory's key.")]
 Place = Annotated[
-    str | None, Parameter(name="--namespace", help="The namespace, or a scope of your own; your default unless said.")
+    str | None, Parameter(name=PLACE_NAMES, help="The namespace, or a scope of your own; your default unless said.")
 ]
 PlaceOrOnly = Annotated[
     str | None,
-    Parameter(name="--namespace", help="The namespace, or a scope of your own; your default, or the file's only one."),
+    Parameter(name=PLACE_NAMES, help="The namespace, or a scope of your own; your default, or the file's only one."),
 ]
 Places = Annotated[
-    tuple[str, ...], Parameter(name="--namespace", help="A namespace, or a scope of your own; can be repeated.")
+    tuple[str, ...], Parameter(name=PLACE_NAMES, help="A namespace, or a scope of your own; can be repeated.")
 ]
 FromFile = Annotated[
     Path | None, Parameter(name="--file", help="A JSONL file that is the store; it is only read, and nothing else is.")

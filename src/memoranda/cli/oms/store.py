@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import PLACE_NAMES, GivenRun
 from memoranda.cli.show import counted, line, note, one_line, table
 from memoranda.cli.words import given
 from memoranda.errors import InvalidInput
@@ -63,7 +63,7 @@ class GrainFilter:
     subject: Annotated[str | None, Parameter(help="Only about this subject.")] = None
     relation: Annotated[str | None, Parameter(help="Only with this relation.")] = None
     object: Annotated[str | None, Parameter(help="Only with this object.")] = None
-    namespace: Annotated[str | None, Parameter(help="Only in this namespace.")] = None
+    namespace: Annotated[str | None, Parameter(name=PLACE_NAMES, help="Only in this namespace.")] = None
     user: Annotated[str | None, Parameter(help="Only of this user.")] = None
     type: Annotated[str | None, Parameter(help="Only of this type, such as belief, event or goal.")] = None
 

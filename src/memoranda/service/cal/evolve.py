@@ -171,6 +171,7 @@ def _spend_quota(unit: Unit, session: Session, statement: Evolving) -> None:
             f"No more than {limit} {operation.upper()} in {seconds} seconds.",
             cal_code="CAL-E052" if operation == "add" else "CAL-E043",
             suggestion="Wait a little, then try again.",
+            retry_after_seconds=seconds,
         )
     if session.write_quota is not None:
         uses = f"cal writes {session.token_id}"

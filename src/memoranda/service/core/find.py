@@ -1,20 +1,87 @@
-"""Finding a memory by its name, within what the caller may see."""
+"""Finding a memory by its name, or by the beginning of its name, within what the caller may see."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
-from memoranda.errors import ForbiddenScope, NotFound, SignatureInvalid
+from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import Kind, Version
 from memoranda.model.selection import UPDATED, Selection
+from memoranda.model.standard import OMS
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, visibilities
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
-from memoranda.service.retrieve import PAGE_BYTES, reach
+from memoranda.service.retrieve import PAGE_BYTES, reach, sees_everything
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
+from memoranda.storage.engine import Snapshot
+
+ID_PREFIX: Final = "urn:ump:"
+# Of a beginning that is shown: 40 bits, which hardly ever two memories of one owner share; then more is shown.
+SHORT_CHARS: Final = 8
+# By standard: what its names begin with, and the rest of a name that may be the beginning of a longer one.
+_BEGINNINGS: Final[Mapping[str, tuple[str, re.Pattern[str]]]] = {
+    mapping.STANDARD: (ID_PREFIX, re.compile(r"[a-z2-7]{4,51}", re.ASCII)),
+    OMS: ("", re.compile(r"[0-9a-f]{4,63}", re.ASCII)),
+}
+# As many are counted when a beginning is too short.
+_SHARING_LIMIT: Final = 100
+
+
+def whole_name(context: Context, access: Access, name: str, *, standard: str = mapping.STANDARD) -> str:
+    """The name that its beginning stands for, as git has it; what is no beginning of any is given back as it is.
+
+    Only the caller's own memories are looked at, and of these only what it may see: a name of another owner's takes the
+    same way as one that nobody has. Raises InvalidInput where several begin so.
+    """
+    prefix, beginning = _BEGINNINGS[standard]
+    rest = name.removeprefix(prefix)
+    if beginning.fullmatch(rest) is None:
+        return name
+    with context.engine.read(access.tenant or access.default_tenant) as snapshot:
+        named = dict(snapshot.names_starting(standard, prefix + rest, _SHARING_LIMIT))
+        if prefix + rest in named:
+            return prefix + rest
+        if not sees_everything(access, snapshot.tenant):
+            versions = snapshot.versions(list(named.values()))
+            seen = {each.version_id for each in versions if _sees(context, access, snapshot, each)}
+            named = {each: version_id for each, version_id in named.items() if version_id in seen}
+    if len(named) > 1:
+        many = f"{len(named)}{' or more' if len(named) == _SHARING_LIMIT else ''}"
+        raise InvalidInput(f"{many} memories begin with {rest}; give more of the id")
+    return next(iter(named), name)
+
+
+def short_ids(context: Context, access: Access, names: Sequence[str]) -> dict[str, str]:
+    """The beginnings by which the caller can name these memories; of those that are not its own the whole names."""
+    short: dict[str, str] = {}
+    with context.engine.read(access.tenant or access.default_tenant) as snapshot:
+        for name in names:
+            short[name] = _short(snapshot, name)
+    return short
+
+
+def _short(snapshot: Snapshot, name: str) -> str:
+    rest = name.removeprefix(ID_PREFIX)
+    for size in range(SHORT_CHARS, len(rest), 4):
+        sharing = len(snapshot.names_starting(mapping.STANDARD, ID_PREFIX + rest[:size], 2))
+        if sharing == 0:
+            return name
+        if sharing == 1:
+            return rest[:size]
+    return name
+
+
+def _sees(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
+    scope = unless_damaged(version, lambda: scope_of(view(context, version, context.clock())))
+    if scope is None or scope["visibility"] not in visibilities(context, access, snapshot) or not access.within(scope):
+        return False
+    return may_read_personal(context, access, snapshot, version)
 
 
 def find_own(context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD) -> Version:
@@ -49,7 +116,7 @@ def find_visible(
 
 def get(context: Context, access: Access, name: str) -> Record:
     """One record by its id (UMP §3.4)."""
-    now = context.clock()
+    now, name = context.clock(), whole_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     entry = audit_entry(access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok")
     context.audit_read(version.tenant, entry)
@@ -58,7 +125,7 @@ def get(context: Context, access: Access, name: str) -> Record:
 
 def history(context: Context, access: Access, name: str) -> list[dict[str, object]]:
     """All versions of the memory this id belongs to, oldest first."""
-    now = context.clock()
+    now, name = context.clock(), whole_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         visible = visibilities(context, access, snapshot)
@@ -83,16 +150,27 @@ def history(context: Context, access: Access, name: str) -> list[dict[str, objec
 
 
 def list_records(
-    context: Context, access: Access, *, project: str | None = None, after: int = 0, limit: int = 50
+    context: Context,
+    access: Access,
+    *,
+    project: str | None = None,
+    user: str | None = None,
+    kinds: tuple[Kind, ...] | None = None,
+    tags: Sequence[str] = (),
+    since: Instant | None = None,
+    after: int = 0,
+    limit: int = 50,
 ) -> tuple[list[Record], int | None]:
     """What is current, last updated first, a page at a time; `after` is how many were passed over before."""
     now = context.clock()
     tenant = access.default_tenant
     scope = {**access.limits, "owner": tenant, **({} if project is None else {"project": project})}
     access.require_scope(scope)
+    labels = tuple(tag.lower() for tag in tags)
+    asked = Selection(at=now, space=scope.get("project"), user=user, kinds=kinds, tags=labels, since=since)
     with context.engine.read(tenant) as snapshot:
-        where = reach(context, access, snapshot, Selection(at=now, space=scope.get("project")))
-        if where.space is None and where.agent is None:
+        where = reach(context, access, snapshot, asked)
+        if where.space is None and where.agent is None and asked == Selection(at=now):
             # Nothing is asked for that a record might hide, so what is shown in part is listed, too.
             where = replace(where, redacted=None)
         found = snapshot.page(where, UPDATED, limit=limit + 1, offset=after, now=now)

@@ -31,7 +31,7 @@ from memoranda.service.core import authorship, cascade, compliance, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import Tombstones, erase_version
-from memoranda.service.core.find import find_own, find_visible
+from memoranda.service.core.find import find_own, find_visible, whole_name
 from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import append_next
@@ -119,8 +119,8 @@ def write(context: Context, access: Access, unit: Unit, grain: Grain, new: NewVe
 
 def get(context: Context, access: Access, address: str) -> StoredGrain:
     """One grain by its address."""
-    now = context.clock()
-    version, record = find_visible(context, access, codec.check_address(address), now, standard=oms.STANDARD)
+    now, address = context.clock(), _address(context, access, address)
+    version, record = find_visible(context, access, address, now, standard=oms.STANDARD)
     if is_over(version.state, now) or would_be_cut(access, record):
         raise NotFound(f"no grain {address}")
     found = shown(context, version)
@@ -131,6 +131,7 @@ def get(context: Context, access: Access, address: str) -> StoredGrain:
 
 def release(context: Context, access: Access, address: str) -> StoredGrain:
     """One grain that is about to leave the store, whole or in part. Raises ConsentViolation if it has to stay."""
+    address = _address(context, access, address)
     found = get(context, access, address)
     version, record = find_visible(context, access, address, context.clock(), standard=oms.STANDARD)
     why = compliance.why_it_stays(context.presets, version)
@@ -139,6 +140,11 @@ def release(context: Context, access: Access, address: str) -> StoredGrain:
     if why is not None:
         raise ConsentViolation(why)
     return found
+
+
+def _address(context: Context, access: Access, given: str) -> str:
+    """The address that this, or what it begins with, is. Raises GrainError for what is none."""
+    return codec.check_address(whole_name(context, access, given, standard=oms.STANDARD))
 
 
 def exists(context: Context, access: Access, address: str) -> bool:
@@ -154,8 +160,7 @@ def supersede(
     context: Context, access: Access, old_address: str, given: Given, *, justification: str | None = None
 ) -> Stored:
     """Replace a grain, or a memory of any standard by its address: policy, write and index in one step."""
-    now = context.clock()
-    codec.check_address(old_address)
+    now, old_address = context.clock(), _address(context, access, old_address)
     tenant = find_own(context, access, old_address, now, standard=oms.STANDARD).tenant
     if justification is not None:
         if isinstance(given, bytes):
@@ -217,8 +222,9 @@ def set_verification(
     """Say what is known of a grain's truth. Contesting or retracting asks its policy first (OMS §23, Bypass 1)."""
     if status not in VERIFICATIONS:
         raise InvalidInput(f"status must be one of {', '.join(VERIFICATIONS)}")
-    now = context.clock()
-    tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+    now, address = context.clock(), _address(context, access, address)
+    by = None if by is None else whole_name(context, access, by, standard=oms.STANDARD)
+    tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
     def work(unit: Unit) -> str:
         version = unit.named(oms.STANDARD, address)
@@ -240,8 +246,8 @@ def set_hold(context: Context, access: Access, address: str, *, held: bool, reas
     """Put a legal hold on a grain, or lift it (in the index: the grain itself cannot change)."""
     if access.is_peer:
         raise ForbiddenScope("only the owner may hold or release")
-    now = context.clock()
-    tenant = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD).tenant
+    now, address = context.clock(), _address(context, access, address)
+    tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
     def work(unit: Unit) -> bool:
         version = unit.named(oms.STANDARD, address)
@@ -265,8 +271,8 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
     """Compliance erasure of one grain; no general way to delete (OMS §28.4). Holds are honoured."""
     if not reason.strip():
         raise InvalidInput("reason: an erasure needs one; it goes into the audit log")
-    now = context.clock()
-    found = find_own(context, access, codec.check_address(address), now, standard=oms.STANDARD)
+    now, address = context.clock(), _address(context, access, address)
+    found = find_own(context, access, address, now, standard=oms.STANDARD)
     tenant = found.tenant
     access.require_erase(tenant)
     gone = lineage.going(context, found, reason, now)

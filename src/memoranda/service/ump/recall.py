@@ -16,10 +16,11 @@ from memoranda.retrieval.exact import Exact, exact_in
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.find import short_ids
 from memoranda.service.core.ranking import Question, Ranked, below_sources, order, rate
 from memoranda.service.core.views import holds, project, show, unless_damaged, view
 from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk
-from memoranda.standards.ump import mapping, rules
+from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
 from memoranda.storage.engine import Snapshot
@@ -69,21 +70,50 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     return [_shown(context, access, found) for found in best]
 
 
+def recall_bare(context: Context, access: Access, request: RecallRequest) -> list[Ranked]:
+    """The same without the documents of other standards that records carry, for who has no use for their bytes."""
+    return [replace(found, record=_bare(context, found.record)) for found in recall(context, access, request)]
+
+
+def _bare(context: Context, record: Record) -> Record:
+    plain = rules.without_original(record)
+    return record if plain is record else signature.sign(plain, context.operator)
+
+
 def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> Rehydrated:
     """Recalled memories as one framed, neutralised block for a model's context (UMP §5.3)."""
     from memoranda.standards.ump.rehydrate import rehydrate
 
     # What the owner has shared is the owner's own all the same; what others share is asked for by name.
     is_own = access.sees_unredacted(access.tenant_for(request.scope.get("owner")))
-    results = [found.document() for found in recall(context, access, request)]
+    found = recall(context, access, request)
     return rehydrate(
-        results,
+        [each.document() for each in found],
         limit=request.limit,
         max_chars=request.max_chars,
         budget_chars=request.budget_chars,
         max_visibility=request.max_visibility or ("public" if is_own else "private"),
         require_signature=True,
+        names=_short(context, access, [each.record for each in found]) if request.ids else None,
     )
+
+
+def framed(context: Context, access: Access, records: Sequence[Record], *, max_chars: int = 500) -> Rehydrated:
+    """Records that were listed, in their order, as such a block with short ids."""
+    from memoranda.standards.ump.rehydrate import rehydrate
+
+    return rehydrate(
+        [{"record": record, "score": 0.0} for record in records],
+        limit=len(records),
+        max_chars=max_chars,
+        max_visibility="public",
+        require_signature=True,
+        names=_short(context, access, records),
+    )
+
+
+def _short(context: Context, access: Access, records: Sequence[Record]) -> dict[str, str]:
+    return short_ids(context, access, [record["id"] for record in records])
 
 
 def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -> Selection:

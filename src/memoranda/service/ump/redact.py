@@ -14,12 +14,13 @@ import msgspec
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.find import find_own
+from memoranda.service.core.find import find_own, whole_name
 from memoranda.service.core.screening import hidden, suspected
 from memoranda.service.core.views import unless_damaged, view
 from memoranda.service.ump.remember import said
-from memoranda.service.ump.revise import forget, revise, without_original
+from memoranda.service.ump.revise import forget, revise
 from memoranda.service.verify import versions
+from memoranda.standards.ump import rules
 from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Body, Record
 
@@ -56,11 +57,12 @@ def redact(context: Context, access: Access, name: str) -> str:
 
     What is not current any more is erased alone, and keeps its id. Only its owner may: it is an erasure.
     """
+    name = whole_name(context, access, name)
     found = find_own(context, access, name, context.clock())
     access.require_erase(found.tenant)
     if found.state.erased:
         return name
-    record: Record = without_original(view(context, found, context.clock()))
+    record: Record = rules.without_original(view(context, found, context.clock()))
     if not suspected(said(record)):
         raise InvalidInput("id: nothing in it looks like a secret")
     new = name

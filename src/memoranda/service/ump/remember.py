@@ -56,7 +56,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_defaults(_: Context, access: Access, draft: object, *, method: str, actor_kind: str | None = None) -> object:
-    """Fill in what a local agent or person need not say: the owner and where it comes from."""
+    """Fill in what a caller need not say, because its credential does: the owner and where it comes from."""
     if not isinstance(draft, dict):
         return draft
     filled: dict[str, Any] = dict(draft)
@@ -66,12 +66,12 @@ def with_defaults(_: Context, access: Access, draft: object, *, method: str, act
         is_free = access.default_project is not None and "integrity" not in filled
         project = {"project": access.default_project} if is_free else {}
         filled["scope"] = {"owner": access.default_tenant, **project, **scope}
-    if "provenance" not in filled and "integrity" not in filled:
+    said = filled.get("provenance", {})
+    if isinstance(said, dict) and "actor" not in said and "integrity" not in filled:
         kind = actor_kind or access.actor_kind
-        filled["provenance"] = {"actor": access.actor, "actor_kind": kind, "method": method}
-        if kind == "import":
-            # UMP §2.6: an import carries its provider. A record without provenance is known to be from a file only.
-            filled["provenance"]["source"] = {"provider": "file"}
+        known = {"actor": access.actor, "actor_kind": kind, "method": method}
+        # UMP §2.6: an import carries its provider. A record without provenance is known to be from a file only.
+        filled["provenance"] = {**known, **({"source": {"provider": "file"}} if kind == "import" else {}), **said}
     return filled
 
 

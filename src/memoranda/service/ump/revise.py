@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
-from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import erase_version, tombstone_version
-from memoranda.service.core.find import find_own
+from memoranda.service.core.find import find_own, whole_name
 from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import Going, forget_derived, going
 from memoranda.service.core.protection import check_supersession
@@ -22,8 +22,8 @@ from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import holds, scope_of, view
 from memoranda.service.ump.remember import new_record, screened
 from memoranda.standards.ump import mapping, rules, signature
-from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, ReviseRequest
-from memoranda.standards.ump.shapes import Body, Patch, Record
+from memoranda.standards.ump.requests import ActRequest, FeedbackRequest, ForgetRequest, ReviseRequest
+from memoranda.standards.ump.shapes import Patch, Record
 from memoranda.storage.engine import Unit
 
 
@@ -35,18 +35,19 @@ class Revised(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Forgotten = Literal["tombstoned", "erased"]
+Act = TypeVar("Act", bound=ActRequest)
 
 
 def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     """Write a successor; the prior stays true for the time before (UMP §3.5)."""
-    now = context.clock()
+    now, request = context.clock(), _named(context, access, request)
     found = find_own(context, access, request.id, now)
     tenant, patch = found.tenant, screened(context, cast("Patch", request.patch))
     actor, claimed = authorship.corrector(access, request.actor)
 
     def succeed(record: Record) -> tuple[Record, NewVersion]:
         # What supported the owner's word does not support another's.
-        plain = without_evidence(without_original(record)) if access.is_peer else without_original(record)
+        plain = without_evidence(rules.without_original(record)) if access.is_peer else rules.without_original(record)
         successor = authorship.with_claim(rules.succeed(plain, patch, now=now, actor=actor), claimed)
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
@@ -83,6 +84,26 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     return context.engine.write(tenant, work)
 
 
+def change(
+    context: Context,
+    access: Access,
+    name: str,
+    text: str | None = None,
+    structured: Mapping[str, Any] | None = None,
+    patch: Mapping[str, Any] | None = None,
+) -> Revised:
+    """Write a successor that says this instead; what is not said of the text and the data beside it stays.
+
+    UMP §3.5 replaces a body as a whole, so that a new wording alone would lose the data.
+    """
+    now, name, changes = context.clock(), whole_name(context, access, name), dict(patch or {})
+    if text is not None or structured is not None:
+        body = dict(rules.without_original(view(context, find_own(context, access, name, now), now))["body"])
+        said = {"text": text, "structured": None if structured is None else dict(structured)}
+        changes["body"] = {**body, **{part: value for part, value in said.items() if value is not None}}
+    return revise(context, access, ReviseRequest.parse({"id": name, "patch": changes}))
+
+
 def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -> None:
     if prior.state.superseded_by:
         known = prior.state.successor_names.get(mapping.STANDARD, prior.state.superseded_by)
@@ -97,7 +118,7 @@ def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -
 
 def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotten:
     """Tombstone, or erase for good (UMP §3.6)."""
-    now = context.clock()
+    now, request = context.clock(), _named(context, access, request)
     found = find_own(context, access, request.id, now)
     tenant, gone = found.tenant, None
     if request.hard:
@@ -136,7 +157,7 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
 
 def feedback(context: Context, access: Access, request: FeedbackRequest) -> None:
     """Record what became of a memory that was used (UMP §3.8)."""
-    now = context.clock()
+    now, request = context.clock(), _named(context, access, request)
     tenant = find_own(context, access, request.id, now).tenant
 
     def work(unit: Unit) -> None:
@@ -156,6 +177,12 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
         )
 
     context.engine.write(tenant, work)
+
+
+def _named(context: Context, access: Access, request: Act) -> Act:
+    """The request with the whole id."""
+    name = whole_name(context, access, request.id)
+    return request if name == request.id else request.replaced(id=name)
 
 
 def _current(context: Context, access: Access, unit: Unit, name: str, now: Instant) -> tuple[Version, Record]:
@@ -188,18 +215,6 @@ def _erase(unit: Unit, version: Version, gone: Going, now: Instant) -> None:
             continue
         erase_version(unit, earlier, gone.own)
     unit.announce("tombstoned", version, now=now)
-
-
-def without_original(record: Record) -> Record:
-    """A record without the foreign document inside: a new version is not that document any more."""
-    structured = record["body"].get("structured") or {}
-    if NATIVE_KEY not in structured:
-        return record
-    kept = {name: value for name, value in structured.items() if name != NATIVE_KEY}
-    body: Body = {"text": record["body"]["text"]}
-    if kept:
-        body["structured"] = kept
-    return {**record, "body": body}
 
 
 def without_evidence(record: Record) -> Record:

@@ -9,7 +9,7 @@ from memoranda.service import verify as verifying
 from memoranda.service.core import audit as audit_log
 from memoranda.service.core import feed, find
 from memoranda.service.core.verbs import Caller, Verb, Verbs
-from memoranda.service.ump import files
+from memoranda.service.ump import files, overview, undo
 from memoranda.service.ump import recall as recalling
 from memoranda.service.ump import redact as redacting
 from memoranda.service.ump import remember as remembering
@@ -23,11 +23,18 @@ class Ump(Verbs[Caller]):
     remember = Verb(remembering.remember, "write")
     with_defaults = Verb(remembering.with_defaults)
     recall = Verb(recalling.recall, "read")
+    recall_bare = Verb(recalling.recall_bare, "read")
     for_prompt = Verb(recalling.for_prompt, "read")
+    framed = Verb(recalling.framed, "read")
     get = Verb(find.get, "read")
     history = Verb(find.history, "read")
     list_records = Verb(find.list_records, "read")
+    short_ids = Verb(find.short_ids)
     revise = Verb(revising.revise, "write")
+    change = Verb(revising.change, "write")
+    undo_last = Verb(undo.undo_last, "read", "write", whole=True)
+    stats = Verb(overview.stats, "read")
+    elsewhere = Verb(overview.elsewhere, "read")
     forget = Verb(revising.forget, "write")
     feedback = Verb(revising.feedback, "derive")
     suspects = Verb(redacting.suspects, "read")

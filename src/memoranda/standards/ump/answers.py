@@ -69,6 +69,11 @@ ANSWERS: Final[dict[str, Schema]] = {
             )
         ),
     ),
+    "ListAnswer": closed(
+        "records next_cursor",
+        records=said(some(ref("Record")), "Last updated first."),
+        next_cursor=said(maybe(NAME), "For the next page; null after the last."),
+    ),
     "ReviseAnswer": closed("id supersedes", id=_ID, supersedes=said(some(NAME), "The version it replaces.")),
     "ForgetAnswer": closed("result", result=said(one_of(("tombstoned", "erased")), "How it was forgotten.")),
     "FeedbackAnswer": closed("ok", ok={"const": True, "description": "The feedback is on record."}),

@@ -58,8 +58,12 @@ def rehydrate(
     budget_chars: int | None = None,
     max_visibility: str = "private",
     require_signature: bool = False,
+    names: Mapping[str, str] | None = None,
 ) -> Rehydrated:
-    """Frame recalled results; each is {"record", "score"}. Nothing to show gives an empty text."""
+    """Frame recalled results; each is {"record", "score"}. Nothing to show gives an empty text.
+
+    `names` are short ids by the whole ones: each line begins with its own.
+    """
     dropped: list[tuple[str, str]] = []
     kept: list[Mapping[str, Any]] = []
     for result in results:
@@ -70,7 +74,7 @@ def rehydrate(
             dropped.append((_id_of(result), reason))
     kept.sort(key=_score, reverse=True)
     dropped += [(_id_of(result), "limit") for result in kept[max(limit, 0) :]]
-    lines, injected = _fill(kept[: max(limit, 0)], max_chars, budget_chars, dropped)
+    lines, injected = _fill(kept[: max(limit, 0)], max_chars, budget_chars, dropped, names or {})
     text = "\n".join((_OPEN, *lines, _CLOSE)) if lines else ""
     return Rehydrated(text=text, injected=tuple(injected), dropped=tuple(dropped))
 
@@ -117,13 +121,14 @@ def _fill(
     max_chars: int,
     budget_chars: int | None,
     dropped: list[tuple[str, str]],
+    names: Mapping[str, str],
 ) -> tuple[list[str], list[str]]:
     """The lines that fit the budget, and whose they are."""
     lines: list[str] = []
     injected: list[str] = []
     room = math.inf if budget_chars is None else budget_chars - len(_OPEN) - len(_CLOSE) - 1
     for index, result in enumerate(results):
-        head, body = _parts(result["record"], max_chars)
+        head, body = _parts(result["record"], max_chars, names)
         line = head + body
         if len(line) + 1 > room:
             line = _cut(head, body, int(room) - 1)
@@ -139,15 +144,20 @@ def _fill(
     return lines, injected
 
 
-def _parts(record: Mapping[str, Any], max_chars: int) -> tuple[str, str]:
+def _parts(record: Mapping[str, Any], max_chars: int, names: Mapping[str, str]) -> tuple[str, str]:
     scope = record["scope"]
     project = scope.get("project")
     named = ""
     if isinstance(project, str):
         plain = sanitise(project, _MAX_PROJECT_CHARS).replace("[", "(").replace("]", ")")
         named = f" project:{plain}"
+    short = names.get(record["id"])
     # Section 5.3 (3): typed data in a delimited block, never bare text.
-    return f"- [{record['kind']}{named}] ", sanitise(_text_of(record) or "", max_chars)
+    head = f"- {f'{short} ' if short else ''}[{record['kind']}{named}] "
+    text = _text_of(record) or ""
+    body = sanitise(text, max_chars)
+    # Who has its id can ask for the rest.
+    return head, f"{body[: max_chars - 1].rstrip()}…" if short and len(text) > max_chars else body
 
 
 def _cut(head: str, body: str, room: int) -> str:

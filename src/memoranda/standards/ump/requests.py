@@ -24,10 +24,10 @@ from memoranda.standards.ump.shapes import (
     Identifier,
     Kind,
     Name,
+    NewScope,
     Outcome,
     Patch,
     Provenance,
-    Scope,
     Signal,
     Status,
     Visibility,
@@ -242,10 +242,52 @@ class RehydrateRequest(RecallRequest):
     ) = None
     max_chars: Annotated[int, Meta(ge=1, le=MAX_CHARS_PER_RECORD)] = 500
     budget_chars: Annotated[int, Meta(ge=1, le=MAX_BUDGET_CHARS)] | None = None
+    ids: Annotated[bool, Meta(description="Begin each line with a short id, by which the memory can be named.")] = False
 
     @property
     def limit(self) -> int:
         return self._limited(12)
+
+
+class ListRequest(Shape):
+    """Which of the latest; every field given must match exactly. Beyond the standard."""
+
+    project: Annotated[Name, Meta(description="Of this project.")] | None = None
+    user: Annotated[Name, Meta(description="About this person.")] | None = None
+    kind: Annotated[list[Kind] | Kind, Meta(description="Only these kinds.")] | None = None
+    tags: Annotated[list[Name] | Name, Meta(description="All of these tags.")] | None = None
+    since: Annotated[Moment, Meta(description="Written or changed then or later.")] | None = None
+    asked_limit: Annotated[int, Meta(ge=1, description=f"How many; more than {MAX_RECALL} is {MAX_RECALL}.")] = field(
+        default=20, name="limit"
+    )
+    cursor: (
+        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$", description="`next_cursor` of the page before.")] | None
+    ) = None
+
+    @property
+    def kinds(self) -> tuple[Kind, ...] | None:
+        return _several(self.kind)
+
+    @property
+    def limit(self) -> int:
+        return min(self.asked_limit, MAX_RECALL)
+
+    @property
+    def after(self) -> int:
+        """How many were passed over before."""
+        return int(self.cursor or 0)
+
+    def given(self) -> dict[str, Any]:
+        """What the verb is told."""
+        return {
+            "project": self.project,
+            "user": self.user,
+            "kinds": self.kinds,
+            "tags": _several(self.tags) or (),
+            "since": self.since,
+            "after": self.after,
+            "limit": self.limit,
+        }
 
 
 class GetRequest(Shape):
@@ -334,11 +376,16 @@ class AuditVerifyRequest(Shape):
     owner: Name | None = None
 
 
-class RememberRequest(DraftFields):
-    """The memory: kind and body.text are needed. Owner and provenance are filled in where a connection implies them."""
+class NewMemory(DraftFields):
+    """The memory: kind and body.text are needed. Owner and provenance are filled in from the credential."""
 
-    scope: NotRequired[Scope]
+    scope: NotRequired[NewScope]
     provenance: NotRequired[Provenance]
+
+
+class RememberRequest(NewMemory):
+    """The memory: kind and body.text are needed. Owner and provenance are filled in from the credential."""
+
     record: NotRequired[
         Annotated[
             dict[str, Any], Meta(description="Instead of the above: the same fields wrapped, as UMP 3.3 writes it.")

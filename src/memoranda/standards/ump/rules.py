@@ -25,6 +25,7 @@ from memoranda.standards.ump.record import (
 )
 from memoranda.standards.ump.shapes import (
     DEFAULT_CONFIDENCE,
+    Body,
     Draft,
     Lifecycle,
     Patch,
@@ -176,6 +177,18 @@ def _strengthened(known: Lifecycle, new: Lifecycle) -> Lifecycle:
     if saliences:
         lifecycle["salience"] = max(saliences)
     return lifecycle
+
+
+def without_original(record: Record) -> Record:
+    """A record without the foreign document inside: a new version is not that document any more."""
+    structured = record["body"].get("structured") or {}
+    if NATIVE_KEY not in structured:
+        return record
+    kept = {name: value for name, value in structured.items() if name != NATIVE_KEY}
+    body: Body = {"text": record["body"]["text"]}
+    if kept:
+        body["structured"] = kept
+    return {**record, "body": body}
 
 
 # --- revise and forget -------------------------------------------------------------------------------

@@ -59,15 +59,31 @@ class Body(TypedDict):
     ]
 
 
-class Scope(TypedDict):
-    """Where the memory belongs."""
+Owner = Annotated[Name, Meta(description="Whose memory: a DID.")]
 
-    owner: Annotated[Name, Meta(description="Whose memory: a DID.")]
+
+class _Owned(TypedDict):
+    owner: Owner
+
+
+class _MaybeOwned(TypedDict):
+    owner: NotRequired[Owner]
+
+
+class _Places(TypedDict):
     project: NotRequired[Annotated[Name, Meta(description="The project or repository.", examples=["acme/website"])]]
     user: NotRequired[Annotated[Name, Meta(description="The person it is about, when the owner serves several.")]]
     agent: NotRequired[Annotated[Name, Meta(description="The agent it belongs to.")]]
     session: NotRequired[Annotated[Name, Meta(description="The conversation it belongs to.")]]
     visibility: NotRequired[Annotated[Visibility, Meta(description="Who may see it.")]]
+
+
+class Scope(_Owned, _Places):
+    """Where the memory belongs."""
+
+
+class NewScope(_MaybeOwned, _Places):
+    """Where the memory belongs; whose it is, the credential tells."""
 
 
 class Time(TypedDict):

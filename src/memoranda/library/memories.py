@@ -1,0 +1,89 @@
+"""One person's memory as OAMS memories, for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memoranda.service.core.access import Access
+from memoranda.service.service import Service
+
+if TYPE_CHECKING:
+    from memoranda.service.oams.memories import Stored as StoredMemory
+    from memoranda.service.oams.recall import Page
+    from memoranda.service.oams.views import Shown
+    from memoranda.standards.oams.memory import Memory
+
+
+class OamsMemories:
+    """One person's memory as OAMS memories, for a program: keyword arguments become requests.
+
+    A namespace is named whole (`user-x123ab:personal`), or by its scope alone if it is the owner's own; without one,
+    the owner's default namespace is meant. `verbs` are OAMS's own, with its own requests.
+
+    >>> from memoranda import Memoranda
+    >>> with Memoranda.open(":memory:") as m:
+    ...     stored = m.oams.store("tea", "green, no sugar", tags=["Drinks"], source_id="slack:CH123:1700000000.1")
+    ...     m.oams.recall("with or without sugar?")[0]["value"]
+    'green, no sugar'
+    """
+
+    def __init__(self, service: Service, access: Access) -> None:
+        from memoranda.service.oams.oams import Oams
+
+        self.verbs = Oams(service.context, access)
+        self.namespace = self.verbs.namespace
+
+    @property
+    def namespaces(self) -> Sequence[str]:
+        """Where there is anything."""
+        return self.verbs.namespaces()
+
+    def store(
+        self,
+        key: str,
+        value: str,
+        *,
+        namespace: str | None = None,
+        tags: Sequence[str] | None = None,
+        if_match: str | None = None,
+        if_absent: bool = False,
+        **fields: Any,
+    ) -> StoredMemory:
+        """Write a memory: a new one, or the next version of what is under the key. `fields`: metadata, source_id …"""
+        memory = {"key": key, "namespace": str(self.namespace(namespace)), "value": value, **fields}
+        if tags is not None:
+            memory["tags"] = [*tags]
+        return self.verbs.store(memory, if_match=if_match, if_absent=if_absent)
+
+    def batch_store(
+        self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None
+    ) -> Sequence[StoredMemory]:
+        """Write many memories, all or none; those that name no namespace go into this one."""
+        place = str(self.namespace(namespace))
+        return self.verbs.batch_store([{"namespace": place, **memory} for memory in memories])
+
+    def recall(
+        self, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
+    ) -> Sequence[Memory]:
+        """The best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
+        from memoranda.standards.oams.requests import RecallRequest
+
+        named = [namespace] if namespace is None or isinstance(namespace, str) else namespace
+        asked = {"query": query, "namespaces": [str(self.namespace(each)) for each in named], "k": k, **where}
+        return self.verbs.recall(RecallRequest.parse(asked))
+
+    def get(self, key: str, *, namespace: str | None = None) -> Shown:
+        """One memory by its key, with the tag of its version."""
+        return self.verbs.get(self.namespace(namespace), key)
+
+    def forget(self, key: str, *, namespace: str | None = None, if_match: str | None = None) -> None:
+        """Take a memory out of every answer."""
+        self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
+
+    def list(self, *, namespace: str | None = None, **where: Any) -> Page:
+        """A page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
+        from memoranda.standards.oams.requests import ListRequest
+
+        asked = {"namespace": str(self.namespace(namespace)), **where}
+        return self.verbs.list_memories(ListRequest.parse(asked))

@@ -1,0 +1,83 @@
+"""Undoing the last change of a memory. Nothing is overwritten: what was is written again, and can be undone, too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from memoranda.errors import Conflict, NotFound
+from memoranda.model.change import Change
+from memoranda.model.memory import Version
+from memoranda.model.standard import OMS, OPENWOP
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+from memoranda.service.core.find import short_ids
+from memoranda.service.core.views import load, view
+from memoranda.service.ump import files, revise
+from memoranda.standards.ump import mapping, rules
+from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
+from memoranda.storage.engine import Snapshot
+
+# What can be said again of a memory.
+_REVISED: Final = ("body", "lifecycle", "relations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoneChange:
+    """What the last change was, of which memory, the id of what is there now, and all that in a sentence."""
+
+    change: str
+    id: str
+    now: str
+    said: str
+
+
+def undo_last(context: Context, access: Access) -> UndoneChange:
+    """Take back the last change: forget what was remembered, bring back what was revised or forgotten."""
+    with context.engine.read(access.default_tenant) as snapshot:
+        change = _last(snapshot)
+        name = snapshot.names_of(change.version.version_id).get(mapping.STANDARD, change.version.document.name)
+        chain = snapshot.history(change.version.memory_id)
+    short = short_ids(context, access, [name])[name]
+    if change.type == "created":
+        revise.forget(context, access, ForgetRequest.parse({"id": name, "reason": "undone"}))
+        return UndoneChange(change="created", id=name, now=name, said=f"{short} is forgotten again")
+    if change.type == "revised":
+        now = _back(context, access, name, chain, change.version)
+        return UndoneChange(change="revised", id=name, now=now, said=f"{short} says again what it said before")
+    if change.type == "tombstoned":
+        _bring_back(context, access, change.version)
+        return UndoneChange(change="tombstoned", id=name, now=name, said=f"{short} is remembered again")
+    raise Conflict(f"the last change merged something into {short}, which says the same; there is nothing to undo")
+
+
+def _last(snapshot: Snapshot) -> Change:
+    changes = snapshot.changes(snapshot.change_seq() - 1, 1)
+    if not changes:
+        raise NotFound("nothing was changed yet")
+    return changes[0]
+
+
+def _back(context: Context, access: Access, name: str, chain: list[Version], version: Version) -> str:
+    earlier = [each for each in chain if each.version_id < version.version_id and not each.state.erased]
+    if not earlier:
+        raise Conflict("what it said before was erased; there is nothing to go back to")
+    record = rules.without_original(view(context, earlier[-1], context.clock()))
+    patch: dict[str, Any] = {part: said for part, said in record.items() if part in _REVISED}
+    patch["lifecycle"] = {part: said for part, said in patch.get("lifecycle", {}).items() if part != "status"}
+    request = ReviseRequest.parse({"id": name, "patch": {part: said for part, said in patch.items() if said}})
+    return revise.revise(context, access, request).id
+
+
+def _bring_back(context: Context, access: Access, version: Version) -> None:
+    if version.state.erased:
+        raise Conflict("the last change erased a memory for good; nothing can bring it back")
+    if version.document.standard == OPENWOP:
+        raise Conflict("the last change forgot an entry of openwop, which cannot be brought back; write it anew")
+    from memoranda.service.exchange import numbered
+
+    document = version.document
+    value = document.native if document.standard == OMS else load(document.native)
+    report = files.import_items(context, access, numbered(document.standard, [value]), restore=True)  # type: ignore[arg-type]
+    if report.refused:
+        raise Conflict(f"it cannot be brought back: {report.refusals[0].message}")

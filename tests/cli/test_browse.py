@@ -1,0 +1,169 @@
+"""list, show, edit, stats, config and undo; what a person sees on a terminal; and where else there is something."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+from tests.cli.terminal import Terminal
+
+from memoranda import Memoranda
+
+
+@pytest.fixture
+def filled(home: Path) -> Path:
+    with Memoranda.open(home) as m:
+        m.remember("use pnpm, never npm", kind="procedural", project="shop", tags=["js"])
+        m.remember("Ada drinks tea", user="ada", created="2020-01-01T00:00:00Z", valid_from="2020-01-01T00:00:00Z")
+        m.remember("Ada has a cat", user="ada", project="home")
+    return home
+
+
+def texts(run: Command, *tokens: str) -> list[str]:
+    return [record["body"]["text"] for record in run("list", *tokens, "--json").json["records"]]
+
+
+def test_the_latest_are_listed_by_place_person_kind_and_time(run: Command, filled: Path) -> None:
+    assert texts(run) == ["Ada has a cat", "Ada drinks tea", "use pnpm, never npm"]
+    assert texts(run, "--project", "shop") == texts(run, "--kind", "procedural") == ["use pnpm, never npm"]
+    assert texts(run, "--tag", "JS") == ["use pnpm, never npm"]
+    assert texts(run, "--user", "ada", "--limit", "1", "--page", "2") == ["Ada drinks tea"]
+    assert texts(run, "--since", "7d") == texts(run, "--since", "2000-01-01") == texts(run)
+    assert texts(run, "--since", "2999-01-01") == []
+    page = run("list", "--limit", "2")
+    assert [line.split("\t")[4] for line in page.out.splitlines()] == ["Ada has a cat", "Ada drinks tea"]
+    assert page.err == "memoranda: there are more: --page 2\n"
+    assert run("list", "--limit", "0").code == run("list", "--since", "soon").code == 1
+
+
+def test_an_empty_answer_says_where_else_there_is_something(run: Command, filled: Path) -> None:
+    assert run("recall", "pnpm", "--project", "home").err == "memoranda: nothing in home; 1 in shop\n"
+    assert run("recall", "zebra", "--project", "home").err == "memoranda: nothing found in home, or elsewhere\n"
+    assert run("recall", "zebra").err == "memoranda: nothing found\n"
+    assert (
+        run("list", "--project", "garden").err
+        == "memoranda: nothing in garden; 1 in no project, 1 in home, 1 in shop\n"
+    )
+    asked = run("cal", 'RECALL LIKE "pnpm"')
+    assert "nothing in shared; 1 in shop; ask with --namespace shop" in asked.err
+    assert "pnpm" in run("cal", 'RECALL LIKE "pnpm"', "--namespace", "shop").out
+
+
+def test_there_is_nothing_yet(run: Command) -> None:
+    assert run("list").err == "memoranda: nothing is remembered yet\n"
+    assert run("undo").err == "memoranda: nothing was changed yet\n"
+
+
+def test_how_much_there_is(run: Command, filled: Path) -> None:
+    said = run("stats", "--json").json
+    assert (said["memories"], said["kinds"]) == (3, {"semantic": 2, "procedural": 1})
+    assert said["projects"] == {"": 1, "home": 1, "shop": 1}
+    assert "in no project" in run("stats").out
+
+
+def test_a_memory_is_edited_in_ones_own_editor(
+    run: Command, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = run("list", "--project", "shop", "--json").json["records"][0]["id"]
+    script = tmp_path / "editor.py"
+    script.write_text("import sys; p = sys.argv[1]; t = open(p).read(); open(p, 'w').write(t.replace('pnpm', 'bun'))")
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
+    revised = run("edit", name[8:16], "--json").json
+    shown = run("show", revised["id"], "--json").json["record"]
+    assert shown["body"]["text"] == "use bun, never npm"
+    assert [each["target"] for each in shown["relations"]] == ["tag:js"]
+    again = run("edit", revised["id"])
+    assert (again.code, again.err) == (1, "memoranda: nothing was changed\n")
+    for editor, said in (("/no/such/editor", "cannot be started"), (f"{sys.executable} -c exit(3)", "ended with 3")):
+        monkeypatch.setenv("EDITOR", editor)
+        ran = run("edit", revised["id"])
+        assert ran.code == 1
+        assert said in ran.err
+
+
+def test_the_last_change_is_undone_and_that_too(run: Command, home: Path) -> None:
+    name = run("remember", "use pnpm", "--json").json["id"]
+    later = run("revise", name, "use bun", "--json").json["id"]
+    assert run("undo", "--json").json["undone"] == "revised"
+    (record,) = run("list", "--json").json["records"]
+    assert record["body"]["text"] == "use pnpm"
+    assert record["id"] not in (name, later)
+    run("undo")
+    (record,) = run("list", "--json").json["records"]
+    assert record["body"]["text"] == "use bun"
+    run("forget", record["id"])
+    assert texts(run) == []
+    assert run("undo", "--json").json["undone"] == "tombstoned"
+    assert texts(run) == ["use bun"]
+    run("remember", "a mistake")
+    assert run("undo", "--json").json["undone"] == "created"
+    assert texts(run) == ["use bun"]
+    (record,) = run("list", "--json").json["records"]
+    run("forget", record["id"], "--hard")
+    erased = run("undo")
+    assert erased.code == 1
+    assert "nothing can bring it back" in erased.err
+
+
+def test_the_settings_in_force_and_where_they_come_from(
+    run: Command, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.mkdir()
+    (home / "memoranda.toml").write_text('port = 9000\nembedder_key = "s3cret"\n')
+    monkeypatch.setenv("MEMORANDA_WORKERS", "2")
+    said = run("config", "--json", "--owner", "ada").json
+    assert said["port"] == {"value": "9000", "from": "memoranda.toml"}
+    assert said["workers"] == {"value": "2", "from": "environment, MEMORANDA_WORKERS"}
+    assert said["owner"] == {"value": "ada", "from": "command line"}
+    assert said["host"] == {"value": "127.0.0.1", "from": "default"}
+    assert "s3cret" not in run("config").out
+    assert run("config", "port").out.startswith("port\t9000\tmemoranda.toml\t")
+    assert "there is no setting 'prot'" in run("config", "prot").err
+
+
+@pytest.mark.parametrize("wrong", ["did:key:z6Mk…", "did:key:...", "<your DID>", "did:key:"])
+def test_a_placeholder_is_no_owner_and_no_audience(run: Command, home: Path, wrong: str) -> None:
+    for tokens in (
+        ("recall", "x", "--owner", wrong),
+        ("token", "mint", "--verbs", "read", "--aud", wrong),
+        ("key", "add", "k", "--tenant", wrong),
+    ):
+        ran = run(*tokens)
+        assert ran.code == 1
+        assert "placeholder" in ran.err or "not a DID" in ran.err
+    assert "not a DID" in run("token", "mint", "--verbs", "read", "--aud", "bob").err
+
+
+@pytest.mark.parametrize(
+    ("tokens", "meant"),
+    [(("remeber", "x"), "remember"), (("recall", "x", "--projct", "p"), "--project"), (("lst",), "list")],
+)
+def test_a_slip_of_the_finger_is_answered_with_what_was_meant(
+    run: Command, tokens: tuple[str, ...], meant: str
+) -> None:
+    ran = run(*tokens)
+    assert ran.code == 2
+    assert f"Did you mean {meant}" in ran.err.replace('"', "")
+
+
+def test_a_person_reads_short_ids_and_how_long_ago(run: Command, filled: Path) -> None:
+    name = run("list", "--user", "ada", "--json").json["records"][1]["id"]
+    environment = {"MEMORANDA_HOME": str(filled), "MEMORANDA_EMBEDDER": "off"}
+    memoranda = [sys.executable, "-m", "memoranda"]
+    with Terminal([*memoranda, "list"], environment) as terminal:
+        assert terminal.wait() == 0
+        assert "just now" in terminal.seen
+        assert name[8:16] in terminal.seen
+        assert name[8:] not in terminal.seen
+    with Terminal([*memoranda, "forget", name[8:16], "--hard"], environment) as terminal:
+        terminal.until("Erase this")
+        assert "Ada drinks tea" in terminal.seen
+        terminal.press("n\r")
+        assert terminal.wait() == 1
+        assert "nothing was erased" in terminal.seen
+    with Terminal([*memoranda, "mcp"], environment) as terminal:
+        terminal.until("/mcp")
+        assert '"mcpServers"' in terminal.seen

@@ -1,0 +1,195 @@
+"""The front door of the library: what it takes, what it gives, and what it refuses.
+
+Whatever `mypy --strict` must refuse stands here with an `ignore` for it: one that is not needed is an error, so that
+the type check of this file is the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import memoranda
+from memoranda import AsyncMemoranda, Hit, InvalidInput, Memoranda, Memory, NotFound, Version
+from memoranda.standards.ump.rules import retention_end
+
+
+@pytest.fixture
+def m() -> Iterator[Memoranda]:
+    with Memoranda.open(":memory:") as opened:
+        yield opened
+
+
+def test_a_keyword_that_there_is_not_is_a_type_error(m: Memoranda) -> None:
+    with pytest.raises(TypeError, match="projcet"):
+        m.remember("use pnpm", projcet="shop")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="usr"):
+        m.recall("pnpm", usr="ada")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="projcet"):
+        m.for_prompt("pnpm", projcet="shop")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="projcet"):
+        m.list(projcet="shop")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="txt"):
+        m.revise("urn:ump:aaaa", txt="x")  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="kind"):
+        m.remember("use pnpm", kind="factual")  # type: ignore[arg-type]
+    assert list(m) == []
+
+
+def test_every_keyword_of_remember_reaches_the_record(m: Memoranda) -> None:
+    done = m.remember(
+        "Ada takes her tea green",
+        kind="identity",
+        project="home",
+        user="ada",
+        agent="butler",
+        session="s1",
+        visibility="shared",
+        tags=["drinks", "morning"],
+        about=["tea"],
+        relations=[{"type": "derived_from", "target": "urn:ump:aaaa"}],
+        valid_from=datetime(2026, 1, 1, tzinfo=UTC),
+        valid_to="2999-01-01T00:00:00Z",
+        retention=timedelta(days=30),
+        confidence=0.9,
+        salience=0.8,
+        source="diary",
+        structured={"sugar": 0},
+        redact=["body.structured.sugar"],
+        exportable=False,
+    )
+    memory = m.get(done.id)
+    record = memory.record
+    scope = {"project": "home", "user": "ada", "agent": "butler", "session": "s1", "visibility": "shared"}
+    assert record["scope"] == {"owner": m.owner, **scope}
+    assert (memory.kind, memory.project, memory.user, memory.tags) == ("identity", "home", "ada", ("drinks", "morning"))
+    assert record["time"]["valid_from"] == "2026-01-01T00:00:00.000Z"
+    assert record["time"]["valid_to"] == "2999-01-01T00:00:00Z"
+    assert record["lifecycle"] == {"status": "active", "confidence": 0.9, "salience": 0.8}
+    assert record["consent"] == {
+        "retention": "PT2592000.000S",
+        "exportable": False,
+        "redact": ["body.structured.sugar"],
+    }
+    assert record["provenance"]["source"] == {"ref": "diary"}
+    assert record["provenance"]["method"] == "library"
+    assert memory.structured == {"sugar": 0}
+    assert [each["type"] for each in record["relations"]] == ["derived_from", "about", "about", "about"]
+    # What once was lost: the person is found, and can be erased.
+    assert [hit.text for hit in m.recall("tea", user="ada", strict=True)] == ["Ada takes her tea green"]
+    assert m.recall("tea", user="bob") == []
+    assert m.grains.erase_user("ada", reason="asked").erased == 1
+
+
+def test_an_end_is_said_as_a_moment_or_as_a_span(m: Memoranda) -> None:
+    end = datetime.now(UTC) + timedelta(days=7)
+    due = retention_end(m.get(m.remember("until then", expires=end).id).record)
+    assert due is not None
+    assert abs(due - end.timestamp() * 1000) < 60_000
+    with pytest.raises(InvalidInput, match="give one of them"):
+        m.remember("x", expires=end, retention="P1D")
+    with pytest.raises(InvalidInput, match="time zone"):
+        m.remember("x", expires=end.replace(tzinfo=None))
+
+
+def test_results_are_small_values(m: Memoranda) -> None:
+    done = m.remember("use pnpm, never npm", project="shop", structured={"why": "speed"})
+    (hit,) = m.recall("pnpm", project="shop", explain=True)
+    assert isinstance(hit, Hit)
+    assert (hit.id, hit.text, str(hit), hit.record["id"]) == (done.id, "use pnpm, never npm", hit.text, done.id)
+    assert 0 < hit.score <= 1
+    assert hit.explanation is not None
+    assert "similarity" in hit.signals
+    assert repr(hit).startswith(f"Hit('use pnpm, never npm', id='{done.id[8:16]}', project='shop', score=")
+    assert repr(m.get(done.id)) == f"Memory('use pnpm, never npm', id='{done.id[8:16]}', project='shop')"
+    assert (datetime.now(UTC) - hit.created) < timedelta(minutes=5)
+    assert repr(m) == f"Memoranda(owner='{m.owner}')"
+
+
+def test_a_new_wording_keeps_what_is_beside_it(m: Memoranda) -> None:
+    done = m.remember("use pnpm", structured={"why": "speed"})
+    later = m.revise(done.id[8:16], "use bun", confidence=1.0)
+    assert m.get(later.id).structured == {"why": "speed"}
+    first, second = m.history(later.id)
+    assert isinstance(first, Version)
+    assert (first.text, second.text, second.replaced, first.verified) == ("use pnpm", "use bun", None, True)
+    assert first.record["superseded_by"] == [second.id]
+    assert m.get(m.revise(later.id, structured={"why": "fun"}).id).record["body"] == {
+        "text": "use bun",
+        "structured": {"why": "fun"},
+    }
+
+
+def test_what_there_is_is_listed_counted_and_walked_through(m: Memoranda) -> None:
+    for number in range(120):
+        m.remember(f"fact {number}", project="p" if number % 2 else None, tags=["odd"] if number % 2 else ())
+    m.remember("how to", kind="procedural", user="ada")
+    assert [memory.text for memory in m.list(limit=2)] == ["how to", "fact 119"]
+    assert [memory.text for memory in m.list(limit=2, after=2)] == ["fact 118", "fact 117"]
+    assert len(m.list(project="p", limit=500)) == len(m.list(tags=["Odd"], limit=500)) == 60
+    assert [memory.text for memory in m.list(kind="procedural")] == [memory.text for memory in m.list(user="ada")]
+    assert m.list(since=datetime.now(UTC) + timedelta(days=1)) == []
+    assert len({memory.id for memory in m}) == 121
+    found = m.stats()
+    assert (found.memories, dict(found.kinds)) == (121, {"semantic": 120, "procedural": 1})
+    assert dict(found.projects) == {"": 61, "p": 60}
+    assert found.bytes is not None
+
+
+def test_a_placeholder_is_no_owner() -> None:
+    for wrong in ("did:key:z6Mk…", "did:key:...", "<owner>", "did:key:", "my owner"):
+        with pytest.raises(InvalidInput, match="owner"):
+            Memoranda.open(":memory:", owner=wrong)
+
+
+def test_the_same_verbs_are_awaited() -> None:
+    async def scenario() -> list[Any]:
+        async with AsyncMemoranda.open(":memory:") as m:
+            done = await m.remember("use pnpm", project="shop", tags=["js"])
+            with pytest.raises(TypeError, match="projcet"):
+                await m.remember("x", projcet="shop")  # type: ignore[call-arg]
+            (hit,) = await m.recall("pnpm", project="shop")
+            await asyncio.gather(*(m.remember(f"fact {number}") for number in range(150)))
+            await m.feedback(done.id, "followed")
+            later = await m.revise(done.id, "use bun")
+            block = await m.for_prompt("bun", project="shop", ids=True)
+            assert await m.forget(later.id) == "tombstoned"
+            with pytest.raises(NotFound):
+                await m.get("urn:ump:zzzz")
+            assert len(await m.export()) == 151
+            assert repr(m).startswith("AsyncMemoranda(owner=")
+            texts = [memory.text async for memory in m]
+            return [hit.text, len(await m.history(later.id)), "use bun" in block.text, len(texts), len(set(texts))]
+
+    assert asyncio.run(scenario()) == ["use pnpm", 2, True, 150, 150]
+    closed = AsyncMemoranda.open(":memory:")
+    assert repr(closed) == "AsyncMemoranda(not open)"
+    with pytest.raises(RuntimeError, match="async with"):
+        closed.memoranda.stats()
+
+
+def test_the_asynchronous_door_has_every_verb_of_the_other() -> None:
+    def verbs(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    # Opened and closed by `async with`; the standards are reached through `memoranda`.
+    others = {"owner", "close", "ump", "grains", "oams", "openwop", "cal"}
+    assert verbs(Memoranda) - others == verbs(AsyncMemoranda) - {"memoranda"}
+
+
+@pytest.mark.parametrize("name", memoranda.__all__)
+def test_what_is_exported_is_there(name: str) -> None:
+    assert getattr(memoranda, name)
+    with pytest.raises(AttributeError):
+        getattr(memoranda, f"{name}s")
+
+
+def test_a_memory_is_what_lists_give(m: Memoranda) -> None:
+    m.remember("one")
+    (memory,) = m.list()
+    assert type(memory) is Memory
+    assert memory == m.get(memory.id)
