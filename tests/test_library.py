@@ -193,3 +193,20 @@ def test_a_memory_is_what_lists_give(m: Memoranda) -> None:
     (memory,) = m.list()
     assert type(memory) is Memory
     assert memory == m.get(memory.id)
+
+
+def test_parts_of_a_record_are_taken_as_ump_names_them(m: Memoranda) -> None:
+    at = "2026-01-15T10:00:00Z"
+    done = m.remember(
+        "Ada: see you on Monday",
+        kind="episodic",
+        project="talk",
+        scope={"session": "one", "project": "other"},
+        time={"created": at, "observed": at, "valid_from": at},
+        lifecycle={"confidence": 0.5},
+        consent={"exportable": False},
+    )
+    record = m.get(done.id).record
+    assert (record["scope"]["session"], record["scope"]["project"]) == ("one", "talk")
+    assert record["time"]["valid_from"] == at
+    assert (record["lifecycle"]["confidence"], record["consent"]["exportable"]) == (0.5, False)

@@ -401,11 +401,16 @@ class Memoranda:
         structured: Mapping[str, Any] | None = None,
         redact: Sequence[str] = (),
         exportable: bool | None = None,
+        scope: Mapping[str, str] | None = None,
+        time: Mapping[str, str] | None = None,
+        lifecycle: Mapping[str, Any] | None = None,
+        consent: Mapping[str, Any] | None = None,
     ) -> Remembered:
         """Remember a text; the same fact again is merged with what is known. A whole record goes to `ump.remember`.
 
         `user` is whom it is about; `valid_from` and `valid_to` say when it is true, `expires` or `retention` when it is
-        erased; `redact` names paths that others never see.
+        erased; `redact` names paths that others never see. `scope`, `time`, `lifecycle` and `consent` are for whoever
+        has parts of a record as UMP names them; a keyword of its own counts more.
 
         >>> with Memoranda.open(":memory:") as m:
         ...     done = m.remember("Ada takes her tea green", user="ada", tags=["drinks"], confidence=0.9)
@@ -415,9 +420,11 @@ class Memoranda:
         # All of the keywords above, by their names.
         given = locals()
         del given["self"], given["expires"]
+        parts = {name: given.pop(name) for name in ("scope", "time", "lifecycle", "consent")}
         if expires is not None:
             given["retention"] = self._until(expires, created, retention)
         draft = PlainMemory(**plain(given)).draft()
+        draft |= {name: {**part, **draft.get(name, {})} for name, part in parts.items() if part}
         return self.ump.remember(self.ump.with_defaults(draft, method="library"))
 
     def _until(self, expires: When, created: When | None, retention: HowLong | None) -> str:

@@ -18,6 +18,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Version
 from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
 from memoranda.retrieval.entry import Indexed
+from memoranda.storage.embedded import Vectors
 from memoranda.storage.heads import Soundness
 
 T = TypeVar("T")
@@ -421,71 +422,6 @@ class Unit(Snapshot, Protocol):
 
     def prune_audit(self, last: int) -> None:
         """Take the first entries out of the audit chain, up to a number; the chain goes on counting."""
-        ...
-
-
-class ToEmbed(NamedTuple):
-    """A version that is to have a vector, and the one before it in its session, or 0."""
-
-    tenant: str
-    version_id: int
-    context_id: int
-
-
-class Batch(NamedTuple):
-    """Some of what is to have vectors; when it is done, everything up to `upto` is."""
-
-    after: int
-    upto: int
-    found: list[ToEmbed]
-
-
-class NewVector(NamedTuple):
-    """A vector that was made, as it is stored."""
-
-    tenant: str
-    version_id: int
-    context_id: int
-    data: bytes
-    context_data: bytes | None
-
-
-class Progress(NamedTuple):
-    """How many versions a model has looked at, and how many there are."""
-
-    done: int
-    last: int
-
-    @property
-    def pending(self) -> int:
-        return max(0, self.last - self.done)
-
-
-class Vectors(Protocol):
-    """What is to have vectors by a model, in the order in which it was written, whoever's it is."""
-
-    def progress(self, model: str) -> Progress: ...
-
-    def models(self) -> dict[str, int]:
-        """Up to which version each model that was ever used has come."""
-        ...
-
-    def claim(self, model: str, holder: str, now: Instant) -> bool:
-        """Make vectors from here on, unless another process does."""
-        ...
-
-    def release(self, model: str, holder: str) -> None:
-        """Let another process go on at once."""
-        ...
-
-    def next(self, model: str, limit: int) -> Batch: ...
-
-    def put(self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant) -> bool:
-        """Put down what was made of a batch; False if another process has done that meanwhile."""
-        ...
-
-    def drop(self, model: str, limit: int) -> bool:
-        """Delete some vectors of a model that is not used any more; whether there may be more."""
         ...
 
 

@@ -16,7 +16,7 @@ from memoranda.model.instant import Instant
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database
 from memoranda.storage.documents import Age
-from memoranda.storage.engine import Batch, NewVector, Progress, ToEmbed
+from memoranda.storage.embedded import Batch, NewVector, Progress, ToEmbed
 from memoranda.storage.word_index import SegmentCache, WordIndex
 
 if TYPE_CHECKING:

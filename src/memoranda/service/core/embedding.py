@@ -19,7 +19,7 @@ from memoranda.model.memory import Version
 from memoranda.model.standard import OAMS
 from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.views import load, project, unless_damaged
-from memoranda.storage.engine import Batch, NewVector, Progress
+from memoranda.storage.embedded import Batch, NewVector, Progress
 
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Vector

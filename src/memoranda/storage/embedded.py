@@ -1,0 +1,73 @@
+"""What is to have vectors, and what was made of it: the seam between a store and whatever embeds texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from memoranda.model.instant import Instant
+
+
+class ToEmbed(NamedTuple):
+    """A version that is to have a vector, and the one before it in its session, or 0."""
+
+    tenant: str
+    version_id: int
+    context_id: int
+
+
+class Batch(NamedTuple):
+    """Some of what is to have vectors; when it is done, everything up to `upto` is."""
+
+    after: int
+    upto: int
+    found: list[ToEmbed]
+
+
+class NewVector(NamedTuple):
+    """A vector that was made, as it is stored."""
+
+    tenant: str
+    version_id: int
+    context_id: int
+    data: bytes
+    context_data: bytes | None
+
+
+class Progress(NamedTuple):
+    """How many versions a model has looked at, and how many there are."""
+
+    done: int
+    last: int
+
+    @property
+    def pending(self) -> int:
+        return max(0, self.last - self.done)
+
+
+class Vectors(Protocol):
+    """What is to have vectors by a model, in the order in which it was written, whoever's it is."""
+
+    def progress(self, model: str) -> Progress: ...
+
+    def models(self) -> dict[str, int]:
+        """Up to which version each model that was ever used has come."""
+        ...
+
+    def claim(self, model: str, holder: str, now: Instant) -> bool:
+        """Make vectors from here on, unless another process does."""
+        ...
+
+    def release(self, model: str, holder: str) -> None:
+        """Let another process go on at once."""
+        ...
+
+    def next(self, model: str, limit: int) -> Batch: ...
+
+    def put(self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant) -> bool:
+        """Put down what was made of a batch; False if another process has done that meanwhile."""
+        ...
+
+    def drop(self, model: str, limit: int) -> bool:
+        """Delete some vectors of a model that is not used any more; whether there may be more."""
+        ...
