@@ -140,7 +140,8 @@ GRAIN_VERBS: Verbs = {
 
 
 def vars_of(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    names = getattr(value, "__struct_fields__", None) or value.__dataclass_fields__
+    return {name: getattr(value, name) for name in names}
 
 
 def grain_request(operation: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,8 @@ TABLES: tuple[type[Verbs[Any]], ...] = (Ump, Grains, Oams, Openwop, Probes, Cal)
 # These touch no memory: they fill in what a request leaves out, or say what a name stands for.
 NEED_NOTHING = {
     (Ump, "with_defaults"),
+    # A key that may only write is told the short name of what it wrote.
+    (Ump, "short_ids"),
     (Grains, "with_defaults"),
     (Oams, "namespace"),
     # What is done under an idempotency key asks for itself; who is refused leaves no record.

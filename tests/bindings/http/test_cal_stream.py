@@ -21,7 +21,7 @@ QUERY = "ASSEMBLE briefing FROM known: (RECALL events | ORDER BY time ASC | LIMI
 SHORT = f"{QUERY} BUDGET 3 grains FORMAT text"
 # Far more than all the buffers between a thread and a client that does not read.
 LONG = f"{QUERY} BUDGET 200 grains FORMAT text STREAM {{ all, chunk_size = 20 }}"
-GRAINS, WORDS = 120, 20_000
+GRAINS, WORDS = 120, 12_000
 
 
 @pytest.fixture(scope="module")

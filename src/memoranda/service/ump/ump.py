@@ -37,7 +37,7 @@ class Ump(Verbs[Caller]):
     elsewhere = Verb(overview.elsewhere, "read")
     forget = Verb(revising.forget, "write")
     feedback = Verb(revising.feedback, "derive")
-    suspects = Verb(redacting.suspects, "read")
+    suspects = Verb(redacting.suspects, "read", whole=True)
     redact = Verb(redacting.redact, "write")
 
     feed_end = Verb(feed.feed_end, "read")
