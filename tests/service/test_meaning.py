@@ -255,6 +255,17 @@ def test_the_best_are_read_once_more_on_request(world: World) -> None:
     assert found[1].score < 0.8
 
 
+def test_copies_come_last_also_when_the_best_are_read_once_more(world: World) -> None:
+    other = "keys of the deploy are in the vault"
+    for text in ("The deploy runs on Thursdays at noon.", other, "the deploy runs on thursdays at noon"):
+        world.remember(text)
+    worked_off(world)
+    found = world.recall("when does the deploy run", ranking_hints={"rerank": True})
+    shown = [each.record["body"]["text"] for each in found]
+    assert shown[0].lower().startswith("the deploy runs on thursdays")
+    assert shown[1] == other
+
+
 # --- the queue -----------------------------------------------------------------------------------------------
 
 

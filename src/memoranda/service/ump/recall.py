@@ -13,6 +13,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
 from memoranda.model.selection import UPDATED, IsOneOf, Leg, Matches, Meaning, Selection
 from memoranda.retrieval.exact import Exact, exact_in
+from memoranda.retrieval.words import said
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
@@ -145,17 +146,22 @@ def _legs(context: Context, request: RecallRequest) -> Sequence[Leg]:
 
 
 def _reranked(context: Context, query: str, matches: Matches, versions: list[Version]) -> Matches:
-    """The same after the best were read once more, each together with the question."""
+    """The same after the best were read once more, each together with the question; of copies the first alone."""
     best = {each.version_id for each in matches.found[:_RERANKED]}
-    texts: dict[int, str] = {}
+    read: dict[int, str] = {}
     for version in versions:
         if version.version_id in best and not version.state.erased:
-            read = unless_damaged(version, lambda version=version: project(context, version))  # type: ignore[misc]
-            if read is not None:
-                texts[version.version_id] = read.text
-    more = context.meaning.rate(query, texts)
-    found = (each._replace(lexical=each.lexical + more.get(each.version_id, 0.0)) for each in matches.found)
-    return replace(matches, found=tuple(sorted(found, key=lambda each: -each.lexical)))
+            found = unless_damaged(version, lambda version=version: project(context, version))  # type: ignore[misc]
+            if found is not None:
+                read[version.version_id] = found.text
+    texts: dict[str, tuple[int, str]] = {}
+    for each in matches.found[:_RERANKED]:
+        if each.version_id in read:
+            text = read[each.version_id]
+            texts.setdefault(said(text), (each.version_id, text))
+    more = context.meaning.rate(query, dict(texts.values()))
+    rated = (each._replace(lexical=each.lexical + more.get(each.version_id, 0.0)) for each in matches.found)
+    return replace(matches, found=tuple(sorted(rated, key=lambda each: -each.lexical)))
 
 
 def _rated(
