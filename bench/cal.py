@@ -48,6 +48,8 @@ _WIDE = {
     "by_importance": "RECALL | ORDER BY importance DESC | LIMIT 10",
     "diversity": "RECALL beliefs WITH diversity(mmr) | LIMIT 10",
     "assemble_hot": _CONTEXT.format(who=HOT),
+    # No grain has that subject, so it is searched for; one of its words is in every grain.
+    "about_nobody": 'RECALL beliefs ABOUT "customer nobody" LIMIT 10',
 }
 _COUNTED = {
     "count": "RECALL beliefs WHERE confidence >= 0.7 | COUNT",
@@ -79,8 +81,9 @@ def grains(corpus: Corpus, now: int) -> Iterator[dict[str, Any]]:
     """What a support desk remembers: per customer thirty beliefs, forty messages, and what was done about them."""
     rng = random.Random(11)
     for number in range(corpus.size):
-        # Of one customer there is much more than of the others.
-        who = HOT if number % 50 == 49 else f"customer:{number // GRAINS_PER_CUSTOMER}"
+        # Of one customer there is much more than of the others, of every type.
+        customer = number // GRAINS_PER_CUSTOMER
+        who = HOT if (customer + number) % 50 == 49 else f"customer:{customer}"
         moment = now - rng.randrange(365 * DAY_MS)
         made = {"created_at": moment, "user_id": who, "subject": who}
         yield {**made, **_grain(number % GRAINS_PER_CUSTOMER, number, who, corpus.text(number), moment)}

@@ -84,6 +84,15 @@ def test_merged_segments_are_the_same_as_one_made_at_once(entries: list[Entry], 
 
 
 @given(some_entries(least=2), st.data())
+def test_neighbours_in_the_first_part_are_those_of_a_segment_of_its_own(
+    entries: list[Entry], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(1, len(entries) - 1))
+    found, expected = build(entries).facts.part(0, cut).neighbours, build(entries[:cut]).facts.neighbours
+    assert [links.tolist() for links in found] == [links.tolist() for links in expected]
+
+
+@given(some_entries(least=2), st.data())
 def test_nothing_is_left_of_a_version_that_is_taken_out(entries: list[Entry], data: st.DataObject) -> None:
     gone = data.draw(st.sets(st.sampled_from([entry.version_id for entry in entries]), max_size=len(entries) - 1))
     left = [entry for entry in entries if entry.version_id not in gone]

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from memoranda.errors import StoreCorrupt
+from memoranda.retrieval import segment
 from memoranda.retrieval.entry import Entry, Indexed
 from memoranda.storage import word_index
 from memoranda.storage.database import Connection
@@ -137,3 +138,20 @@ def test_neighbours_are_found_across_segments(world: World, monkeypatch: pytest.
         monkeypatch.setattr(word_index, "SMALL_DOCS", size)
         world.engine._memory.segments = SegmentCache()
         assert found() == whole
+
+
+def test_a_long_session_whose_turns_came_in_any_order_is_searched(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written last may have been said first, in a segment that is cut through the session."""
+    monkeypatch.setattr(word_index, "_FEW", 0)
+    monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(segment, "CUT_LIMIT", 2)
+    for number in range(40):
+        at = f"2026-03-01T10:00:{(number * 7) % 40:02}Z"
+        times = {"created": at, "observed": at, "valid_from": at}
+        world.remember(f"lighthouse {number}", kind="episodic", scope={"session": "one"}, time=times)
+    for size in (1, 4, 16):
+        monkeypatch.setattr(word_index, "SMALL_DOCS", size)
+        world.engine._memory.segments = SegmentCache()
+        assert len(world.recall("lighthouse", limit=50)) == 40

@@ -135,9 +135,10 @@ class Facts:
         """The versions from one place to another."""
         found = Facts(**{name: getattr(self, name)[start:end] for name in _COLUMNS})
         if start == 0 and end:
-            # The same but for what leads out of it, and not to be found out again.
-            before, after = (links[:end] for links in self.neighbours)
-            found.__dict__["neighbours"] = before, np.where(after < end, after, np.int32(-1))
+            # The same without those that are not in it, and not to be found out again. Either link may lead out: what
+            # is written later may have been said before.
+            is_in = np.arange(len(self)) < end
+            found.__dict__["neighbours"] = tuple(links[:end] for links in self.links(is_in))
         return found
 
     def seen(self, mask: Flags) -> Seen:

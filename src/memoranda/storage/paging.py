@@ -7,12 +7,12 @@ order has the page at its beginning; addresses are in order within a form, so al
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple
 
 from memoranda.model.selection import Compares, Group, Lacks, Order, Page, Place, Selected, Selection, Test
-from memoranda.storage.database import Connection
+from memoranda.storage.database import Connection, Row
 from memoranda.storage.selection import SelectionSql
 
 # What not everything has; what lacks it comes last, by address.
@@ -82,6 +82,14 @@ class Paging:
                 return found, False
         return self._read(sql.page(order, narrowest, after), limit, offset), True
 
+    def few(self, most: int) -> list[Selected] | None:
+        """All of it in any order, if an index tells that there are fewer than so many; None: more, or nothing tells."""
+        counts = self._counts((*self.reading.counted, self.reading.covered))
+        if counts is None or min(counts) >= self.reading.covered:
+            return None
+        found = self._read(self._sql.some(counts.index(min(counts))), most, 0)
+        return found if len(found) < most else None
+
     def count(self) -> int:
         """How many there are."""
         narrowest, _ = self._narrowest(None)
@@ -124,13 +132,9 @@ class Paging:
         sql = self._sql
         if sql.is_soon_read(order):
             return 0, False
-        counting = sql.count_drivers()
-        if counting is None:
+        counts = self._counts(self.reading.counted)
+        if counts is None:
             return None, True
-        for cap in self.reading.counted:
-            (counts,) = self._connection.select(counting, {**sql.params, "cap": cap})
-            if min(counts) < cap:
-                break
         if min(counts) < self.reading.counted[-1]:
             return counts.index(min(counts)), False
         covering = sql.covering(order)
@@ -139,6 +143,18 @@ class Paging:
             ((count,),) = self._connection.select(counting, {**sql.params, "cap": self.reading.covered})
             return place, bool(count >= self.reading.covered)
         return counts.index(min(counts)), True
+
+    def _counts(self, caps: Sequence[int]) -> Row | None:
+        """How many rows each driver has, up to the first cap that one has fewer than; None when there is none."""
+        counting = self._sql.count_drivers()
+        if counting is None:
+            return None
+        counts: Row = ()
+        for cap in caps:
+            (counts,) = self._connection.select(counting, {**self._sql.params, "cap": cap})
+            if min(counts) < cap:
+                break
+        return counts
 
     def _is_rare_form(self, order: Order) -> bool:
         counting = self._sql.count_form(order)

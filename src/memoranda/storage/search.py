@@ -131,8 +131,8 @@ class Search:
     selected: Callable[[], SelectionSql]
     # Versions by their numbers, as they are.
     versions: Callable[[list[int]], list[Version]]
-    # The first of what passes, up to a number, whatever its words.
-    first: Callable[[int], list[Selected]]
+    # What passes, whatever its words, if that is less than a number.
+    few: Callable[[int], list[Selected] | None]
 
     def run(self, legs: Sequence[Leg], *, limit: int, whole: bool, counted: bool) -> Matches:
         """The best, best first; `whole`: count them all; `counted`: do, if that is cheap."""
@@ -174,10 +174,8 @@ class Search:
 
     def _narrow(self) -> dict[int, str] | None:
         """Everything that passes, whatever its words, with its address; None if there is no index for it, or much."""
-        if self.selected().count_drivers() is None:
-            return None
-        found = self.first(_NARROW)
-        return {each.version_id: each.address for each in found} if len(found) < _NARROW else None
+        found = self.few(_NARROW)
+        return None if found is None else {each.version_id: each.address for each in found}
 
     def _decided(
         self,

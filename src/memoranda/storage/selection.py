@@ -152,6 +152,12 @@ class SelectionSql:
         driver = self._of_order(order) if chosen is None else self._drivers[chosen]
         return self._page(driver, order, self._after(order, driver, after))
 
+    def some(self, chosen: int) -> str:
+        """The same by a driver in whatever order it has."""
+        driver = self._drivers[chosen]
+        columns = f"s.version_id, {self._address()}, 0.0, 0"
+        return f"SELECT {columns} FROM {driver.source} WHERE {self._where(driver)} LIMIT :limit OFFSET :offset"
+
     def page_of_form(self, order: Order) -> str:
         """The same from what there is of a form."""
         return self._page(_Driver(self._by_index("field_address"), self._within()), order, [])

@@ -193,7 +193,7 @@ class SqlSnapshot(BackgroundReads):
             now=now,
             selected=lambda: self._selection(selection, now),
             versions=self.versions,
-            first=lambda most: self.page(selection, limit=most, now=now),
+            few=self._paging(selection, now).few,
         )
         return search.run(legs, limit=limit, whole=whole, counted=counted)
 

@@ -152,7 +152,8 @@ def diversified(items: list[Item], option: Option, *, enough: int | None = None)
 
     def similarity(one: Item, other: Item) -> float:
         ours, theirs = bag(one), bag(other)
-        return len(ours & theirs) / len(ours | theirs) if ours or theirs else 1.0
+        shared = len(ours & theirs)
+        return shared / (len(ours) + len(theirs) - shared) if ours or theirs else 1.0
 
     if option.word == "mmr":
         weight = pipeline.DEFAULT_LAMBDA if option.value is None else float(option.value)  # type: ignore[arg-type]

@@ -225,12 +225,14 @@ def diverse(
     rest = list(items)
     nearest = [0.0] * len(rest)
     chosen: list[Item] = []
-    while rest and len(chosen) != enough:
+    while rest:
         gains = [weight * item.score - (1.0 - weight) * near for item, near in zip(rest, nearest, strict=True)]
         best = max(range(len(rest)), key=lambda place: (gains[place], -place))
         taken = rest.pop(best)
         nearest.pop(best)
         chosen.append(taken)
+        if len(chosen) == enough:
+            break
         nearest = [max(near, similarity(item, taken)) for item, near in zip(rest, nearest, strict=True)]
     return chosen
 
