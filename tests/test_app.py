@@ -14,6 +14,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import SignatureInvalid, StoreUnavailable
 from memoranda.settings import load_settings
 from memoranda.standards.oms import signature
+from tests.embedders import WORDS_ALONE
 
 WEB = "did:web:example.com"
 BELIEF = {"type": "belief", "subject": "a", "relation": "b", "object": "c", "confidence": 1.0, "created_at": 0}
@@ -52,9 +53,9 @@ def test_a_file_that_is_no_did_document_is_said_in_a_sentence(tmp_path: Path) ->
 def test_the_audit_log_is_kept_for_a_year_and_under_hipaa_for_six(
     tmp_path: Path, given: dict[str, Any], days: int
 ) -> None:
-    service = open_service(load_settings({}, home=tmp_path, **given))
+    service = open_service(load_settings(WORDS_ALONE, home=tmp_path, **given))
     assert service.context.audit_retention_ms == days * 86_400_000
     service.close()
-    service = open_service(load_settings({}, home=tmp_path, **{**given, "audit_retention": "forever"}))
+    service = open_service(load_settings(WORDS_ALONE, home=tmp_path, **{**given, "audit_retention": "forever"}))
     assert service.context.audit_retention_ms is None
     service.close()

@@ -26,6 +26,7 @@ from memoranda.errors import MemorandaError
 from memoranda.settings import load_settings
 from memoranda.storage.heads import Loss, losses_path
 from tests.chaos.owners import Act, Owner, marks_in
+from tests.embedders import WORDS_ALONE
 
 ROOT: Final = Path(__file__).parents[2]
 DATABASE: Final = "memoranda.db"
@@ -142,7 +143,7 @@ class Storm:
                     getattr(self, f"_{fault}")(process, seconds)
                 promised = [len(owner.acts) for owner in self.owners]
                 if "pages" in faults:
-                    back_up(load_settings({}, home=self.home), self._backup)
+                    back_up(load_settings(WORDS_ALONE, home=self.home), self._backup)
                     self._pause(seconds)
                 if "log" not in faults:
                     process.kill()
@@ -190,7 +191,7 @@ class Storm:
 
     def _restore(self, promised: list[int], acts: list[list[Act]]) -> None:
         """The backup comes back: with all that was acknowledged before it, and nothing that was forgotten."""
-        restore(load_settings({}, home=self.home), self._backup, force=True)
+        restore(load_settings(WORDS_ALONE, home=self.home), self._backup, force=True)
         for aside in self.home.glob("replaced-*"):
             shutil.rmtree(aside)
         actual_of = self._actual()
@@ -211,7 +212,7 @@ class Storm:
             data[self.rng.randrange(100, len(data))] ^= 0xFF
         path.write_bytes(data)
         try:
-            with closing(open_service(load_settings({}, home=self.home))) as service:
+            with closing(open_service(load_settings(WORDS_ALONE, home=self.home))) as service:
                 noticed = not service.verify_store().ok
         except MemorandaError:
             noticed = True
@@ -223,7 +224,7 @@ class Storm:
     def _actual(self) -> dict[str, set[str]]:
         """What each owner has; and everything verifies."""
         found = {}
-        with closing(open_service(load_settings({}, home=self.home))) as service:
+        with closing(open_service(load_settings(WORDS_ALONE, home=self.home))) as service:
             for owner in self.owners:
                 records = service.export(service.gate.local(owner.tenant), history=False)
                 found[owner.tenant] = {mark for each in records for mark in marks_in(each["body"]["text"])}
@@ -256,7 +257,7 @@ class Storm:
 
     def _losses(self) -> list[Loss]:
         """What is reported missing; looked after."""
-        with closing(open_service(load_settings({}, home=self.home))) as service:
+        with closing(open_service(load_settings(WORDS_ALONE, home=self.home))) as service:
             found = service.context.engine.losses()
         losses_path(self.home / DATABASE).unlink(missing_ok=True)
         return found

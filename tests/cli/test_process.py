@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS, until
 
 from memoranda.app import Memoranda
@@ -22,7 +23,7 @@ from memoranda.encoding.json_text import dump, parse
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
-    return {**kept, "MEMORANDA_HOME": str(tmp_path / "home")}
+    return {**kept, **WORDS_ALONE, "MEMORANDA_HOME": str(tmp_path / "home")}
 
 
 def command(*tokens: str) -> list[str]:

@@ -17,6 +17,7 @@ from memoranda.cli import main
 from memoranda.settings import load_settings
 from memoranda.storage.heads import heads_path, losses_path
 from memoranda.storage.sqlite import SqliteDatabase
+from tests.embedders import WORDS_ALONE
 from tests.proofs.store import DATABASE_FILE
 from tests.waiting import HANG_SECONDS
 
@@ -112,7 +113,7 @@ def test_people_are_told_what_is_missing_and_what_to_do(
     shutil.copytree(crashed, home)
     log = home / f"{DATABASE_FILE}-wal"
     log.write_bytes(log.read_bytes()[: log.stat().st_size * 3 // 4])
-    with closing(open_service(load_settings({}, home=home))) as service:
+    with closing(open_service(load_settings(WORDS_ALONE, home=home))) as service:
         report = service.verify_store()
         assert not report.ok
         assert report.audit.ok  # It agrees, because its own end was in the same log.

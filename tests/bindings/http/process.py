@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 from tests.bindings.http.running import NO_AUTHORITIES
+from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS
 
 from memoranda.encoding.json_text import parse
@@ -48,7 +49,7 @@ def serving(home: Path, *options: str, **settings: str) -> Iterator[Server]:
     """Start `memoranda serve` with these options and settings; killed in the end."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
     command = [sys.executable, "-m", "memoranda", "--json", "serve", "--port", "0", *options]
-    environment = {**kept, "MEMORANDA_HOME": str(home), **settings}
+    environment = {**kept, **WORDS_ALONE, "MEMORANDA_HOME": str(home), **settings}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
             assert process.stdout is not None

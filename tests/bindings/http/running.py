@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
+from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS
 
 from memoranda.app import open_service
@@ -63,7 +64,7 @@ def running(
 
     `cal`: what the host decides about CAL; `quotas`: and about OAMS.
     """
-    service = open_service(load_settings({}, home=home, **(settings or {})))
+    service = open_service(load_settings(WORDS_ALONE, home=home, **(settings or {})))
     if cal is not None:
         service = Service(replace(service._context, cal=cal))
     if quotas is not None:

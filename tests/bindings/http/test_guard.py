@@ -23,6 +23,7 @@ from tests.bindings.http.running import (
     running,
     wop_error_of,
 )
+from tests.embedders import WORDS_ALONE
 
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app, operations_of
@@ -241,7 +242,7 @@ def test_guessing_is_limited_and_locks_nobody_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"rate_limit": 0}, {"max_body_bytes": 0}])
 def test_a_limit_of_nothing_is_refused_at_the_start(tmp_path: Path, options: dict[str, int]) -> None:
-    service = open_service(load_settings({}, home=tmp_path / "home"))
+    service = open_service(load_settings(WORDS_ALONE, home=tmp_path / "home"))
     try:
         with pytest.raises(InvalidInput):
             create_app(service, **options)  # type: ignore[arg-type]

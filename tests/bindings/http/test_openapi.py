@@ -14,6 +14,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.bindings.http.running import ALL, OWNER, Running, draft, running
+from tests.embedders import WORDS_ALONE
 
 from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app, operations_of
@@ -39,7 +40,7 @@ def check(value: object, schema: str) -> None:
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[Starlette]:
-    service = open_service(load_settings({}, home=tmp_path / "home"))
+    service = open_service(load_settings(WORDS_ALONE, home=tmp_path / "home"))
     yield create_app(service)
     service.close()
 

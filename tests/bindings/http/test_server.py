@@ -25,7 +25,7 @@ from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import create_server
 from memoranda.settings import load_settings
 
-service = open_service(load_settings({}, home=Path(sys.argv[1])))
+service = open_service(load_settings(home=Path(sys.argv[1])))
 token = service.gate.mint_token(verbs=("read", "write"), scope={}, ttl_ms=600_000)
 create_server(create_app(service), sys.argv[2], 0, on_ready=lambda url: print(url, token, flush=True)).run()
 service.close()

@@ -82,7 +82,7 @@ class HttpPeer:
 
 
 def store(home: Path) -> Service:
-    return open_service(load_settings(environ={}, home=home))
+    return open_service(load_settings(WORDS_ALONE, home=home))
 
 
 @contextmanager

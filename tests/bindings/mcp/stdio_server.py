@@ -14,6 +14,6 @@ from memoranda.bindings.mcp.stdio import run_stdio
 from memoranda.settings import load_settings
 
 if __name__ == "__main__":
-    opened = open_service(load_settings(environ={}, home=Path(sys.argv[1])))
+    opened = open_service(load_settings(home=Path(sys.argv[1])))
     asked = dict(each.split("=") for each in sys.argv[2:])
     run_stdio(opened, opened.gate.local(actor_kind="agent"), Offer().with_query(asked))

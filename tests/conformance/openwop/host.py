@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS, until
 
 TERMINAL = ("completed", "failed", "cancelled")
@@ -175,7 +176,7 @@ def _nothing() -> Iterator[str]:
 
 
 def _environment(more: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")} | more
+    return {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")} | WORDS_ALONE | more
 
 
 def _key(more: dict[str, str], name: str, tenant: str, scopes: str) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -225,10 +226,13 @@ class _Parts:
 
 
 def _with_document(operations: Sequence[Operation], service: Service) -> tuple[Operation, ...]:
-    described = dump(document(operations, server_version=service.capabilities()["server"]["version"]))
+    @cache
+    def described() -> bytes:
+        # Made when it is first asked for: it takes longer than all else that is made to start.
+        return dump(document(operations, server_version=service.capabilities()["server"]["version"]))
 
     def openapi(_service: Service, _call: Call, _asked: None) -> Answer:
-        return Answer(body=described)
+        return Answer(body=described())
 
     return tuple(replace(each, verb=openapi) if each.answer == "OpenApi" else each for each in operations)
 
