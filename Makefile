@@ -58,7 +58,7 @@ explore: develop  ## the properties with examples never asked before (ARGS as fo
 chaos: develop  ## faults of all kinds on a server under load, for MINUTES=30, compared with a model (ARGS="--seed 2")
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(ARGS)
 
-soak: develop  ## 64 clients at once for three minutes: errors, latencies, memory (ARGS="--clients 16")
+soak: develop  ## 64 clients at once, three minutes and 200,000 requests: errors, latencies, memory (ARGS="--requests 20000")
 	@$(BIN)/python -m tests.chaos --soak --minutes 3 $(ARGS)
 
 test-loaded: develop  ## the tests TIMES=10 times while LOAD=4 busy processes load the machine (ARGS as for test)

@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--soak", action="store_true", help="many clients and no faults")
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--requests", type=int, default=200_000, help="with --soak, at least so many")
+    parser.add_argument("--requests", type=int, default=200_000, help="with --soak, at least so many, however long")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if asked.soak:

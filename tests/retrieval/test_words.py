@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.languages import CODES
+from memoranda.retrieval.languages import CODES, stem
 from memoranda.retrieval.words import Analysed, analyse, asked, sought, words
 
 
@@ -137,3 +137,12 @@ def test_words_are_folded_and_bounded(text: str) -> None:
 def test_the_short_way_for_plain_letters_finds_what_the_other_finds(text: str) -> None:
     # A word of another script turns the whole text to the other way; it adds itself and nothing else.
     assert sorted([*analyse(text, "en").words, "寿"]) == sorted(analyse(f"{text} 寿", "en").words)
+
+
+def test_numbers_are_read_alike_in_every_language_and_none_is_kept() -> None:
+    before = stem.cache_info().currsize
+    assert [word.terms for word in asked(" ".join(map(str, range(7_000, 7_050))))] == [
+        (str(n),) for n in range(7_000, 7_050)
+    ]
+    assert words("7100 7200") == ["7100", "7200"]
+    assert stem.cache_info().currsize == before

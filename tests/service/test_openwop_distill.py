@@ -51,7 +51,7 @@ def fill(wop: Wop, *texts: str, ref: str = REF) -> list[str]:
 def everything(wop: Wop) -> tuple[Any, ...]:
     """All that a write could have changed; reads are put on record too, so not the audit log."""
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        counters = (snapshot.usage(), snapshot.change_seq(), snapshot.last_version())
+        counters = (snapshot.usage()[0], snapshot.change_seq(), snapshot.last_version())
     return (*counters, wop.entries(limit=1000), wop.wop.runs(wop.owner), wop.wop.files(wop.owner))
 
 

@@ -408,9 +408,9 @@ def test_files_have_limits(wop: Wop) -> None:
     assert wop.wop.discovery(is_attended=True)["workspace"]["maxFiles"] == MAX_FILES
 
 
-def _state(wop: Wop) -> tuple[tuple[int, int], int]:
+def _state(wop: Wop) -> tuple[int, int]:
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        return snapshot.usage(), snapshot.change_seq()
+        return snapshot.usage()[0], snapshot.change_seq()
 
 
 def test_runs_and_their_logs_are_kept_as_long_as_the_setting_says(wop: Wop) -> None:

@@ -155,3 +155,13 @@ def test_a_long_session_whose_turns_came_in_any_order_is_searched(
         monkeypatch.setattr(word_index, "SMALL_DOCS", size)
         world.engine._memory.segments = SegmentCache()
         assert len(world.recall("lighthouse", limit=50)) == 40
+
+
+def test_of_an_index_that_is_written_to_only_the_last_state_is_kept(world: World) -> None:
+    kept = world.engine._memory.segments._kept
+    counts = []
+    for number in range(3 * FAN_IN):
+        world.remember(f"tea {number}")
+        assert world.recall("tea")
+        counts.append(len(kept))
+    assert max(counts) == counts[0]

@@ -173,6 +173,9 @@ def _split(text: str) -> tuple[list[str], list[str]]:
 def _terms(token: str, folded: str, language: str) -> list[str]:
     if not token.isascii() and UNSPACED.search(folded):
         return _cut(token, language)
+    if token.isdigit() and token.isascii():
+        # Numbers are the same in every language, and too many to be kept for each.
+        return [token] if len(token) <= WORD_CHARS_LIMIT else []
     return [stem(token, language)] if len(token) <= WORD_CHARS_LIMIT else []
 
 

@@ -99,7 +99,9 @@ class BackgroundReads:
 
 
 class BackgroundWrites(BackgroundReads):
-    """The same, to be changed."""
+    """The same, to be changed. What they take counts with the documents of the tenant."""
+
+    _byte_count: int
 
     def _run(self, query: str, /, **params: Any) -> None:
         params["tenant_id"] = self._tenant_id
@@ -108,25 +110,36 @@ class BackgroundWrites(BackgroundReads):
     def _run_many(self, query: str, params: Sequence[dict[str, Any]]) -> None:
         self._connection.run_many(query, [{**each, "tenant_id": self._tenant_id} for each in params])
 
+    def _count_bytes(self, sign: int, query: str, /, **params: Any) -> None:
+        """Count what rows take, for quotas, as they come or go."""
+        self._byte_count += sign * sum(size for (size,) in self._rows(query, **params))
+
     def delete_item(self, kind: str, name: str) -> None:
-        self._run("item_delete", kind=kind, name=name)
+        self._count_bytes(-1, "item_delete", kind=kind, name=name)
 
     def put_item(self, kind: str, name: str, value: bytes) -> None:
+        self._count_bytes(-1, "item_size", kind=kind, name=name)
+        self._byte_count += len(value)
         self._run("item_put", kind=kind, name=name, value=value)
 
     def put_run(self, run_id: str, document: bytes, *, started: Instant) -> None:
+        self._count_bytes(-1, "run_size", run_id=run_id)
+        self._byte_count += len(document)
         self._run("run_put", run_id=run_id, document=document, started_ms=started)
 
     def add_run_events(self, run_id: str, first: int, events: Sequence[bytes]) -> None:
+        self._byte_count += sum(map(len, events))
         numbered = enumerate(events, first)
         self._run_many("run_event_add", [{"run_id": run_id, "sequence": n, "event": event} for n, event in numbered])
 
     def delete_runs(self, run_ids: Collection[str]) -> None:
         # The last event stays: places are counted on from it.
         last = {run_id for _, run_id in self._rows("run_event_last")}
-        gone = [{"run_id": run_id} for run_id in run_ids if run_id not in last]
-        for query in ("run_writes_delete", "run_events_delete", "run_delete"):
-            self._run_many(query, gone)
+        gone = [run_id for run_id in run_ids if run_id not in last]
+        self._run_many("run_writes_delete", [{"run_id": run_id} for run_id in gone])
+        for run_id in gone:
+            self._count_bytes(-1, "run_events_delete", run_id=run_id)
+            self._count_bytes(-1, "run_delete", run_id=run_id)
 
     def add_run_write(self, run_id: str, version_id: int) -> None:
         self._run("run_write_add", run_id=run_id, version_id=version_id)

@@ -150,7 +150,7 @@ class Snapshot(Protocol):
         ...
 
     def usage(self) -> tuple[int, int]:
-        """How many versions are live, and how many bytes all documents have."""
+        """How many versions are live, and how many bytes all documents, items, runs and logs have."""
         ...
 
     def known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection
 from memoranda.retrieval.analysis import name_of, speaker_of
 from memoranda.retrieval.entry import Indexed
 from memoranda.retrieval.languages import NUMBERS
-from memoranda.retrieval.words import WORDS_LIMIT, analyse, said, spelt, tokens_of
+from memoranda.retrieval.words import WORD_CHARS_LIMIT, WORDS_LIMIT, analyse, said, spelt, tokens_of
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database
 
@@ -48,12 +49,12 @@ class Fingerprints:
         self._uses = {use: hashlib.blake2b(digest_size=8, key=key, person=use) for use in (b"value", b"word", b"term")}
         self._seal = None if document_key is None else hashlib.blake2b(digest_size=SEAL_BYTES, key=document_key)
         # Most words of a memory were seen before, and so were its tags, its user and its space.
-        self.word = lru_cache(maxsize=131_072)(self._word)
-        self.value = lru_cache(maxsize=8_192)(self._value)
+        self.word = short_cache(8_192)(self._word)
+        self.value = short_cache(8_192)(self._value)
         self.term = lru_cache(maxsize=131_072)(self._term)
         self._words_of = lru_cache(maxsize=1_024)(self._words)
         self._words_kept = 0
-        self.number = lru_cache(maxsize=8_192)(self._number)
+        self.number = short_cache(8_192)(self._number)
 
     def _value(self, tenant_id: int, text: str) -> bytes | None:
         return self._digest(b"value", tenant_id, text) if text else None
@@ -109,7 +110,9 @@ class Fingerprints:
 
     def name(self, tenant: str, name: str) -> int:
         """The name of a person, as a number for the word index; 0 of nobody. No word has its number."""
-        return self.term(tenant, f" {name}") if name else 0
+        if not name:
+            return 0
+        return (self.term if len(name) <= WORD_CHARS_LIMIT else self._term)(tenant, f" {name}")
 
     def _word(self, tenant_id: int, word: str) -> str:
         return self._digest(b"word", tenant_id, word).hex()

@@ -59,6 +59,7 @@ LATER_LIMIT = 20_000
 AGAIN_SECONDS = 0.5
 BEHIND_LIMIT = 1_000
 READERS_LIMIT = 8
+WRITER_CACHE_KIB = 32_000
 # So long a store that is closed waits for those who still read.
 CLOSE_SECONDS = 2.0
 # How long a reader waits for one of them to be free. All that hold one are at work, so this is reached only when more
@@ -146,6 +147,8 @@ class SqliteDatabase:
             self._writer = self._connect_first()
             try:
                 migrate(self._writer.raw)
+                # What a large unit of work changes is written once, when it ends.
+                self._writer.raw.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
                 self._watcher = self._connect()
                 self._file = None if path is None else Watched(path)
                 self._heads = None if path is None else Heads(path, read_only=self.is_read_only)

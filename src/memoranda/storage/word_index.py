@@ -36,6 +36,8 @@ _TIERS: Final = 5
 _FEW: Final = 32
 # What a version takes in memory, without its words.
 _DOC_BYTES: Final = 80
+# And the name of a segment.
+_NAME_BYTES: Final = 200
 _CACHE_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -104,18 +106,27 @@ class SegmentCache:
             self._kept.move_to_end(key)
             return found[0]
 
-    def put(self, key: tuple[Any, ...], value: Any, size: int, *, instead: tuple[Any, ...] | None = None) -> None:
-        """Keep something; `instead` of what it has taken the place of."""
+    def put(self, key: tuple[Any, ...], value: Any, size: int) -> None:
+        """Keep something, instead of what was kept under the same key."""
         with self._lock:
-            if instead is not None and instead in self._kept:
-                self._size -= self._kept.pop(instead)[1]
-            if key in self._kept or size > self._limit:
+            if key in self._kept:
+                self._size -= self._kept.pop(key)[1]
+            if size > self._limit:
                 return
             self._kept[key] = value, size
             self._size += size
             while self._size > self._limit:
                 _, (_, dropped) = self._kept.popitem(last=False)
                 self._size -= dropped
+
+
+class _Latest(NamedTuple):
+    """What was made of some segments. It is kept under what it is, so that the next takes its place: segments come with
+    every write, and what was made of fewer is asked for no more.
+    """
+
+    names: tuple[SegmentName, ...]
+    made: Any
 
 
 class WordIndex:
@@ -148,29 +159,39 @@ class WordIndex:
         """Small segments that follow one another, as one."""
         from memoranda.retrieval.segment import merge
 
-        key = (self._tenant_id, "run", *run)
-        whole: Segment | None = self._cache.get(key)
-        if whole is None:
+        names, key = tuple(run), (self._tenant_id, "run", run[0].first_version)
+        kept: _Latest | None = self._cache.get(key)
+        whole: Segment
+        if kept is not None and kept.names == names:
+            whole = kept.made
+            return whole
+        if kept is not None and kept.names == names[: len(kept.names)]:
             # Mostly what was there before, and a little more.
-            known = next((n for n in range(len(run) - 1, 0, -1) if self._cache.get((*key[:2], *run[:n]))), 0)
-            before = (*key[:2], *run[:known])
-            head = self._cache.get(before)
-            whole = self.merged(run) if head is None else merge([head, self.merged(run[known:])])
-            self._cache.put(key, whole, _size(whole), instead=before)
+            whole = merge([kept.made, self.merged(run[len(kept.names) :])])
+        else:
+            whole = self.merged(run)
+        self._keep(key, names, whole, _size(whole))
         return whole
+
+    def _latest(self, what: str, names: tuple[SegmentName, ...]) -> Any:
+        kept: _Latest | None = self._cache.get((self._tenant_id, what))
+        return kept.made if kept is not None and kept.names == names else None
+
+    def _keep(self, key: tuple[Any, ...], names: tuple[SegmentName, ...], made: Any, size: int) -> None:
+        self._cache.put(key, _Latest(names, made), size + _NAME_BYTES * len(names))
 
     def _base(self, runs: Sequence[Sequence[SegmentName]]) -> OpenSegment:
         """Runs and large segments one behind the other; their facts as one."""
         from memoranda.retrieval.segment import joined, shifted
 
-        key = (self._tenant_id, "base", *(name for run in runs for name in run))
-        kept: _Base | None = self._cache.get(key)
+        names = tuple(name for run in runs for name in run)
+        kept: _Base | None = self._latest("base", names)
         if kept is None:
             parts = [self._part_of_base(run) for run in runs]
             starts = [0, *accumulate(len(facts) for facts, _ in parts)]
             facts = joined([facts for facts, _ in parts])
             kept = _Base(facts, starts[:-1], [firsts for _, firsts in parts], next(_serials))
-            self._cache.put(key, kept, _DOC_BYTES * len(facts))
+            self._keep((self._tenant_id, "base"), names, kept, _DOC_BYTES * len(facts))
         base = kept
 
         def find(word: int) -> Postings | None:
@@ -219,13 +240,12 @@ class WordIndex:
         """What is settled and what is not, cut where no session goes on."""
         from memoranda.retrieval.segment import joined, shifted, until
 
-        key = (self._tenant_id, "cut", *names)
-        kept: tuple[int, Facts, Facts] | None = self._cache.get(key)
+        kept: tuple[int, Facts, Facts] | None = self._latest("cut", names)
         if kept is None:
             cut = base.facts.cut_before(fresh.facts)
             rest = base.facts.part(cut, len(base.facts))
             kept = cut, base.facts.part(0, cut), joined([rest, fresh.facts])
-            self._cache.put(key, kept, 16 * cut + _DOC_BYTES * len(kept[2]))
+            self._keep((self._tenant_id, "cut"), names, kept, 16 * cut + _DOC_BYTES * len(kept[2]))
         cut, head, tail = kept
         moved = len(base.facts) - cut
         if not moved:

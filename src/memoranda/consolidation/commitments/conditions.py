@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from memoranda.consolidation.text.sentences import sentences
+from memoranda.encoding.short_cache import short_cache
 from memoranda.retrieval.languages import ENGLISH, LITTLE_WORDS
 from memoranda.retrieval.words import plain_words
 
@@ -236,7 +237,7 @@ def _stems(written: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stem for stem in found if stem not in _AUXILIARIES))
 
 
-@lru_cache(maxsize=8_192)
+@short_cache(8_192)
 def _key(word: str) -> str:
     word = re.sub(r"['’]s$|s['’]$", "", word)
     word = _IRREGULAR.get(word, word)

@@ -361,6 +361,7 @@ def _define(context: Context, session: Session, statement: DefineTemplate, recor
                 suggestion="Give it inline: FORMAT TEMPLATE { … }.",
             )
         unit.put_item(kind, statement.name, kept_template(statement))
+        context.quotas.check_kept(unit)
         unit.record(record.made(1))
 
     _require_own(session)

@@ -52,6 +52,11 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
         if self.bytes and used + size > self.bytes:
             raise QuotaExceeded(f"{self.bytes} bytes is the most, and {used} are used", retry_after_seconds=_FULL)
 
+    def check_kept(self, unit: Unit) -> None:
+        """Raise QuotaExceeded if there is no room for what this unit put down beside memories: files, logs, items."""
+        if self.bytes and (used := unit.usage()[1]) > self.bytes:
+            raise QuotaExceeded(f"{self.bytes} bytes is the most, and {used} would be used", retry_after_seconds=_FULL)
+
 
 def _count(unit: Unit, what: str, limit: int, now: Instant) -> None:
     if not unit.take_rate(what, now=now, window_ms=WINDOW_MS, limit=limit):

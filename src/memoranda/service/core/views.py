@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
+from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model.bounds import FREE, bound, bounds_of_view
 from memoranda.model.instant import Instant, format_instant
@@ -343,7 +344,7 @@ def redacted(record: Record, operator: SigningKey) -> Record:
     return signature.sign(shown, operator) if changed else record
 
 
-@lru_cache(maxsize=8_192)
+@short_cache(4_096, length=4_096)
 def _verifies(native: bytes) -> bool:
     # The key is the bytes themselves, so a document changed on disk is verified anew.
     try:
@@ -371,7 +372,7 @@ def _is_memory(native: bytes) -> bool:
     return True
 
 
-@lru_cache(maxsize=8_192)
+@short_cache(4_096, length=4_096)
 def _is_grain(address: str, native: bytes) -> bool:
     from memoranda.standards.oms import signature as oms_signature
 

@@ -75,6 +75,9 @@ def claim(context: Context, access: Access, operation: str, key: str, digest: st
         if taken.hour not in hours:
             unit.put_item(_HOURS, "", json_text.dump([*hours, taken.hour]))
         unit.put_item(f"{_RECORDS}{taken.hour}", name, json_text.dump(asdict(taken)))
+        if not operation.startswith("DELETE "):
+            # Whoever has no room left can always make some.
+            context.quotas.check_kept(unit)
         return taken
 
     return context.engine.write(tenant, work)

@@ -60,9 +60,11 @@ def begin_run(
 
     def work(unit: Unit) -> Run:
         context.quotas.spend_run(unit, now)
-        return run_log.begin(
+        made = run_log.begin(
             unit, workflow_id=workflow_id, now=now, run_id=run_id, agent=agent, tags=tags, metadata=metadata
         )
+        context.quotas.check_kept(unit)
+        return made
 
     return context.engine.write(access.default_tenant, work)
 
@@ -91,7 +93,9 @@ def emit(
     def work(unit: Unit) -> Event:
         run_log.load_writing(context, unit, run_id)
         context.quotas.spend(unit, now)
-        return run_log.emit(unit, run_id, type, clean, now=now, node_id=node)
+        made = run_log.emit(unit, run_id, type, clean, now=now, node_id=node)
+        context.quotas.check_kept(unit)
+        return made
 
     return context.engine.write(access.default_tenant, work)
 
@@ -113,7 +117,11 @@ def finish_run(
 
     def work(unit: Unit) -> Run:
         run = run_log.load_writing(context, unit, run_id)
-        return run_log.finish(unit, run, now=now, status=status, variables=shown, error=failure)
+        done = run_log.finish(unit, run, now=now, status=status, variables=shown, error=failure)
+        if shown or failure:
+            # Without anything to keep, a run can always be ended.
+            context.quotas.check_kept(unit)
+        return done
 
     done = context.engine.write(access.default_tenant, work)
     secrets.end(key)
@@ -167,10 +175,11 @@ def write_file(
     how: dict[str, Any] = {"content_type": content_type, "if_match": if_match, "if_none_match": if_none_match}
 
     def work(unit: Unit) -> dict[str, Any]:
-        context.quotas.check_room(unit, is_new=False, size=len(clean.encode("utf-8")))
         context.quotas.spend(unit, now)
         with _logged(context, unit, run_id, now) as log:
-            return workspace.write(unit, path, clean, now=now, run_id=log, **how)
+            made = workspace.write(unit, path, clean, now=now, run_id=log, **how)
+        context.quotas.check_kept(unit)
+        return made
 
     return context.engine.write(access.default_tenant, work)
 

@@ -59,6 +59,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
         fresh = [draft for draft in drafts if unit.once(f"habit {draft.kind} {draft.fingerprint}", now=now)]
         made = [new for draft in fresh if (new := _propose(unit, draft, now)) is not None]
         _record(unit, access, "synthesise", now, f"{len(made)} proposals")
+        context.quotas.check_kept(unit)
         return made
 
     return context.engine.write(tenant, work)
@@ -140,6 +141,7 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
         _keep(unit, made)
         run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.created_payload(made)))
         _record(unit, access, "propose", now, made["id"])
+        context.quotas.check_kept(unit)
         return made
 
     return context.engine.write(tenant, work)
@@ -166,7 +168,9 @@ def revise(context: Context, access: Access, proposal_id: str, revision: Revisio
     def work(unit: Unit) -> Proposal:
         changed = proposals.revised(_load(unit, proposal_id), revision, now)
         proposals.check_safe(changed)
-        return _moved(unit, access, "revise", changed, now)
+        moved = _moved(unit, access, "revise", changed, now)
+        context.quotas.check_kept(unit)
+        return moved
 
     return context.engine.write(access.default_tenant, work)
 
@@ -223,7 +227,9 @@ def apply(context: Context, access: Access, proposal_id: str, *, approval_id: st
         if approval_id is not None:
             unit.delete_item(APPROVALS, approval_id)
         run_log.host_run(unit, "activation", now, (proposals.ACTIVATED, proposals.activated_payload(done)))
-        return _moved(unit, access, "apply", done, now)
+        moved = _moved(unit, access, "apply", done, now)
+        context.quotas.check_kept(unit)
+        return moved
 
     return context.engine.write(access.default_tenant, work)
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 import orjson
 
 from memoranda.encoding.shapes import fields_of
+from memoranda.encoding.short_cache import short_cache
 from memoranda.standards.ump.shapes import CLOSED, Record
 
 _DIGITS_LIMIT: Final = 6
@@ -65,7 +65,7 @@ def _keys(node: Any, selector: str | int | slice) -> Iterator[Any]:
 
 
 # Few paths are written often.
-@lru_cache(maxsize=1024)
+@short_cache(1_024)
 def parse_path(text: str) -> Path | None:
     """Read a path; None if it is none."""
     if text.startswith("/") or ("/" in text and text.partition("/")[0] in _FIELDS):

@@ -163,10 +163,13 @@ WHERE tenant_id = :tenant_id AND (started_ms, run_id) > (:after_ms, :after_run) 
 ORDER BY started_ms, run_id LIMIT :limit
 
 -- name: run_delete
-DELETE FROM run WHERE tenant_id = :tenant_id AND run_id = :run_id
+DELETE FROM run WHERE tenant_id = :tenant_id AND run_id = :run_id RETURNING length(document)
+
+-- name: run_size
+SELECT length(document) FROM run WHERE tenant_id = :tenant_id AND run_id = :run_id
 
 -- name: run_events_delete
-DELETE FROM run_event WHERE tenant_id = :tenant_id AND run_id = :run_id
+DELETE FROM run_event WHERE tenant_id = :tenant_id AND run_id = :run_id RETURNING length(event)
 
 -- name: run_writes_delete
 DELETE FROM run_write WHERE tenant_id = :tenant_id AND run_id = :run_id
@@ -290,7 +293,10 @@ SELECT t.name FROM (
 ) f CROSS JOIN tenant t ON t.tenant_id = f.tenant_id ORDER BY t.tenant_id
 
 -- name: item_delete
-DELETE FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
+DELETE FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name RETURNING length(value)
+
+-- name: item_size
+SELECT length(value) FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
 
 -- name: item_put
 INSERT INTO item (tenant_id, kind, name, value) VALUES (:tenant_id, :kind, :name, :value)

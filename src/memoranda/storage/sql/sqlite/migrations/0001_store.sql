@@ -18,7 +18,7 @@ CREATE TABLE tenant (
   segment_seq   INTEGER NOT NULL DEFAULT 0,
   -- How often versions stopped being live, or were live again.
   closing_seq   INTEGER NOT NULL DEFAULT 0,
-  -- For quotas: versions that are live, and the bytes of all documents that are not erased.
+  -- For quotas: versions that are live, and the bytes of all documents that are not erased, items, runs and their logs.
   live_count    INTEGER NOT NULL DEFAULT 0,
   byte_count    INTEGER NOT NULL DEFAULT 0,
   -- How often something was erased: every process drops what it kept of the tenant's documents when it sees another.
