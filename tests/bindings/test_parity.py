@@ -341,7 +341,18 @@ def test_files_leave_the_same_memories_behind(tmp_path: Path) -> None:
     note = folder / "pnpm.ump.md"
 
     def sync() -> list[Any]:
-        command = [*MEMORANDA, "--data", str(home), "--owner", OWNER, "--json", "sync", str(folder)]
+        command = [
+            *MEMORANDA,
+            "--data",
+            str(home),
+            "--owner",
+            OWNER,
+            "--json",
+            "sync",
+            str(folder),
+            "--form",
+            "records",
+        ]
         subprocess.run(command, capture_output=True, timeout=HANG_SECONDS, check=True)
         return held(home)
 

@@ -19,12 +19,31 @@ def notes(run: Command) -> list[str]:
     return [str(run("remember", text, "--project", "p", "--json").json["id"]) for text in texts]
 
 
+def book(name: str) -> list[str]:
+    """What lets one Markdown file hold several memories."""
+    return ["--book"] if name.endswith(".ump.md") else []
+
+
+def test_a_markdown_file_holds_one_memory_unless_a_book_is_asked_for(
+    run: Command, notes: list[str], tmp_path: Path
+) -> None:
+    ran = run("export", tmp_path / "a.ump.md")
+    assert (ran.code, ran.out) == (1, "")
+    assert "one memory" in ran.err
+    assert "--book" in ran.err
+    assert list(tmp_path.glob("*.md")) == []
+    assert run("revise", notes[0], "use bun").code == 0
+    assert run("forget", notes[1]).code == 0
+    assert run("export", tmp_path / "a.ump.md").out == f"1 record exported to {tmp_path}/a.ump.md\n"
+    assert run("export", tmp_path / "a.ndjson", "--book").code == 1
+
+
 @pytest.mark.parametrize("name", ["notes.ump.md", "notes.ump.json", "notes.ndjson"])
 def test_an_export_is_imported_by_another_store_and_verifies(
     run: Command, notes: list[str], tmp_path: Path, name: str
 ) -> None:
     file = tmp_path / name
-    exported = run("export", file)
+    exported = run("export", file, *book(name))
     assert exported.out == f"2 records exported to {file}\n"
     assert run("verify", file, "--json").json == {"ok": True, "verified": 2, "failed": 0, "failures": []}
     owner = run("get", notes[0], "--json").json["record"]["scope"]["owner"]
@@ -42,7 +61,7 @@ def test_what_leaves_the_store_can_be_read_by_its_owner_alone(
     target = tmp_path / "exported"
     target.mkdir()
     form = ("--format", "oams") if name in ("bundle", "a.jsonl") else ()
-    assert run("export", f"{target}/{name}", *form).code == 0
+    assert run("export", f"{target}/{name}", *form, *book(name)).code == 0
     if name == "a.mg":
         assert run("oms", "unpack", target / name, target / "grains").code == 0
     found = [path for path in target.rglob("*") if path.is_file()]
@@ -100,7 +119,7 @@ def test_a_changed_file_and_a_changed_store_do_not_verify(
     run: Command, notes: list[str], tmp_path: Path, home: Path
 ) -> None:
     file = tmp_path / "notes.ump.md"
-    run("export", file)
+    run("export", file, "--book")
     file.write_text(file.read_text().replace("pnpm", "yarn"))
     ran = run("verify", file)
     assert (ran.code, ran.out) == (1, "1 record verified, 1 failed\n")
@@ -155,10 +174,11 @@ def test_sync_as_a_command(run: Command, notes: list[str], tmp_path: Path) -> No
     assert run("sync", folder, "--dry-run").code == 1
     assert run("sync", folder, "--json").json["ok"] is True
     assert run("sync", folder).out == "nothing to do\n"
-    (folder / "bad.ump.md").write_text("---\nno end")
+    (folder / "bad.md").write_bytes(b"\xff")
     ran = run("sync", folder)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("memoranda: refused: bad.ump.md: ")
+    assert ran.err == "memoranda: refused: bad.md: not UTF-8 at line 1\n"
+    assert run("sync", folder, "--form", "records").code == 1
     assert run("sync", folder, "--watch", "--dry-run").code == 1
 
 
@@ -185,11 +205,11 @@ def test_an_export_names_what_stays_behind_and_strict_writes_nothing_then(
     _cut_and_kept(run, tmp_path)
     target = f"{tmp_path}/out/{name}"
     (tmp_path / "out").mkdir()
-    strict = run("export", target, "--strict", "--json")
+    strict = run("export", target, "--strict", "--json", *book(name))
     assert (strict.code, strict.json["exported"]) == (1, 0)
     assert list((tmp_path / "out").iterdir()) == []
-    assert "nothing written" in run("export", target, "--strict").out
-    ran = run("export", target, "--json")
+    assert "nothing written" in run("export", target, "--strict", *book(name)).out
+    ran = run("export", target, "--json", *book(name))
     assert ran.code == 1
     for told in (strict.json, ran.json):
         assert (told["left_out"], told["kept"], told["redacted"]) == (left_out, 1, redacted)
@@ -202,7 +222,7 @@ def test_an_export_names_what_stays_behind_and_strict_writes_nothing_then(
 @pytest.mark.requirement("OAMS-OURS-nothing-stays-unsaid")
 def test_strict_writes_everything_when_nothing_stays(run: Command, notes: list[str], tmp_path: Path) -> None:
     for name in ("a.mg", "a.oams", "a.ndjson", "a.ump.md"):
-        assert run("export", tmp_path / name, "--strict", "--json").json["exported"] == 2
+        assert run("export", tmp_path / name, "--strict", "--json", *book(name)).json["exported"] == 2
     assert run("export", "-", "--strict").out.count("\n") == 2
 
 

@@ -82,12 +82,13 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of(environment: dict[str, 
 def test_watching_a_folder_ends_well_when_interrupted(environment: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
-    (folder / "note.ump.md").write_text("from a file")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "note.md").write_text("from a file")
     with running(environment, "sync", str(folder), "--watch") as process:
-        until(lambda: "urn:ump:" in (folder / "note.ump.md").read_text())
+        until((folder / ".memoranda-sync.json").exists)
         with Memoranda.open(tmp_path / "home") as memoranda:
             memoranda.remember("from elsewhere")
-        until((folder / "from-elsewhere.ump.md").exists)
+        until((folder / "from-elsewhere.md").exists)
         process.send_signal(signal.SIGINT)
         assert process.wait(HANG_SECONDS) == 0
 

@@ -21,13 +21,13 @@ def folder(tmp_path: Path) -> Path:
 
 def forge(folder: Path, name: str, record_id: str, content_hash: str = "sha256:other") -> None:
     """What a peer of the folder writes: a state in which a file of this name holds that memory."""
-    owner = parse((folder / "one.ump.md").read_text().split("---")[1])["scope"]["owner"]
     forged = {"id": record_id, "file": "0" * 64, "record": content_hash}
-    known = {"memoranda": 1, "owner": owner, "project": None, "files": {name: forged}}
+    known = {**parse((folder / MARKER).read_bytes()), "files": {name: forged}}
+    del known["folder"]
     (folder / MARKER).write_bytes(dump(known))
 
 
-@pytest.mark.parametrize("name", ["../outside.ump.md", "{tmp}/outside.ump.md", "../.ssh/authorized_keys2", "."])
+@pytest.mark.parametrize("name", ["../outside.md", "{tmp}/outside.md", "../.ssh/authorized_keys2", "."])
 def test_names_in_the_folder_never_lead_out_of_it(run: Command, folder: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / ".ssh").mkdir()
     assert run("remember", "one").code == 0
@@ -35,7 +35,7 @@ def test_names_in_the_folder_never_lead_out_of_it(run: Command, folder: Path, tm
     record_id = _only_id(run)
     before = _outside(tmp_path)
     forge(folder, name.format(tmp=tmp_path), record_id)
-    (folder / "one.ump.md").unlink()
+    (folder / "one.md").unlink()
     run("sync", folder)
     run("sync", folder)
     assert _outside(tmp_path) == before
@@ -46,10 +46,10 @@ def test_a_peer_cannot_have_forgotten_what_never_was_in_the_folder(run: Command,
     assert run("remember", "one").code == 0
     assert run("sync", folder).code == 0
     made = run("remember", "two", "--json").json["id"]
-    forge(folder, "two.ump.md", made, _hash_of(run, made))
+    forge(folder, "two.md", made, _hash_of(run, made))
     assert run("sync", folder).code == 0
     assert run("get", made, "--json").json["record"]["lifecycle"]["status"] == "active"
-    assert (folder / "two.ump.md").is_file()
+    assert (folder / "two.md").is_file()
 
 
 def test_an_emptied_or_new_folder_under_the_same_name_forgets_nothing(run: Command, folder: Path) -> None:
@@ -60,14 +60,14 @@ def test_an_emptied_or_new_folder_under_the_same_name_forgets_nothing(run: Comma
         path.unlink()
     assert run("sync", folder).code == 0
     assert run("get", made, "--json").json["record"]["lifecycle"]["status"] == "active"
-    assert (folder / "one.ump.md").is_file()
+    assert (folder / "one.md").is_file()
 
 
 def test_a_link_planted_under_a_name_of_ours_is_not_written_through(run: Command, folder: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     assert run("remember", "one").code == 0
-    for planted in (MARKER, "one.ump.md", "one.conflict.ump.md"):
+    for planted in (MARKER, "one.md", "one.conflict.md"):
         (folder / planted).symlink_to(victim)
     run("sync", folder)
     assert victim.read_text() == "mine"
@@ -78,9 +78,9 @@ def test_what_both_sides_agreed_on_is_kept_at_home_for_its_owner_alone(run: Comm
     assert run("sync", folder).code == 0
     (kept,) = (home / "sync").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert set(parse(kept.read_bytes())["files"]) == {"one.ump.md"}
+    assert set(parse(kept.read_bytes())["files"]) == {"one.md"}
     assert "files" not in parse((folder / MARKER).read_bytes())
-    (folder / "one.ump.md").unlink()
+    (folder / "one.md").unlink()
     assert "forgotten" in run("sync", folder).out
 
 

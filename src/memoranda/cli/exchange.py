@@ -56,11 +56,12 @@ def export(
     ] = None,
     name: Annotated[tuple[str, ...], Parameter(name="--id", help="Only this memory; can be repeated.")] = (),
     compress: Annotated[bool, Parameter(help="Compress an .mg file with zstd.")] = False,
+    book: Annotated[bool, Parameter(help="Several memories in one .ump.md file, which only Memoranda reads.")] = False,
     strict: Annotated[bool, Parameter(help="Write nothing if anything would stay behind or be cut.")] = False,
     bundle: Bundle = EVERYTHING,
     run: GivenRun,
 ) -> int:
-    """Write memories to a file: .ump.md, .ump.json, .ndjson or .mg; or to a folder, one .ump.md each.
+    """Write memories to a file: .ump.json, .ndjson, .mg, or .ump.md for one memory; or to a folder, one .ump.md each.
 
     With --format oams to a bundle of the Open Agent Memory Standard, which is a folder, or to one .jsonl or .md file of
     it. What its consent keeps here does not leave, and what was forgotten neither. What stays behind is said by
@@ -70,6 +71,8 @@ def export(
     shape = known or _export_format(target, to_folder=to_folder)
     if compress and shape != "mg":
         raise InvalidInput("--compress is for .mg files")
+    if book and (to_folder or shape != "markdown"):
+        raise InvalidInput("--book is for one .ump.md file")
     if shape == "oams":
         if project is not None or history is not None or name:
             raise InvalidInput("OAMS has no projects, histories and ids; choose with --namespace")
@@ -80,14 +83,18 @@ def export(
         raise InvalidInput("a folder holds Markdown files; for one file of another format, give its name")
     if shape == "mg":
         return _export_grains(target, project, history, name, compress, strict, run)
-    return _export_records(target, shape, project, history, name, strict, run)
+    # Earlier versions are records of their own, and a file of several is a book.
+    is_one = shape == "markdown" and not to_folder and not book
+    whole = history if history is not None else not to_folder and not is_one
+    return _export_records(target, shape, is_one, project, whole, name, strict, run)
 
 
 def _export_records(
     target: str,
     shape: Literal["json", "ndjson", "markdown"],
+    is_one: bool,
     project: str | None,
-    history: bool | None,
+    history: bool,
     names: tuple[str, ...],
     strict: bool,
     run: GivenRun,
@@ -100,15 +107,15 @@ def _export_records(
     with run.open() as memoranda, progress("exporting") as done:
 
         def leaving(report: Report) -> Iterator[Record]:
-            whole = not to_folder if history is None else history
             return memoranda.service.export(
-                memoranda.access, project=project, history=whole, names=names or None, report=report
+                memoranda.access, project=project, history=history, names=names or None, report=report
             )
 
         if strict and (found := exchange.look_first(leaving)):
             return answer.refuse(found)
         report = Report()
         records = _at_least_one(leaving(report)) if names else leaving(report)
+        records = _at_most_one(records) if is_one else records
         if to_folder:
             count = exchange.export_folder(records, Path(target), done)
         else:
@@ -229,6 +236,17 @@ def _at_least_one(records: Iterator[Record]) -> Iterator[Record]:
         yield record
     if not count:
         raise NotFound("none of these memories may leave: they are forgotten, or their consent keeps them here")
+
+
+def _at_most_one(records: Iterator[Record]) -> Iterator[Record]:
+    """The record; raised while the file is still being written, InvalidInput leaves none behind."""
+    for count, record in enumerate(records):
+        if count:
+            raise InvalidInput(
+                "a .ump.md file holds one memory, so that others can read it; name a folder (NAME/) for one file each, "
+                "an .ndjson file, one memory with --id, or say --book"
+            )
+        yield record
 
 
 def _export_format(target: str, *, to_folder: bool) -> FormatName:

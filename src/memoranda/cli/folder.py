@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -22,12 +22,17 @@ def sync(
     *,
     watch: Annotated[bool, Parameter(help="Go on until interrupted, whenever a file or a memory changes.")] = False,
     project: Annotated[str | None, Parameter(help="Only memories of this project.")] = None,
+    form: Annotated[
+        Literal["notes", "records"],
+        Parameter(help="Notes as people write them (.md), or whole signed records (.ump.md)."),
+    ] = "notes",
     dry_run: Annotated[bool, Parameter(help="Say what would be done, and do nothing.")] = False,
     run: GivenRun,
 ) -> int:
-    """Keep a folder of .ump.md files and the store the same, in both directions.
+    """Keep a folder of Markdown notes and the store the same, in both directions; an Obsidian vault, for example.
 
-    Edit a file to revise a memory, write one to remember, delete one to forget.
+    Edit a note to revise a memory, write one to remember, delete one to forget. Folders in it count, hidden ones and
+    files that are not Markdown do not.
     """
     from memoranda.bindings.files import sync as files
 
@@ -38,7 +43,8 @@ def sync(
     states = run.settings().home / files.STATES_FOLDER
     with run.open() as memoranda:
         if not watch:
-            sync = files.FolderSync(memoranda.service, memoranda.access, folder, states=states, project=project)
+            service, access = memoranda.service, memoranda.access
+            sync = files.FolderSync(service, access, folder, states=states, project=project, form=form)
             report = sync.run(dry_run=dry_run)
             _show(report, run, dry_run=dry_run)
             return 0 if report.ok else 1
@@ -54,6 +60,7 @@ def sync(
                 folder,
                 states=states,
                 project=project,
+                form=form,
                 stop=threading.Event(),
                 on_report=lambda report: _show(report, run, quiet=True),
             )

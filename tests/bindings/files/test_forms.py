@@ -14,7 +14,7 @@ from tests.service.world import PEER
 
 from memoranda.app import Memoranda, open_service
 from memoranda.bindings.files import exchange, mg, oams
-from memoranda.bindings.files.sync import FolderSync
+from memoranda.bindings.files.sync import FolderForm, FolderSync
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import Selection
 from memoranda.service.exchange import Report
@@ -450,15 +450,17 @@ def test_a_second_pass_of_sync_does_nothing(
         writer = Writer(one)
         for op, which in steps:
             writer.step(op, which)
-        notes = folder / "notes"
-        notes.mkdir()
-        sync = FolderSync(one.service, one.access, notes, states=folder / "one" / "sync")
-        assert sync.run().ok
-        before = everything(one)
-        assert sync.run().steps == []
-        assert everything(one) == before
-        # The files in another folder, and another store: the same memories.
-        there = FolderSync(other.service, other.access, notes, states=folder / "two" / "sync")
+        forms: tuple[FolderForm, FolderForm] = ("notes", "records")
+        for form in forms:
+            notes = folder / form
+            notes.mkdir()
+            sync = FolderSync(one.service, one.access, notes, states=folder / "one" / "sync", form=form)
+            assert sync.run().ok
+            before = everything(one)
+            assert sync.run().steps == []
+            assert everything(one) == before
+        # The records in another store: the same memories.
+        there = FolderSync(other.service, other.access, notes, states=folder / "two" / "sync", form="records")
         assert there.run().ok
         assert there.run().steps == []
         assert {found.record["id"] for found in other.recall("tea", limit=50)} == set(before["recalled"])

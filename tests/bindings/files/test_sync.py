@@ -11,7 +11,8 @@ import pytest
 from tests.waiting import until
 
 from memoranda.app import Memoranda
-from memoranda.bindings.files.sync import FolderSync, Step, SyncReport
+from memoranda.bindings.files.sync import FolderSync, SyncReport
+from memoranda.bindings.files.sync_pass import Step
 from memoranda.bindings.files.sync_state import MARKER_FILE
 from memoranda.bindings.files.watch import watch
 from memoranda.errors import InvalidInput
@@ -29,7 +30,7 @@ def states(tmp_path: Path) -> Path:
 def sync(memoranda: Memoranda, folder: Path, states: Path) -> Sync:
     def run(**options: Any) -> list[Step]:
         project = options.pop("project", None)
-        both = FolderSync(memoranda.service, memoranda.access, folder, states=states, project=project)
+        both = FolderSync(memoranda.service, memoranda.access, folder, states=states, project=project, form="records")
         return both.run(**options).steps
 
     return run
@@ -311,7 +312,11 @@ def test_a_store_that_does_not_know_the_files_takes_them_in(
     memoranda.remember("one")
     sync()
     with Memoranda.open(tmp_path / "fresh", owner=memoranda.owner) as fresh:
-        steps = FolderSync(fresh.service, fresh.access, folder, states=tmp_path / "fresh" / "sync").run().steps
+        steps = (
+            FolderSync(fresh.service, fresh.access, folder, states=tmp_path / "fresh" / "sync", form="records")
+            .run()
+            .steps
+        )
         assert did(steps) == [("one.ump.md", "remembered")]
         assert list(fresh.export()) == list(memoranda.export())
 
@@ -369,7 +374,7 @@ def test_watching_sees_changes_of_files_and_of_the_store(memoranda: Memoranda, f
 
     def run() -> None:
         both = memoranda.service, memoranda.access
-        watch(*both, folder, states=states, project=None, stop=stop, on_report=reports.append)
+        watch(*both, folder, states=states, project=None, form="records", stop=stop, on_report=reports.append)
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import errno
 import io
+import itertools
 import os
 import secrets
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -25,6 +26,8 @@ PRIVATE: Final = 0o600
 AS_THE_PERSON_CHOSE: Final = 0o666
 
 STANDARD_STREAM: Final = "-"
+# Of folders in folders; deeper ones are left alone.
+MAX_DEPTH: Final = 32
 
 
 def shown_name(source: str) -> str:
@@ -171,22 +174,87 @@ class Folder:
         os.close(self._descriptor)
 
     def names(self) -> list[str]:
-        """What there is, in order."""
+        """What there is directly in it, in order."""
         with os.scandir(self._descriptor) as found:
             return sorted(each.name for each in found)
 
+    def files(self) -> list[str]:
+        """Everything that is not a folder, in it and in the folders below, by path and in order; nothing hidden."""
+        return sorted(self._below(self._descriptor, "", 0))
+
+    def _below(self, descriptor: int, path: str, depth: int) -> Iterator[str]:
+        with os.scandir(descriptor) as found:
+            listed = [(each.name, each.is_dir(follow_symlinks=False)) for each in found if each.name[0] != "."]
+        for name, is_folder in listed:
+            if not is_folder:
+                yield path + name
+            elif depth < MAX_DEPTH:
+                with suppress(FileNotFoundError, NotADirectoryError), _entered(name, descriptor) as inner:
+                    yield from self._below(inner, f"{path}{name}/", depth + 1)
+
     def read(self, name: str, *, max_bytes: int) -> bytes:
         """All of a regular file. Raises NotFound, InvalidInput or TooLarge, which name it."""
-        return read_whole(_plain(name), max_bytes=max_bytes, within=self._descriptor)
+        with self._parent(name) as (parent, path):
+            return read_whole(path, max_bytes=max_bytes, within=parent)
 
     def write(self, name: str, data: bytes, *, mode: int = PRIVATE) -> None:
-        """Replace a file, or the link that has its name, at once."""
-        write_whole(_plain(name), data, mode=mode, within=self._descriptor)
+        """Replace a file, or the link that has its name, at once; a file keeps its permissions."""
+        with self._parent(name) as (parent, path):
+            kept: int | None = None
+            with suppress(FileNotFoundError):
+                found = os.stat(path, dir_fd=parent, follow_symlinks=False).st_mode
+                kept = stat.S_IMODE(found) if stat.S_ISREG(found) else None
+            with writing(path, mode=mode if kept is None else PRIVATE, within=parent) as file:
+                if kept is not None:
+                    os.fchmod(file.fileno(), kept)
+                file.write(data)
 
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
-        with suppress(FileNotFoundError):
-            os.unlink(_plain(name), dir_fd=self._descriptor)
+        with suppress(NotFound, FileNotFoundError), self._parent(name) as (parent, path):
+            os.unlink(path, dir_fd=parent)
+
+    def set_aside(self, name: str, folder: str) -> None:
+        """Move a file into a folder directly in this one, under a name that is free there."""
+        with suppress(FileExistsError):
+            os.mkdir(_plain(folder), 0o700, dir_fd=self._descriptor)
+        with self._parent(name) as (parent, path), self._parent(f"{folder}/-") as (aside, _):
+            with os.scandir(aside) as found:
+                taken = {each.name for each in found}
+            names = (f"{path.stem}{f' {count}' if count > 1 else ''}{path.suffix}" for count in itertools.count(1))
+            free = next(each for each in names if each not in taken)
+            os.rename(path, free, src_dir_fd=parent, dst_dir_fd=aside)
+
+    @contextmanager
+    def _parent(self, name: str) -> Iterator[tuple[int, Path]]:
+        """The folder that a file is in, and its name there; no folder on the way is a link."""
+        *folders, last = name.split("/")
+        path = _plain(last)
+        with ExitStack() as stack:
+            descriptor = self._descriptor
+            for each in folders:
+                try:
+                    descriptor = stack.enter_context(_entered(str(_plain(each)), descriptor))
+                except FileNotFoundError:
+                    raise NotFound(f"{name}: there is no such folder") from None
+                except NotADirectoryError:
+                    raise InvalidInput(f"{name}: {each} is not a folder, or a symbolic link") from None
+            yield descriptor, path
+
+
+@contextmanager
+def _entered(name: str, parent: int) -> Iterator[int]:
+    """A folder, open; NotADirectoryError for anything else, links among it."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _NO_LINKS, dir_fd=parent)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise NotADirectoryError(name) from None
+        raise
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _plain(name: str) -> Path:

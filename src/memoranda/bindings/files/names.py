@@ -18,16 +18,16 @@ _DEVICES: Final = frozenset(
 )
 
 
-def file_name(record: Record, taken: Container[str]) -> str:
+def file_name(record: Record, taken: Container[str], ending: str = MARKDOWN_ENDING) -> str:
     """A free name: the first words of the text, with a part of the id if they do not tell it apart."""
     slug = _slug(record["body"]["text"])
     key = record["id"].removeprefix("urn:ump:")
     for name in (slug, f"{slug}-{key[:_ID_CHARS]}", key[:200], f"{slug}-{key[:150]}"):
-        full = f"{name.strip('-')}{MARKDOWN_ENDING}"
+        full = f"{name.strip('-')}{ending}"
         if name and name not in _DEVICES and full.casefold() not in taken:
             return full
     count = 2
-    while (full := f"{slug}-{key[:100]}-{count}{MARKDOWN_ENDING}".lstrip("-")).casefold() in taken:
+    while (full := f"{slug}-{key[:100]}-{count}{ending}".lstrip("-")).casefold() in taken:
         count += 1
     return full
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -25,11 +25,15 @@ MAX_STATE_BYTES: Final = 64 * 1_048_576
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One file as it was when both sides agreed. A file without an id says what another file says already."""
+    """One file as it was when both sides agreed. A file without an id says what another file says already.
+
+    `root` is the id that its memory had first: what other notes link to, whatever becomes of either.
+    """
 
     id: str
     file: str
     record: str
+    root: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,10 +45,16 @@ class SyncState:
     entries: dict[str, Entry] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, states: Path, folder: Folder, *, owner: str, project: str | None) -> Self:
+    def load(cls, states: Path, folder: Folder, *, owner: str, project: str | None, form: str) -> Self:
         """Read the state, or start a new one; refuses a folder that belongs to something else."""
-        mine = {"memoranda": 1, "owner": owner, "project": project}
+        mine = {"memoranda": 1, "owner": owner, "project": project, "form": form}
         marker = _marker(folder) or {**mine, "folder": secrets.token_hex(16)}
+        if (
+            marker
+            == {**mine, "folder": marker["folder"], "form": marker.get("form")}
+            != {**mine, "folder": marker["folder"]}
+        ):
+            raise InvalidInput(f"{folder.path}: this folder holds {marker['form']}; say --form {marker['form']}")
         if marker != {**mine, "folder": marker["folder"]}:
             where = f"owner {marker.get('owner')}" + (f", project {marker['project']}" if marker.get("project") else "")
             raise InvalidInput(f"{folder.path}: this folder is synchronised with {where}; use another folder")
@@ -61,10 +71,7 @@ class SyncState:
 
     def save(self, folder: Folder) -> None:
         """Write it, and the folder's marker if it has none yet."""
-        files: dict[str, Any] = {
-            name: {"id": entry.id, "file": entry.file, "record": entry.record}
-            for name, entry in sorted(self.entries.items())
-        }
+        files: dict[str, Any] = {name: asdict(entry) for name, entry in sorted(self.entries.items())}
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         document = {"memoranda": 1, "folder": str(folder.path), "marker": self.marker, "files": files}
         write_whole(self.path, _line(document))

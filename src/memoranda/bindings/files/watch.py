@@ -13,8 +13,7 @@ from typing import Final
 # Not `watchfiles.watch`, which begins to watch only when it is asked for the first change, after our first look.
 from watchfiles._rust_notify import RustNotify
 
-from memoranda.bindings.files.formats import MARKDOWN_ENDING
-from memoranda.bindings.files.sync import FolderSync, SyncReport
+from memoranda.bindings.files.sync import FolderForm, FolderSync, SyncReport
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
@@ -30,11 +29,12 @@ def watch(
     *,
     states: Path,
     project: str | None,
+    form: FolderForm = "notes",
     stop: threading.Event,
     on_report: Callable[[SyncReport], None],
 ) -> None:
     """Synchronise now, and again whenever a file or a memory has changed, until told to stop."""
-    sync = FolderSync(service, access, folder, states=states, project=project)
+    sync = FolderSync(service, access, folder, states=states, project=project, form=form)
     scope = {"project": project} if project else {}
     woken, files_changed = threading.Event(), threading.Event()
     files_changed.set()
@@ -42,14 +42,16 @@ def watch(
     def follow() -> None:
         # Forever: it looks at `stop` every QUIET_MS.
         while isinstance(changes := notified.watch(RESTLESS_MS, QUIET_MS, 0, stop), set):
-            if any(_counts(Path(path)) for _, path in changes):
+            if any(_counts(path.removeprefix(root)) for _, path in changes):
                 files_changed.set()
                 woken.set()
         stop.set()
         woken.set()
 
+    # Paths are told from there.
+    root = str(folder.resolve())
     # Watch and listen first, look second: nothing that changes in between is missed.
-    notified = _notified(folder)
+    notified = _notified(root)
     after = service.feed_end(access, scope)
     silence = service.notifier.listen(woken.set)
     follower = threading.Thread(target=follow, name="memoranda-folder")
@@ -72,17 +74,19 @@ def watch(
         notified.close()
 
 
-def _notified(folder: Path) -> RustNotify:
-    """What the system tells of the files of a folder, without those below it."""
+def _notified(folder: str) -> RustNotify:
+    """What the system tells of the files of a folder and of those below it."""
     return RustNotify(
-        [str(folder)],
+        [folder],
         debug=False,
         force_polling=False,
         poll_delay_ms=0,
-        recursive=False,
+        recursive=True,
         ignore_permission_denied=False,
     )
 
 
-def _counts(path: Path) -> bool:
-    return path.name.endswith(MARKDOWN_ENDING) and not path.name.startswith(".")
+def _counts(path: str) -> bool:
+    """Whether a change may be one of a note; a folder that came or went may hold some."""
+    parts = Path(path).parts
+    return not any(part.startswith(".") for part in parts) and Path(path).suffix.lower() in (".md", "")

@@ -51,7 +51,7 @@ def render(record: Record) -> str:
     rest = {key: value for key, value in body.items() if key != "text"}
     if rest:
         header["body"] = rest
-    before, core, after = _split_edges(text)
+    before, core, after = split_edges(text)
     if before or after:
         header[EDGES] = {"before": before, "after": after}
     if "\r" in core:
@@ -109,7 +109,7 @@ def _record(header: Unchecked, visible: str) -> Unchecked:
 def _restored(body: str, header: Unchecked, *, converted: bool) -> str:
     if converted:
         body = body.replace("\r\n", "\n")
-    core = _split_edges(body)[1]
+    core = split_edges(body)[1]
     if NEWLINES in header:
         core = _with_newlines(core, header[NEWLINES])
     edges = header.get(EDGES)
@@ -118,7 +118,7 @@ def _restored(body: str, header: Unchecked, *, converted: bool) -> str:
     return _whitespace(edges.get("before")) + core + _whitespace(edges.get("after"))
 
 
-def _split_edges(text: str) -> tuple[str, str, str]:
+def split_edges(text: str) -> tuple[str, str, str]:
     """Leading blank lines, what is visible, trailing whitespace; indentation is visible."""
     body = text.rstrip(_WHITESPACE)
     after = text[len(body) :]
