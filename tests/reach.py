@@ -39,6 +39,24 @@ class Module:
     registered: set[str] = field(default_factory=set)
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A file of the source or of the tests, read once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports_in(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import of a file, wherever it stands: it is a statement, so what is inside expressions is passed over."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield node
+            elif isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+                waiting.append(node)
+
+
+@cache
 def _modules(folder: Path, prefix: str) -> dict[str, Module]:
     found = {}
     for path in sorted(folder.rglob("*.py")):
@@ -49,14 +67,14 @@ def _modules(folder: Path, prefix: str) -> dict[str, Module]:
 
 
 def _read(module: Module) -> Module:
-    tree = ast.parse(module.path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for each in node.names:
+    tree = tree_of(module.path)
+    for found in imports_in(tree):
+        if isinstance(found, ast.Import):
+            for each in found.names:
                 module.imports[each.asname or each.name.split(".")[0]] = (each.name, None)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for each in node.names:
-                module.imports[each.asname or each.name] = (node.module, each.name)
+        elif found.module:
+            for each in found.names:
+                module.imports[each.asname or each.name] = (found.module, each.name)
     for node in _statements(tree.body):
         _define(module, node)
     return module

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import memoranda
+from tests.reach import imports_in, tree_of
 
 SOURCE = Path(memoranda.__file__).parent
 LAYERS = (
@@ -36,10 +37,10 @@ STANDARD_EXCEPTIONS = {("cal", "oms"), ("cal", "sml")}
 
 
 def imports_of(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in imports_in(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path} uses a relative import"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
@@ -93,7 +94,7 @@ def test_the_pure_layers_do_no_input_or_output() -> None:
 
 
 def keywords_named(path: Path, name: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call) and any(each.arg == name for each in node.keywords):
             yield ast.unparse(node.func)
 

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
+from tests.waiting import HANG_SECONDS
 
 from memoranda.cli import main
 from memoranda.cli.command_line import command_line
+from memoranda.encoding.json_text import parse
 
 # Each of these takes longer to load than a store takes to answer.
 FOREIGN = (
@@ -44,7 +47,11 @@ def loaded(home: Path, *tokens: str) -> set[str]:
         text=True,
         check=True,
     )
-    return {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if line.startswith("import time:")}
+    return named_in(ran.stderr)
+
+
+def named_in(log: str) -> set[str]:
+    return {line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")}
 
 
 def unneeded(modules: set[str], packages: tuple[str, ...]) -> set[str]:
@@ -79,3 +86,33 @@ def test_a_command_is_parsed_without_the_others(tmp_path: Path) -> None:
     assert command_line.cache_info().currsize == 0
     assert main(["--data", str(tmp_path), "recal", "pnpm"]) == 2
     assert command_line.cache_info().currsize == 1
+
+
+def test_a_server_loads_mcp_when_it_is_first_asked_for(tmp_path: Path) -> None:
+    log = tmp_path / "imports"
+    tokens = ["--json", "--data", str(tmp_path / "home"), "serve", "--port", "0"]
+    command = [sys.executable, "-X", "importtime", "-m", "memoranda", *tokens]
+    with log.open("w") as err, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err) as process:
+        try:
+            assert process.stdout is not None
+            said = parse(process.stdout.readline())
+            assert unneeded(named_in(log.read_text()), ("mcp", "mcp_types", "pydantic")) == set()
+            bearer = {"Authorization": f"Bearer {Path(said['credential']).read_text().strip()}"}
+            hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+            asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+            accept = {"accept": "application/json, text/event-stream"}
+            answer = httpx.post(said["mcp"], json=asked, headers={**bearer, **accept}, timeout=HANG_SECONDS)
+            assert answer.status_code == 200
+            assert "mcp" in named_in(log.read_text())
+        finally:
+            process.terminate()
+        assert process.wait(HANG_SECONDS) == 0
+
+
+@pytest.mark.parametrize("tools", ["ump_recal", "recall,telepathy"])
+def test_a_server_that_is_to_offer_tools_that_there_are_not_does_not_start(
+    tmp_path: Path, tools: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORANDA_MCP_TOOLS", tools)
+    assert main(["--data", str(tmp_path), "serve", "--port", "0"]) == 1
+    assert "there is no" in capsys.readouterr().err

@@ -19,6 +19,8 @@ from memoranda.cli.show import note
 
 if TYPE_CHECKING:
     from memoranda.bindings.http.app import Seams
+    from memoranda.bindings.mcp.http import McpEndpoint
+    from memoranda.bindings.mcp.offer import Offer
     from memoranda.service.core.grants import Registration
     from memoranda.service.service import Service
     from memoranda.settings import Settings
@@ -89,19 +91,16 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
     from memoranda.app import open_service, owner_credential
     from memoranda.bindings.http.app import create_app
     from memoranda.bindings.http.server import create_server
-    from memoranda.bindings.mcp.http import McpEndpoint
-    from memoranda.bindings.mcp.offer import Offer
+    from memoranda.bindings.mcp.late import LateEndpoint
 
     is_alone = settings.workers == 1
     service = open_service(settings)
     try:
         owner_credential(service, settings)
-        mcp = McpEndpoint(
-            service,
-            max_body_bytes=settings.max_body_bytes,
-            has_sessions=is_alone,
-            offer=Offer().with_query(settings.mcp_offer),
-        )
+        mcp = LateEndpoint(lambda: _mcp(service, settings))
+        if settings.mcp_tools:
+            # What is wrong with these is said at once.
+            _offer(settings)
         app = create_app(
             service,
             host=settings.host,
@@ -135,12 +134,29 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
         service.close()
 
 
+def _mcp(service: Service, settings: Settings) -> McpEndpoint:
+    from memoranda.bindings.mcp.http import McpEndpoint
+
+    return McpEndpoint(
+        service,
+        max_body_bytes=settings.max_body_bytes,
+        has_sessions=settings.workers == 1,
+        offer=_offer(settings),
+    )
+
+
+def _offer(settings: Settings) -> Offer:
+    from memoranda.bindings.mcp.offer import Offer
+
+    return Offer().with_query(settings.mcp_offer)
+
+
 def _oauth(service: Service, settings: Settings, running: Callable[[], Any]) -> dict[str, Any]:
     """What the application is told about programs that can be let in, and everything that runs with it."""
     if settings.oauth == "off":
         return {"lifespans": [running]}
     from memoranda.bindings.http.oauth import OAuth
-    from memoranda.bindings.mcp.http import PATH
+    from memoranda.bindings.mcp.late import PATH
 
     oauth = OAuth(service, cast("Registration", settings.oauth))
     return {"public_routes": oauth.routes, "protected": PATH, "lifespans": [running, oauth.running]}

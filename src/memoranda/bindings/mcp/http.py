@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from memoranda.bindings.mcp.late import PATH
 from memoranda.bindings.mcp.offer import Offer
 from memoranda.bindings.mcp.server import create_server
 from memoranda.bindings.mcp.subscriptions import RequestContext
@@ -31,7 +32,6 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.shares import Shares
 from memoranda.service.service import Service
 
-PATH: Final = "/mcp"
 # Each session holds a task and reads the feed when something changes.
 SESSIONS_LIMIT: Final = 512
 # Of one owner, whichever of its credentials opened them: nobody keeps the others out.

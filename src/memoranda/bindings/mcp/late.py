@@ -1,0 +1,65 @@
+"""`/mcp` in a server that loads it when it is first asked for.
+
+The SDK takes as long to load as everything else that a server needs, and many servers are never asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from anyio import TASK_STATUS_IGNORED, Event, Lock, create_task_group, to_thread
+from anyio.abc import TaskGroup, TaskStatus
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from memoranda.bindings.mcp.http import McpEndpoint
+
+PATH: Final = "/mcp"
+
+
+class LateEndpoint:
+    """The ASGI application at `/mcp`. Enter `running` in the lifespan of the application it is mounted in."""
+
+    def __init__(self, make: Callable[[], McpEndpoint]) -> None:
+        self._make = make
+        self._endpoint: McpEndpoint | None = None
+        # Made in `running`, as they belong to its event loop.
+        self._starting: Lock
+        self._ended: Event
+        self._tasks: TaskGroup
+
+    @property
+    def routes(self) -> Sequence[BaseRoute]:
+        return [Route(PATH, endpoint=self)]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Once in the life of this object."""
+        self._starting, self._ended = Lock(), Event()
+        async with create_task_group() as self._tasks:
+            try:
+                yield
+            finally:
+                self._ended.set()
+
+    def stop_streams(self) -> None:
+        """End what would never end by itself. Call it, on the event loop, before waiting for running requests."""
+        if self._endpoint is not None:
+            self._endpoint.stop_streams()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._endpoint is None:
+            async with self._starting:
+                if self._endpoint is None:
+                    self._endpoint = await self._tasks.start(self._run)
+        await self._endpoint(scope, receive, send)
+
+    async def _run(self, *, task_status: TaskStatus[McpEndpoint] = TASK_STATUS_IGNORED) -> None:
+        """From the first request to the end of the server. What serves sessions begins and ends in one task."""
+        endpoint = await to_thread.run_sync(self._make)
+        async with endpoint.running():
+            task_status.started(endpoint)
+            await self._ended.wait()
