@@ -24,7 +24,7 @@ def result_of(item: Item, options: Sequence[Option] = ()) -> dict[str, Any]:
     found: dict[str, Any] = {
         "grain": jsonable(item.fields),
         "score": item.score,
-        "matched_fields": list(item.matched),
+        "matched_fields": list(item.matched()),
         "content_address": item.address,
         "provenance_id": item.address,
     }
@@ -44,9 +44,10 @@ def result_of(item: Item, options: Sequence[Option] = ()) -> dict[str, Any]:
 
 
 def _explanation(item: Item) -> str:
-    if not item.matched:
+    matched = item.matched()
+    if not matched:
         return f"Every {item.grain_type} that is asked for matches; score {item.score:g}."
-    return f"Matched by {', '.join(item.matched)}; score {item.score:g}."
+    return f"Matched by {', '.join(matched)}; score {item.score:g}."
 
 
 def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:

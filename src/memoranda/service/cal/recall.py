@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from memoranda.errors import MemorandaError, QueryError
@@ -502,7 +503,7 @@ class Reader:
         except (MemorandaError, LookupError, TypeError, ValueError):
             # A damaged document must not keep anyone from the others; `memoranda verify` names it.
             return None
-        score, asked = self.scores.get(kept.version_id), self.asked
+        score = self.scores.get(kept.version_id)
         return Item(
             address=kept.address,
             grain_type=grain_type,
@@ -512,7 +513,7 @@ class Reader:
             superseded_by="" if kept.is_superseded else None,
             system_valid_to=kept.closed if kept.is_superseded else None,
             score=1.0 if score is None else score,
-            matched=(*asked, *telling(fields, self.sought, (*asked, *_UNTOLD))) if self.sought else asked,
+            matched=partial(_matched, fields, self.asked, self.sought),
             breakdown=_NOTHING if score is None else {"lexical": score},
         )
 
@@ -533,6 +534,10 @@ class Reader:
 
     def _may_see(self, version: Version) -> bool:
         return is_listed(self.context, self.session.access, self.snapshot, version)
+
+
+def _matched(fields: Mapping[str, Any], asked: tuple[str, ...], sought: frozenset[str]) -> tuple[str, ...]:
+    return (*asked, *telling(fields, sought, (*asked, *_UNTOLD))) if sought else asked
 
 
 def _without_scores(conditions: list[Condition], tests: list[Test]) -> list[Condition]:

@@ -200,7 +200,11 @@ def jsonable(value: Any) -> Any:
 
 def telling(fields: Mapping[str, Any], sought: frozenset[str], but: Sequence[str]) -> list[str]:
     """The fields in which a word that was looked for stands."""
-    return [name for name, value in fields.items() if name not in but and not sought.isdisjoint(words(said(value)))]
+    return [
+        name
+        for name, value in fields.items()
+        if name not in but and (text := said(value)) and not sought.isdisjoint(words(text))
+    ]
 
 
 def said(value: Any) -> str:

@@ -30,8 +30,8 @@ class Item:
     superseded_by: str | None = None
     system_valid_to: int | None = None
     score: float = 1.0
-    # The fields that made it an answer.
-    matched: tuple[str, ...] = ()
+    # Tells the fields that made it an answer. Looked for when they are shown: most grains are only counted or cut off.
+    matched: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False)
     # The parts of the score that were used, for WITH score_breakdown.
     breakdown: Mapping[str, float] = field(default_factory=dict)
 
