@@ -16,6 +16,7 @@ from memoranda.cli.show import audit_entries, counted, line, note, note_report, 
 from memoranda.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from memoranda.bindings.files.importers.importer import Survey
     from memoranda.service.core.access import Access
     from memoranda.service.exchange import Report
     from memoranda.service.service import Service
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from memoranda.standards.ump.record import Record
 
 FormatName = Literal["json", "ndjson", "markdown", "mg", "oams"]
+# And what other systems leave; the names of their importers.
+SystemName = Literal["mem0", "server-memory", "langgraph"]
 FormatOption = Annotated[
     FormatName | None, Parameter(name="--format", help="The format, if the name does not tell it.")
 ]
@@ -262,7 +265,10 @@ def _export_format(target: str, *, to_folder: bool) -> FormatName:
 
 def import_files(
     *sources: Annotated[str, Parameter(name="FILE", help="Files, folders, or - for standard input.")],
-    known: FormatOption = None,
+    known: Annotated[
+        FormatName | SystemName | None,
+        Parameter(name="--format", help="The format or the system, if the file does not tell it."),
+    ] = None,
     adopt: Annotated[
         bool, Parameter(help="Make them your own: the owner becomes you, and you sign in place of who did.")
     ] = False,
@@ -271,17 +277,31 @@ def import_files(
     ] = None,
     restore: Annotated[bool, Parameter(help="Bring back what was forgotten here since the file was written.")] = False,
     dry_run: Annotated[bool, Parameter(help="Say what would be taken in, and do nothing.")] = False,
+    undo: Annotated[
+        bool, Parameter(negative=(), help="Take back the last import: no file is named, and what changed since stays.")
+    ] = False,
     run: GivenRun,
 ) -> int:
     """Take memories in from files or folders, in any of the formats. What is refused is reported with its reason.
 
     Files of grains (.mg) are known by their first bytes; from standard input they need --format mg. Bundles and files
-    of OAMS are known by what they hold; a bundle is compared with its manifest before anything is taken in.
+    of OAMS are known by what they hold; a bundle is compared with its manifest before anything is taken in. So are
+    memories of other systems, which keep their original document. --undo takes back what the last import brought.
     """
     from memoranda.bindings.files import exchange
 
+    if undo:
+        return _undo_import(sources, run, is_dry=dry_run)
     if adopt and namespace is not None:
         raise InvalidInput("--adopt keeps the scopes and --namespace does not; say one of them")
+    surveys: list[dict[str, object]] = []
+
+    def found(source: str, system: str, survey: Survey) -> None:
+        surveys.append({"source": source, "system": system, "memories": survey.memories, "users": survey.users})
+        if not run.json:
+            of_users = f" of {counted(survey.users, 'user')}" if survey.users else ""
+            note(f"{source}: from {system}, {counted(survey.memories, 'memory', 'memories')}{of_users}")
+
     with run.open() as memoranda, progress("importing") as done:
         report = exchange.import_files(
             memoranda.service,
@@ -293,11 +313,23 @@ def import_files(
             restore=restore,
             is_dry=dry_run,
             progress=done,
+            found=found,
         )
     if not run.json:
         note_report(report)
-    run.answer(_import_document(report, dry_run=dry_run), lambda: line(_import_line(report, dry_run=dry_run)))
+    document = {**_import_document(report, dry_run=dry_run), **({"sources": surveys} if surveys else {})}
+    run.answer(document, lambda: line(_import_line(report, dry_run=dry_run)))
     return 1 if report.refused else 0
+
+
+def _undo_import(sources: tuple[str, ...], run: GivenRun, *, is_dry: bool) -> int:
+    if sources or is_dry:
+        raise InvalidInput("--undo takes back the last import as a whole; it goes with no file and no dry run")
+    with run.open() as memoranda, progress("taking back") as done:
+        undone = memoranda.ump.undo_import(progress=done)
+    said = f"{undone.forgotten} forgotten again, {undone.restored} as before, {undone.left} changed since and left"
+    run.answer(undone.document(), lambda: line(f"{undone.what}: {said}"))
+    return 0
 
 
 def _import_document(report: Report, *, dry_run: bool) -> dict[str, object]:

@@ -26,6 +26,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import note_elsewhere
 from memoranda.service.foreseen import Before, fact_of
+from memoranda.service.imports import Imported
 from memoranda.service.oams import memories
 from memoranda.service.oms import authority
 from memoranda.service.originals import Form, News, Outcome, Ready, version_of
@@ -210,12 +211,13 @@ def import_items(
     is_dry: bool = False,
     progress: Progress | None = None,
     report: Report | None = None,
+    label: str | None = None,
 ) -> Report:
     """Take memories in. A bad one is reported and left out, the rest go on. Batches are all or nothing.
 
     `adopt` makes them the caller's own; `into` puts OAMS memories into another namespace; `restore` brings back what
     was forgotten here, which an old file must not do by itself. A dry run says what would become of each, compared
-    with what is there now.
+    with what is there now. With a `label` it is put on record and can be taken back.
     """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
@@ -223,6 +225,7 @@ def import_items(
     if adopt or into is not None:
         taking.renaming = Renaming(into=into, owner=owner_hash(access.default_tenant))
     taking.adopts, taking.restores = adopt, restore
+    taking.imported = None if label is None else Imported(label)
     taking.run(items)
     return taking.report
 
@@ -283,6 +286,7 @@ class _Import:
         self._before = report.taken + report.refused
         self.renaming: Renaming | None = None
         self.adopts = self.restores = False
+        self.imported: Imported | None = None
 
     def run(self, items: Iterable[Item]) -> None:
         """Read and check a batch, then write it; both at once would only hold the writer longer."""
@@ -390,7 +394,7 @@ class _Import:
 
     def _unit(self, unit: Unit, batch: _Batch, before: Before) -> _Written:
         """Write a batch. It may be run again if another piece of the transaction fails, so it changes nothing here."""
-        now = self._context.clock()
+        now, first = self._context.clock(), unit.last_version()
         written = _Written(dict(self._links))
         moved, known = (
             unit.changed_memories(before.seq),
@@ -420,6 +424,8 @@ class _Import:
         unit.record(audit_entry(self._access, _OPS[form], now=now, targets=tuple(created), scope=scope, result=said))
         if self._is_dry:
             raise _Foreseen(written)
+        if self.imported is not None:
+            self.imported.note(unit, first, now)
         return written
 
     def _follow(self, unit: Unit, ready: Ready, heads: memories.Heads, now: Instant) -> Outcome:

@@ -4,6 +4,7 @@
     ump    formats   the name, or the first lines
     oms    mg        the first bytes
     oams   oams      the first lines, or a folder with a manifest
+    oams   importers what another system's files look like
 
 A codec reads a source as a stream of items (`items`), checks one (`verify`), and writes what the service gives it.
 """
@@ -15,11 +16,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO, Final, Generic, Protocol, TypeVar
+from typing import IO, Final, Generic, Protocol, TypeVar, cast
 
 from memoranda.bindings.files import formats, mg, mg_report, oams
 from memoranda.bindings.files.folder import STANDARD_STREAM, Folder, rejoined, shown_name, standard_output, writing
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
+from memoranda.bindings.files.importers.importer import Survey
+from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
 from memoranda.bindings.files.names import file_name
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
@@ -27,7 +30,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.exchange import Item, Report
 from memoranda.service.service import Service
 from memoranda.standards.oams.memory import Memory
-from memoranda.standards.oams.namespace import Namespace
+from memoranda.standards.oams.namespace import Namespace, owner_hash
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.ump import markdown
 from memoranda.standards.ump.record import Record
@@ -196,28 +199,40 @@ def import_files(
     access: Access,
     sources: Iterable[str],
     *,
-    known: FileFormat | None = None,
+    known: str | None = None,
     adopt: bool = False,
     into: Namespace | None = None,
     restore: bool = False,
     is_dry: bool = False,
     progress: Progress | None = None,
+    found: Callable[[str, str, Survey], None] | None = None,
 ) -> Report:
-    """Take in the memories of files and folders, whatever their form; `into` is for those of OAMS alone."""
+    """Take in the memories of files and folders, whatever their form; `into` is for those of OAMS alone.
+
+    Told to `found` is each source of another system: its name, the system, and what it holds.
+    """
     report = Report()
-    found = list(_sources(sources, report, known))
-    for each in found if into is not None else ():
-        if each.codec is not oams:
+    named = list(sources)
+    several = list(_sources(named, report, known, owner_hash(access.default_tenant)))
+    for each in several:
+        if into is not None and each.codec is not oams and not isinstance(each.codec, Foreign):
             raise InvalidInput(f"--namespace is for memories of OAMS, and {shown_name(each.name)} holds none")
-    items = chain.from_iterable(each.items() for each in found)
+        if found is not None and isinstance(each.codec, Foreign):
+            found(each.name, each.codec.importer.title, each.codec.survey(each.name))
     return service.import_items(
-        access, items, adopt=adopt, into=into, restore=restore, is_dry=is_dry, progress=progress, report=report
+        access,
+        chain.from_iterable(each.items() for each in several),
+        adopt=adopt,
+        into=into,
+        restore=restore,
+        is_dry=is_dry,
+        progress=progress,
+        report=report,
+        label=", ".join(map(shown_name, named)),
     )
 
 
-def verify_files(
-    sources: Iterable[str], *, known: FileFormat | None = None, progress: Progress | None = None
-) -> Report:
+def verify_files(sources: Iterable[str], *, known: str | None = None, progress: Progress | None = None) -> Report:
     """Check the integrity block of every record, and every grain, in files and folders; no store is needed."""
     report = Report()
     for each in _sources(sources, report, known):
@@ -225,35 +240,52 @@ def verify_files(
     return report
 
 
-def _sources(names: Iterable[str], report: Report, known: FileFormat | None) -> Iterator[_Source]:
+def _sources(names: Iterable[str], report: Report, known: str | None, own: str = "") -> Iterator[_Source]:
     """Files and bundles as they are named, other folders as the files in them."""
     for name in names:
         path = Path(name)
-        if name == STANDARD_STREAM or path.is_file() or (path.is_dir() and _is_bundle(name, known)):
-            yield _recognised(name, known)
+        if known in IMPORTERS and path.exists():
+            yield _Source(name, Foreign(IMPORTERS[known], own))
+        elif name == STANDARD_STREAM or path.is_file() or (path.is_dir() and _is_bundle(name, known)):
+            yield _recognised(name, known, own)
         elif path.is_dir():
-            inside = chain(_in_order(formats.files_in(path)), formats.grain_files_in(path))
-            yield from (_recognised(str(each), known) for each in inside)
+            yield from _inside(path, report, known, own)
         else:
             report.refuse(name, "", NotFound("there is no such file or folder"))
 
 
-def _is_bundle(folder: str, known: FileFormat | None) -> bool:
+def _inside(folder: Path, report: Report, known: str | None, own: str) -> Iterator[_Source]:
+    """A folder of another system, or the files in one; that nothing is found there is said."""
+    importer = recognised(folder) if known is None else None
+    if importer is not None:
+        yield _Source(str(folder), Foreign(importer, own))
+        return
+    inside = [*_in_order(formats.files_in(folder)), *formats.grain_files_in(folder)]
+    yield from (_recognised(str(each), known, own) for each in inside)
+    if not inside:
+        report.refuse(str(folder), "", NotFound("nothing in this folder is in a form that is known"))
+
+
+def _is_bundle(folder: str, known: str | None) -> bool:
     return known == OAMS or (known is None and oams.recognises(folder))
 
 
 _CODECS: Final[dict[str, Codec]] = {GRAINS: GRAIN_FILES, OAMS: oams}
 
 
-def _recognised(name: str, known: FileFormat | None) -> _Source:
+def _recognised(name: str, known: str | None, own: str) -> _Source:
     if known is not None:
-        return _Source(name, _CODECS.get(known) or formats.Records(known))
+        return _Source(name, _CODECS.get(known) or formats.Records(cast("FileFormat", known)))
     if name == STANDARD_STREAM:
         shape, seen = oams.look(sys.stdin.buffer)
         stream = rejoined(seen, sys.stdin.buffer)
         return _Source(name, formats.RECORDS if shape is None else oams, stream)
     if mg.recognises(name):
         return _Source(name, GRAIN_FILES)
+    # LangGraph's items have the names of OAMS's fields, and are told from them by what they hold.
+    importer = recognised(Path(name))
+    if importer is not None:
+        return _Source(name, Foreign(importer, own))
     return _Source(name, oams if oams.recognises(name) else formats.RECORDS)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 
 if TYPE_CHECKING:
     from memoranda.service.exchange import Item, Report
+    from memoranda.service.imports import UndoneImport
     from memoranda.standards.oams.namespace import Namespace
     from memoranda.standards.ump.record import Record
 
@@ -45,8 +46,9 @@ def import_items(
     is_dry: bool = False,
     progress: Callable[[int], None] | None = None,
     report: Report | None = None,
+    label: str | None = None,
 ) -> Report:
-    """Take memories in, in any form, reporting what was refused."""
+    """Take memories in, in any form, reporting what was refused; with a `label`, what can be taken back."""
     from memoranda.service import exchange
 
     return exchange.import_items(
@@ -60,4 +62,21 @@ def import_items(
         is_dry=is_dry,
         progress=progress,
         report=report,
+        label=label,
     )
+
+
+def imports(context: Context, access: Access) -> list[dict[str, Any]]:
+    """The imports that can be taken back, the last first."""
+    from memoranda.service import imports as on_record
+
+    return on_record.imports(context, access)
+
+
+def undo_import(
+    context: Context, access: Access, name: str | None = None, *, progress: Callable[[int], None] | None = None
+) -> UndoneImport:
+    """Take back an import, the last unless it is named."""
+    from memoranda.service import imports as on_record
+
+    return on_record.undo_import(context, access, name, progress=progress)

@@ -48,6 +48,8 @@ class Ump(Verbs[Caller]):
 
     export = Verb(files.export, "export")
     import_items = Verb(files.import_items, "write")
+    imports = Verb(files.imports, "read", whole=True)
+    undo_import = Verb(files.undo_import, "read", "write", whole=True)
     verify = Verb(verifying.verify_all, "read")
 
     def capabilities(self) -> dict[str, Any]:

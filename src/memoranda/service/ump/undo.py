@@ -36,19 +36,37 @@ def undo_last(context: Context, access: Access) -> UndoneChange:
     """Take back the last change: forget what was remembered, bring back what was revised or forgotten."""
     with context.engine.read(access.default_tenant) as snapshot:
         change = _last(snapshot)
-        name = snapshot.names_of(change.version.version_id).get(mapping.STANDARD, change.version.document.name)
-        chain = snapshot.history(change.version.memory_id)
+        name = _name_of(snapshot, change.version)
     short = short_ids(context, access, [name])[name]
-    if change.type == "created":
-        revise.forget(context, access, ForgetRequest.parse({"id": name, "reason": "undone"}))
-        return UndoneChange(change="created", id=name, now=name, said=f"{short} is forgotten again")
-    if change.type == "revised":
-        now = _back(context, access, name, chain, change.version)
-        return UndoneChange(change="revised", id=name, now=now, said=f"{short} says again what it said before")
+    if change.type in ("created", "revised"):
+        now, _ = take_back(context, access, change.version, change.version.version_id - 1)
+        said = "is forgotten again" if change.type == "created" else "says again what it said before"
+        return UndoneChange(change=change.type, id=name, now=now, said=f"{short} {said}")
     if change.type == "tombstoned":
         _bring_back(context, access, change.version)
         return UndoneChange(change="tombstoned", id=name, now=name, said=f"{short} is remembered again")
     raise Conflict(f"the last change merged something into {short}, which says the same; there is nothing to undo")
+
+
+def take_back(context: Context, access: Access, version: Version, start: int) -> tuple[str, int]:
+    """Let a memory say what it said when the version `start` was the last of all, or forget it if it was not there.
+
+    The id of what is there now, and the version that it says again, or 0.
+    """
+    with context.engine.read(access.default_tenant) as snapshot:
+        name = _name_of(snapshot, version)
+        chain = snapshot.history(version.memory_id)
+    if version.memory_id > start:
+        revise.forget(context, access, ForgetRequest.parse({"id": name, "reason": "undone"}))
+        return name, 0
+    earlier = [each for each in chain if each.version_id <= start and not each.state.erased]
+    if not earlier:
+        raise Conflict("what it said before was erased; there is nothing to go back to")
+    return _back(context, access, name, earlier[-1]), earlier[-1].version_id
+
+
+def _name_of(snapshot: Snapshot, version: Version) -> str:
+    return snapshot.names_of(version.version_id).get(mapping.STANDARD, version.document.name)
 
 
 def _last(snapshot: Snapshot) -> Change:
@@ -58,11 +76,8 @@ def _last(snapshot: Snapshot) -> Change:
     return changes[0]
 
 
-def _back(context: Context, access: Access, name: str, chain: list[Version], version: Version) -> str:
-    earlier = [each for each in chain if each.version_id < version.version_id and not each.state.erased]
-    if not earlier:
-        raise Conflict("what it said before was erased; there is nothing to go back to")
-    record = rules.without_original(view(context, earlier[-1], context.clock()))
+def _back(context: Context, access: Access, name: str, earlier: Version) -> str:
+    record = rules.without_original(view(context, earlier, context.clock()))
     patch: dict[str, Any] = {part: said for part, said in record.items() if part in _REVISED}
     patch["lifecycle"] = {part: said for part, said in patch.get("lifecycle", {}).items() if part != "status"}
     request = ReviseRequest.parse({"id": name, "patch": {part: said for part, said in patch.items() if said}})

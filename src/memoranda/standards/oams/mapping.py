@@ -5,8 +5,10 @@ standard looks as an OAMS memory. Such a memory carries the original under `meta
 taking it back restores the original byte for byte.
 
 OAMS has no words for kind, visibility and expiry. They stand in metadata under `memoranda:kind`,
-`memoranda:visibility` and `memoranda:expires_at`; without them a memory is semantic, private and kept. Who wrote it, if
-that was somebody whom the owner let in, stands under `memoranda:actor`.
+`memoranda:visibility` and `memoranda:expires_at`; without them a memory is semantic, private and kept. So do the
+time in which it is true (`memoranda:valid_from`, `memoranda:valid_to`; else from its creation on) and the conversation
+that it was said in (`memoranda:session`). Who wrote it, if that was somebody whom the owner let in, stands under
+`memoranda:actor`.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from memoranda.standards.oams.memory import (
     MAX_TAG_CHARS,
     MAX_TAGS,
     MAX_VALUE_BYTES,
+    SESSION_KEY,
     VALID_FROM_KEY,
     VALID_TO_KEY,
     Memory,
@@ -77,6 +80,7 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
     created = parse_instant(memory["created_at"])
     kind = metadata.get(KIND_KEY)
     shown_kind: Kind = next((known for known in KINDS if known == kind), "semantic")
+    starts, ends = _moment(metadata, VALID_FROM_KEY) or created, _moment(metadata, VALID_TO_KEY)
     return Projection(
         kind=shown_kind,
         # What is shown through other standards must say something.
@@ -86,12 +90,15 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
             tenant=tenant,
             space=space,
             user=user,
+            session=str(metadata.get(SESSION_KEY) or ""),
             visibility=visibility_of(memory),
         ),
         created=created,
         observed=parse_instant(memory["updated_at"]),
-        valid_from=created,
-        expires=_expires(metadata),
+        # What was over before it was written down began no later than it ended.
+        valid_from=starts if ends is None else min(starts, ends),
+        valid_to=ends,
+        expires=_moment(metadata, EXPIRES_KEY),
         confidence=metadata.get("confidence"),
         tags=tuple(tag for tag in tags_of(memory) if tag),
         relations=tuple(Relation(type=DERIVED_FROM, target=target) for target in derived_from(memory)),
@@ -109,11 +116,11 @@ def visibility_of(memory: Memory) -> Visibility:
     return next((known for known in VISIBILITIES if known == said), "private")
 
 
-def _expires(metadata: dict[str, Any]) -> Instant | None:
+def _moment(metadata: dict[str, Any], name: str) -> Instant | None:
     try:
-        return instant(metadata[EXPIRES_KEY], EXPIRES_KEY) if EXPIRES_KEY in metadata else None
+        return instant(metadata[name], name) if name in metadata else None
     except InvalidInput:
-        # The key is ours, but anybody may have written it; what is no time ends nothing.
+        # The key is ours, but anybody may have written it; what is no time begins and ends nothing.
         return None
 
 

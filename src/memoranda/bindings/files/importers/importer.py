@@ -1,0 +1,231 @@
+"""What an importer is, what it reads, and how that becomes a memory of OAMS: one way for all systems."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from memoranda.bindings.files.importers.source import Source
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.model.memory import Kind
+from memoranda.standards.oams.memory import (
+    EXPIRES_KEY,
+    KIND_KEY,
+    MAX_KEY_CHARS,
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    SESSION_KEY,
+    VALID_FROM_KEY,
+    VALID_TO_KEY,
+    Memory,
+)
+from memoranda.standards.oams.namespace import MAX_OWNER_CHARS, MAX_SCOPE_CHARS
+
+# Under which a memory says where it came from: the system, what it was called there, and all that was said of it.
+ORIGIN_KEY: Final = "imported_from"
+# From this number on, seconds since 1970 would be in the year 5138: so these are milliseconds.
+_MILLISECONDS: Final = 100_000_000_000
+_UNFIT: Final = re.compile(r"[\x00-\x20\x7f-\x9f/:%\s]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# RFC 3339 but for a space instead of the T, a missing offset, or an offset without its colon.
+_LOOSE: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d+))?)?\s*(Z|[+-]\d\d:?(?:\d\d)?)?", re.ASCII
+)
+
+
+class Draft(msgspec.Struct, kw_only=True, frozen=True):
+    """What another system remembered."""
+
+    # Where it stood in the source.
+    where: str
+    # What its system calls it: the same in a later export.
+    id: str
+    text: str
+    # The document as it came.
+    original: Any
+    # Whose it is, if its system tells users apart.
+    user: str = ""
+    # Which of theirs: a session, a project, a folder; the system itself where it does not tell.
+    place: str = ""
+    session: str = ""
+    kind: Kind = "semantic"
+    tags: Sequence[str] = ()
+    created: Instant | None = None
+    updated: Instant | None = None
+    valid_from: Instant | None = None
+    valid_to: Instant | None = None
+    expires: Instant | None = None
+    confidence: float | None = None
+    # The id of the memory that this one was made from, and whatever else it is made from that is no memory.
+    parent: str = ""
+    source: str = ""
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """What stood in a source and cannot be taken in."""
+
+    where: str
+    error: MemorandaError
+
+
+Found = Draft | Unreadable
+
+
+class Mapped(NamedTuple):
+    """What becomes of a field: a line of the table in the documentation."""
+
+    theirs: str
+    ours: str
+
+
+class Importer(NamedTuple):
+    """How memories of one system are read."""
+
+    # What `--format` calls it, and people.
+    name: str
+    title: str
+    # How sure it is that a source is one of these, from 0 to 1.
+    recognise: Callable[[Source], float]
+    read: Callable[[Source], Iterator[Found]]
+    mapping: tuple[Mapped, ...]
+
+
+class Survey(NamedTuple):
+    """What a source holds."""
+
+    memories: int
+    users: int
+    unreadable: int
+
+    @classmethod
+    def of(cls, found: Iterator[Found]) -> Survey:
+        memories, unreadable, users = 0, 0, set[str]()
+        for each in found:
+            if isinstance(each, Draft):
+                memories += 1
+                users.add(each.user)
+            else:
+                unreadable += 1
+        return cls(memories, len(users - {""}), unreadable)
+
+
+def memory_of(draft: Draft, system: str, own: str) -> Memory:
+    """A draft as a memory of OAMS; `own` is the owner hash of whoever takes in what belongs to no user.
+
+    OAMS 7: what the other system calls a user is the owner of its namespace.
+    """
+    origin = {"system": system, "id": draft.id, "document": draft.original}
+    times = {VALID_FROM_KEY: draft.valid_from, VALID_TO_KEY: draft.valid_to, EXPIRES_KEY: draft.expires}
+    metadata: dict[str, Any] = {
+        **({} if draft.kind == "semantic" else {KIND_KEY: draft.kind}),
+        **({SESSION_KEY: draft.session} if draft.session else {}),
+        **{name: format_instant(at) for name, at in times.items() if at is not None},
+        **({} if draft.confidence is None else {"confidence": min(1.0, max(0.0, draft.confidence))}),
+        **draft.metadata,
+        ORIGIN_KEY: origin,
+    }
+    if draft.created is None:
+        raise InvalidInput("nothing tells when it was written")
+    created = format_instant(draft.created)
+    memory: Memory = {
+        "key": key_of(draft.id),
+        "namespace": f"{_owner(draft.user) or own}:{_scope(draft.place or system)}",
+        "value": draft.text,
+        "metadata": metadata,
+        "created_at": created,
+        "updated_at": created if draft.updated is None else format_instant(max(draft.created, draft.updated)),
+    }
+    if tags := tags_of(draft.tags):
+        memory["tags"] = tags
+    if draft.parent:
+        memory["parent_id"] = key_of(draft.parent)
+    if draft.source:
+        memory["source_id"] = draft.source
+    return memory
+
+
+def key_of(name: str) -> str:
+    """What a memory is called, as a key; a name that is none is known by its digest."""
+    if 0 < len(name) <= MAX_KEY_CHARS and not _CONTROL.search(name) and json_text.is_unicode(name):
+        return name
+    return "sha256-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _owner(user: str) -> str:
+    """A user as the owner of a namespace, which has no space, slash or colon."""
+    return _fit(user, MAX_OWNER_CHARS)
+
+
+def _scope(place: str) -> str:
+    return _fit(place, MAX_SCOPE_CHARS)
+
+
+def _fit(name: str, most: int) -> str:
+    fit = _UNFIT.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), name)
+    fit = fit.encode("utf-8", "replace").decode("utf-8")
+    # One that looks like the owner hash of a store would be taken for it.
+    is_reserved = fit.startswith("o-")
+    if len(fit) <= most and not is_reserved:
+        return fit
+    return "sha256-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def tags_of(values: Sequence[object]) -> list[str]:
+    """Tags, each once; what is too long or empty is none, for the original document keeps it."""
+    texts = (each.strip() for each in values if isinstance(each, str))
+    return [each for each in dict.fromkeys(texts) if 0 < len(each) <= MAX_TAG_CHARS][:MAX_TAGS]
+
+
+# --- reading documents that nobody checked ---------------------------------------------------------------------------
+
+
+def text_in(document: Any, *names: str) -> str:
+    """The first of some fields that is a text and says something."""
+    for name in names:
+        value = document.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+    return ""
+
+
+def moment_in(document: Any, *names: str) -> Instant | None:
+    """The first of some fields that is a time."""
+    return next((found for name in names if (found := moment(document.get(name))) is not None), None)
+
+
+def moment(value: Any) -> Instant | None:
+    """A time as systems write it: RFC 3339, the same without an offset (UTC), or seconds or milliseconds since 1970."""
+    try:
+        if isinstance(value, bool):
+            return None
+        if isinstance(value, int | float):
+            value = value if abs(value) >= _MILLISECONDS else value * 1_000
+            return parse_instant(format_instant(int(value)))
+        match = _LOOSE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
+        if match is None:
+            return None
+        day, clock, fraction, offset = match.groups()
+        clock = f"{clock}:00" if clock and len(clock) == 5 else clock or "00:00:00"
+        offset = offset or "Z"
+        if offset != "Z":
+            digits = offset[1:].replace(":", "").ljust(4, "0")
+            offset = f"{offset[0]}{digits[:2]}:{digits[2:]}"
+        return parse_instant(f"{day}T{clock}{f'.{fraction}' if fraction else ''}{offset}")
+    except (ValueError, OverflowError):
+        return None
+
+
+def english_moment(text: str, form: str) -> Instant | None:
+    """A time that is written in one form of `strptime`, in UTC."""
+    try:
+        return Instant(int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1_000))
+    except (ValueError, OverflowError):
+        return None

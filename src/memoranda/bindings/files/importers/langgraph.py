@@ -1,0 +1,108 @@
+"""LangGraph's long-term memory: the `store` table of its SQLite and PostgreSQL stores, and items as JSON.
+
+A namespace such as `("users", "alice", "memories")` tells whose memory it is where it has a part that says so; all of
+it stays the place of the memory. What a value says is its text, or its fields where it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, moment_in, text_in
+from memoranda.bindings.files.importers.source import Source
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput, MemorandaError
+
+_COLUMNS: Final = ("prefix", "key", "value", "created_at", "updated_at", "expires_at", "ttl_minutes")
+# What people and the tools around it call the text of a memory.
+_TEXTS: Final = ("text", "content", "memory", "data", "value", "fact", "summary")
+_OWNERS: Final = ("users", "user", "user_id", "customers", "customer")
+_KINDS: Final = ("kind", "type", "category")
+
+
+def _recognise(source: Source) -> float:
+    if source.is_database:
+        return 0.95 if {"prefix", "key", "value"} <= set(source.tables.get("store", ())) else 0.0
+    document = source.first
+    if not isinstance(document, dict) or not {"namespace", "key", "value"} <= document.keys():
+        return 0.0
+    # The same names in OAMS, where a namespace and a value are texts.
+    return 0.95 if isinstance(document["namespace"], list) else 0.0
+
+
+def _read(source: Source) -> Iterator[Found]:
+    if source.is_database:
+        for row in source.rows("store", _COLUMNS, "prefix"):
+            yield _row(row, source)
+        return
+    for number, document in (source.array() or ()) if source.starts(b"[") else source.lines():
+        where = f"{source.name}:{number}"
+        yield Unreadable(where, document) if isinstance(document, MemorandaError) else _item(document, where, source)
+
+
+def _row(row: dict[str, Any], source: Source) -> Found:
+    prefix, key, value = row.get("prefix"), row.get("key"), row.get("value")
+    where = f"{source.name}: {prefix}/{key}"
+    try:
+        document = json_text.parse(value) if isinstance(value, str | bytes) else value
+    except MemorandaError as error:
+        return Unreadable(where, error)
+    item = {name: held for name, held in row.items() if held is not None and name != "prefix"}
+    return _item({"namespace": str(prefix).split("."), **item, "value": document}, where, source)
+
+
+def _item(document: Any, where: str, source: Source) -> Found:
+    path = document.get("namespace") if isinstance(document, dict) else None
+    key = text_in(document, "key") if isinstance(path, list) else ""
+    value = document.get("value") if key else None
+    if not isinstance(path, list) or not all(isinstance(each, str) for each in path) or not isinstance(value, dict):
+        return Unreadable(where, InvalidInput("not an item of LangGraph: it needs `namespace`, `key` and `value`"))
+    text = text_in(value, *_TEXTS) or _said(value)
+    if not text:
+        return Unreadable(where, InvalidInput("its value says nothing"))
+    kind = text_in(value, *_KINDS)
+    return Draft(
+        where=where,
+        id=key,
+        text=text,
+        original=document,
+        user=_owner(path),
+        place=".".join(path),
+        tags=(kind,) if kind else (),
+        created=moment_in(document, "created_at") or source.modified,
+        updated=moment_in(document, "updated_at"),
+        expires=moment_in(document, "expires_at"),
+        metadata={"langgraph_namespace": path},
+    )
+
+
+def _owner(path: Sequence[str]) -> str:
+    """Who follows a part that says that a user does."""
+    return next((after for part, after in pairwise(path) if part.lower() in _OWNERS), "")
+
+
+def _said(value: dict[str, Any]) -> str:
+    """A value without a text, field by field."""
+    told = (
+        f"{name}: {each if isinstance(each, str) else json_text.dump(each).decode()}" for name, each in value.items()
+    )
+    return "\n".join(told)
+
+
+LANGGRAPH: Final = Importer(
+    name="langgraph",
+    title="LangGraph",
+    recognise=_recognise,
+    read=_read,
+    mapping=(
+        Mapped("`value.text` (or `content`, `memory`, `data`, `fact`, `summary`)", "`value`"),
+        Mapped("`value` without a text", "`value`: its fields, one a line"),
+        Mapped("`key`", "`key`"),
+        Mapped("`namespace` / `prefix`", "scope, and `metadata.langgraph_namespace`"),
+        Mapped("the part of `namespace` after `users`, `user`, `customer`", "owner half of `namespace`"),
+        Mapped("`value.kind` (or `type`, `category`)", "a tag"),
+        Mapped("`created_at`, `updated_at`, `expires_at`", "the same, in UTC; when it expires"),
+    ),
+)

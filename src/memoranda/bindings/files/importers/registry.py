@@ -1,0 +1,81 @@
+"""Every importer, and which of them a source is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from memoranda.bindings.files.folder import STANDARD_STREAM
+from memoranda.bindings.files.importers.importer import Found, Importer, Survey, Unreadable, memory_of
+from memoranda.bindings.files.importers.langgraph import LANGGRAPH
+from memoranda.bindings.files.importers.mem0 import MEM0
+from memoranda.bindings.files.importers.server_memory import SERVER_MEMORY
+from memoranda.bindings.files.importers.source import Source
+from memoranda.errors import InvalidInput, MemorandaError, Unsupported
+from memoranda.service.exchange import Item, Report
+
+IMPORTERS: Final[dict[str, Importer]] = {each.name: each for each in (MEM0, SERVER_MEMORY, LANGGRAPH)}
+# Less sure than this is a guess.
+_SURE: Final = 0.5
+
+
+def recognised(path: Path) -> Importer | None:
+    """The importer that a file, a folder or an archive is for, if there is one."""
+    source = Source(path)
+    best, importer = max(((_sureness(each, source), each) for each in IMPORTERS.values()), key=lambda pair: pair[0])
+    return importer if best >= _SURE else None
+
+
+def _sureness(importer: Importer, source: Source) -> float:
+    try:
+        return importer.recognise(source)
+    except (MemorandaError, OSError):
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """The codec of one system: its memories as those of OAMS. `own` is the owner hash of who takes them in."""
+
+    importer: Importer
+    own: str = ""
+
+    def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:  # noqa: ARG002
+        for number, found in enumerate(self.found(source), start=1):
+            if isinstance(found, Unreadable):
+                yield Item(form="oams", where=found.where, number=number, error=found.error)
+                continue
+            try:
+                memory = memory_of(found, self.importer.name, self.own)
+            except MemorandaError as error:
+                yield Item(form="oams", where=found.where, number=number, error=error)
+                continue
+            yield Item(form="oams", value=memory, where=found.where, number=number)
+
+    def found(self, source: str) -> Iterator[Found]:
+        """What is in a source; the first place that cannot be read at all ends it, and is told."""
+        if source == STANDARD_STREAM:
+            yield Unreadable(
+                source, InvalidInput(f"a source of {self.importer.title} is read from a file, not piped in")
+            )
+            return
+        try:
+            yield from self.importer.read(Source(Path(source)))
+        except MemorandaError as error:
+            yield Unreadable(source, error)
+        except OSError as error:
+            yield Unreadable(source, InvalidInput(error.strerror or str(error)))
+
+    def survey(self, source: str) -> Survey:
+        return Survey.of(self.found(source))
+
+    def verify(
+        self,
+        source: str,
+        report: Report,
+        progress: Callable[[int], None],  # noqa: ARG002
+        stream: IO[bytes] | None = None,  # noqa: ARG002
+    ) -> None:
+        report.refuse(source, "", Unsupported(f"memories of {self.importer.title} carry no signature to check"))

@@ -1,0 +1,306 @@
+"""What a person names for an import: a file, a folder, a zip archive or a database; read, never written or run.
+
+Everything in it may be hostile. Sizes are bounded before they are read, members of archives are read where they stand
+and never unpacked, links are not followed, and of a database only its own tables are read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, Final
+
+import apsw
+import msgspec
+
+from memoranda.bindings.files.folder import open_regular
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput, MemorandaError, TooLarge
+from memoranda.model.instant import Instant
+
+# What is looked at to tell what a file is.
+HEAD_BYTES: Final = 65_536
+# A file that is read whole. Its memories stand in it as they are until each is read.
+MAX_FILE_BYTES: Final = 1_073_741_824
+# One document of it.
+MAX_DOCUMENT_BYTES: Final = 4 * 1_048_576
+# A note, which is read whole into one memory.
+MAX_NOTE_BYTES: Final = 1_048_576
+# Files of a folder or an archive, and how deep they lie.
+MAX_MEMBERS: Final = 100_000
+MAX_DEPTH: Final = 32
+# What a member of an archive comes to for each of its bytes there: text rarely does fifty.
+_MAX_RATIO: Final = 200
+_SQLITE: Final = b"SQLite format 3\x00"
+_UNREAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_ZIP: Final = b"PK\x03\x04"
+# What a query may do before it is given up: some seconds of work.
+_STEPS: Final = 100_000
+_MAX_STEPS: Final = 20_000
+
+
+class Source:
+    """One file, folder or archive."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = str(path)
+
+    @cached_property
+    def is_folder(self) -> bool:
+        return self.path.is_dir() and not self.path.is_symlink()
+
+    @cached_property
+    def is_archive(self) -> bool:
+        return self.head.startswith(_ZIP)
+
+    @cached_property
+    def is_database(self) -> bool:
+        return self.head.startswith(_SQLITE)
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes; of a folder and of what cannot be read none."""
+        if self.is_folder:
+            return b""
+        try:
+            with open_regular(self.path) as file:
+                return file.read(HEAD_BYTES)
+        except (MemorandaError, OSError):
+            return b""
+
+    @cached_property
+    def _begun(self) -> bytes:
+        return self.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+
+    def starts(self, *marks: bytes) -> bool:
+        """Whether a file begins with one of these, but for white space."""
+        return self._begun.startswith(marks)
+
+    @cached_property
+    def first(self) -> Any:
+        """The document on the first line, or the first of an array, if it is in the first bytes; else None."""
+        if self.starts(b"["):
+            text = self._begun[1:].decode("utf-8", "ignore").lstrip()
+            try:
+                return json.JSONDecoder().raw_decode(text)[0]
+            except (ValueError, RecursionError):
+                return None
+        line, _, _ = self._begun.partition(b"\n")
+        found = _document(line) if line.startswith(b"{") else None
+        return None if isinstance(found, MemorandaError) else found
+
+    @cached_property
+    def modified(self) -> Instant:
+        """When it was last written: the time of memories whose system keeps none."""
+        return Instant(int(self.path.stat().st_mtime * 1_000))
+
+    # --- files in it -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def members(self) -> dict[str, int]:
+        """The names of what is in a folder or an archive, with their sizes; what is hidden, or a link, is not."""
+        if self.is_folder:
+            return dict(self._files())
+        if not self.is_archive:
+            return {}
+        with self._archive() as archive:
+            if len(archive.filelist) > MAX_MEMBERS:
+                raise TooLarge(f"{self.name}: more than {MAX_MEMBERS} files")
+            return {each.filename: each.file_size for each in archive.filelist if _is_plain(each.filename)}
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        count = 0
+        for folder, folders, names in os.walk(self.path):
+            depth = len(Path(folder).relative_to(self.path).parts)
+            folders[:] = sorted(each for each in folders if not each.startswith(".")) if depth < MAX_DEPTH else []
+            for name in sorted(names):
+                found = Path(folder) / name
+                status = found.lstat()
+                if name.startswith(".") or not stat.S_ISREG(status.st_mode):
+                    continue
+                count += 1
+                if count > MAX_MEMBERS:
+                    raise TooLarge(f"{self.name}: more than {MAX_MEMBERS} files")
+                yield found.relative_to(self.path).as_posix(), status.st_size
+
+    def read(self, member: str | None = None, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+        """All of the file, or of a member. Raises TooLarge, InvalidInput."""
+        with self.opened(member) as file:
+            data = file.read(max_bytes + 1)
+        if len(data) > max_bytes:
+            raise TooLarge(f"{self.where(member)}: over the limit of {max_bytes} bytes")
+        return data
+
+    def text(self, member: str | None = None) -> str:
+        """A note as text. Raises InvalidInput if it is none."""
+        data = self.read(member, max_bytes=MAX_NOTE_BYTES)
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"not UTF-8 text (byte {error.start})") from None
+
+    def where(self, member: str | None = None) -> str:
+        return self.name if member is None else f"{self.name}/{member}"
+
+    def modified_of(self, member: str) -> Instant:
+        if self.is_archive:
+            return self.modified
+        return Instant(int((self.path / member).stat().st_mtime * 1_000))
+
+    @contextmanager
+    def opened(self, member: str | None = None) -> Iterator[IO[bytes]]:
+        """The file, or a member, open for reading."""
+        if member is None:
+            with open_regular(self.path) as file:
+                yield file
+        elif self.is_archive:
+            with self._archive() as archive:
+                info = archive.getinfo(member)
+                if info.file_size > _MAX_RATIO * max(1, info.compress_size) + HEAD_BYTES:
+                    raise TooLarge(
+                        f"{self.where(member)}: {info.file_size} bytes in {info.compress_size}; not unpacked"
+                    )
+                with _named(self.where(member)), archive.open(info) as inner:
+                    yield inner
+        else:
+            with open_regular(self.path / member) as file:
+                yield file
+
+    @contextmanager
+    def _archive(self) -> Iterator[zipfile.ZipFile]:
+        with open_regular(self.path) as file, _named(self.name), zipfile.ZipFile(file) as archive:
+            yield archive
+
+    # --- JSON --------------------------------------------------------------------------------------------------------
+
+    def lines(self, member: str | None = None) -> Iterator[tuple[int, Any]]:
+        """The documents of a file with one a line, with the numbers of their lines; an error in the place of a bad one.
+
+        Any number of lines.
+        """
+        with self.opened(member) as file:
+            number = 0
+            while line := file.readline(MAX_DOCUMENT_BYTES + 1):
+                number += 1
+                if line.strip():
+                    yield number, _document(line)
+
+    def array(self, *names: str, member: str | None = None) -> Iterator[tuple[int, Any]] | None:
+        """The documents of an array, or of the first of some names that holds one, numbered from 1; None: none does.
+
+        Only the bytes of the file are held; each document is read when it is asked for.
+        """
+        found = self.raw(member)
+        data = bytes(found).lstrip()
+        if not data.startswith(b"["):
+            try:
+                fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+            except _UNREAD:
+                return None
+            data = next((held for name in names if (held := bytes(fields.get(name, b""))).startswith(b"[")), b"")
+        if not data:
+            return None
+        try:
+            several = msgspec.json.decode(data, type=list[msgspec.Raw])
+        except _UNREAD as error:
+            raise InvalidInput(f"{self.where(member)}: {error}") from None
+        return ((number, _document(bytes(each))) for number, each in enumerate(several, start=1))
+
+    def raw(self, member: str | None = None) -> bytes:
+        return self.read(member).removeprefix(b"\xef\xbb\xbf")
+
+    def document(self, member: str | None = None) -> Any:
+        """The one JSON document of a file. Raises InvalidInput."""
+        return json_text.parse(self.raw(member), max_bytes=MAX_FILE_BYTES)
+
+    # --- databases ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """The tables of a database with their columns; views, and what is no database, have none."""
+        if not self.is_database:
+            return {}
+        try:
+            with self._database() as database:
+                return _tables(database)
+        except InvalidInput:
+            return {}
+
+    def rows(self, table: str, columns: tuple[str, ...], order: str) -> Iterator[dict[str, Any]]:
+        """The rows of a table, as dictionaries; of columns that it has not, nothing."""
+        present = [each for each in columns if each in self.tables.get(table, ())]
+        listed = ", ".join(map(_quoted, present))
+        with self._database() as database:
+            # Names of ours, and quoted.
+            query = f"SELECT {listed} FROM main.{_quoted(table)} ORDER BY {_quoted(order)}"  # noqa: S608
+            for row in database.execute(query):
+                yield dict(zip(present, row, strict=True))
+
+    @contextmanager
+    def _database(self) -> Iterator[apsw.Connection]:
+        """A database open for reading, that nobody's triggers, views or functions run in."""
+        name = f"{self.path.resolve().as_uri()}?mode=ro"
+        try:
+            database = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        except apsw.Error as error:
+            raise InvalidInput(f"{self.name}: {error}") from None
+        steps = 0
+
+        def is_too_long() -> bool:
+            nonlocal steps
+            steps += 1
+            return steps > _MAX_STEPS
+
+        try:
+            database.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_DOCUMENT_BYTES)
+            database.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            database.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+            database.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            database.set_progress_handler(is_too_long, _STEPS)
+            yield database
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{self.name}: the database cannot be read ({error})") from None
+        finally:
+            database.close()
+
+
+def _tables(database: apsw.Connection) -> dict[str, tuple[str, ...]]:
+    named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
+    columns = "SELECT name FROM pragma_table_info(?)"
+    return {
+        str(name): tuple(str(each) for (each,) in database.execute(columns, (name,)))
+        for (name,) in database.execute(named).fetchall()
+    }
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a member of an archive has a name that a file in a folder could have."""
+    parts = name.split("/")
+    return not name.endswith("/") and not any(each.startswith(".") or not each for each in parts) and "\\" not in name
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+        raise InvalidInput(f"{name}: the archive cannot be read ({error})") from None
+
+
+def _document(data: bytes) -> Any:
+    """A document, or why it is none."""
+    try:
+        return json_text.parse(data, max_bytes=MAX_DOCUMENT_BYTES)
+    except MemorandaError as error:
+        return error

@@ -1,0 +1,261 @@
+"""Memories of other systems: known for what they are, taken in with all that is known of them, once, and back out."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zipfile
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoranda import Memoranda
+from memoranda.bindings.files.importers.importer import Draft, memory_of, moment
+from memoranda.bindings.files.importers.reference import reference
+from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
+from memoranda.bindings.files.importers.source import Source
+from memoranda.cli.exchange import SystemName
+from memoranda.errors import NotFound
+from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.service.exchange import numbered
+from memoranda.standards.oams.memory import check
+from tests.importers.conftest import SAMPLES, Import
+
+# What each sample is, how many memories and users it has, a question, and what answers it.
+SAMPLED = [
+    ("mem0/mem0_all.json", "mem0", 5, 2, "Does she prefer pnpm?", "Prefers pnpm over npm"),
+    ("mem0/mem0_list.json", "mem0", 5, 2, "Where does Tom live, in Hamburg?", "Lives in Hamburg"),
+    ("mem0/hist.db", "mem0", 5, 0, "allergic to peanuts", "Is allergic to peanuts"),
+    ("langgraph/langgraph.db", "langgraph", 3, 2, "pnpm or npm", "Prefers pnpm over npm"),
+    ("langgraph/langgraph.jsonl", "langgraph", 3, 2, "Tom's city Hamburg", "name: Tom\ncity: Hamburg"),
+    ("server-memory/memory.jsonl", "server-memory", 6, 0, "Who manages Harbor?", "Alice manages Harbor"),
+]
+
+
+def test_the_command_names_every_importer() -> None:
+    assert set(get_args(SystemName)) == set(IMPORTERS)
+
+
+def test_the_page_of_mappings_is_as_the_importers_are() -> None:
+    page = Path(__file__).parents[2] / "docs" / "standards" / "mapping.md"
+    assert page.read_text(encoding="utf-8") == reference(), "python -m memoranda.bindings.files.importers.reference"
+
+
+@pytest.mark.parametrize(("name", "system", "count", "users", "question", "answer"), SAMPLED)
+def test_what_real_tools_exported_is_recognised_and_answers(
+    store: Memoranda, take: Import, name: str, system: str, count: int, users: int, question: str, answer: str
+) -> None:
+    path = SAMPLES / name
+    found = recognised(path)
+    assert found is not None
+    assert found.name == system
+    survey = Foreign(found).survey(str(path))
+    assert (survey.memories, survey.users, survey.unreadable) == (count, users, 0)
+    report = take(path)
+    assert (report.created, report.refused) == (count, 0)
+    assert answer in [hit.text for hit in store.recall(question, limit=3)]
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in SAMPLED])
+def test_a_second_import_changes_nothing(take: Import, name: str) -> None:
+    count = take(SAMPLES / name).created
+    again = take(SAMPLES / name)
+    assert (again.created, again.updated, again.unchanged, again.refused) == (0, 0, count, 0)
+
+
+@pytest.mark.requirement("OAMS-7-mem0")
+def test_a_memory_of_mem0_says_whose_it_is_where_it_came_from_and_in_which_role(store: Memoranda, take: Import) -> None:
+    take(SAMPLES / "mem0" / "mem0_all.json")
+    memory = store.oams.get("131544b2-5286-456a-93e5-5517dc0bb0cd", namespace="alice:mem0").memory
+    assert memory["metadata"]["mem0_role"] == "user"
+    assert memory["created_at"] == "2026-11-15T16:53:42.120Z"
+    original = json.loads((SAMPLES / "mem0" / "mem0_all.json").read_text(encoding="utf-8"))["results"][0]
+    origin = memory["metadata"]["imported_from"]
+    assert (origin["system"], origin["id"], origin["document"]) == ("mem0", original["id"], original)
+    assert store.recall("peanuts", user="alice")[0].text == "Is allergic to peanuts"
+
+
+@pytest.mark.requirement("OAMS-7-mem0")
+def test_messages_and_relations_of_mem0_are_taken_in_too(store: Memoranda, take: Import, tmp_path: Path) -> None:
+    export = {
+        "memories": [{"id": "m1", "memory": "Likes tea", "user_id": "ada", "created_at": "2026-01-02T03:04:05Z"}],
+        "messages": [{"id": "x1", "role": "assistant", "content": "Noted: tea", "user_id": "ada", "run_id": "r9"}],
+        "relations": [{"source": "ada", "relationship": "works_at", "target": "Harbor", "user_id": "ada"}],
+    }
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(export), encoding="utf-8")
+    assert take(path).created == 3
+    said = store.oams.get("x1", namespace="ada:mem0").memory
+    assert (said["value"], said["metadata"]["mem0_role"]) == ("Noted: tea", "assistant")
+    assert said["metadata"]["memoranda:kind"] == "episodic"
+    assert "ada works at Harbor" in [hit.text for hit in store.recall("Where does Ada work, at Harbor?")]
+
+
+def test_a_later_export_brings_only_what_is_new_or_changed(store: Memoranda, take: Import, tmp_path: Path) -> None:
+    path = tmp_path / "mem0.json"
+    documents = json.loads((SAMPLES / "mem0" / "mem0_list.json").read_text(encoding="utf-8"))
+    path.write_text(json.dumps(documents), encoding="utf-8")
+    take(path)
+    documents[0] |= {"memory": "Is allergic to peanuts and nuts", "updated_at": "2026-11-15T18:00:00+00:00"}
+    documents.append({"id": "new", "memory": "Plays chess", "user_id": "alice", "created_at": "2026-11-15T18:00:00Z"})
+    path.write_text(json.dumps(documents), encoding="utf-8")
+    foreseen, report = take(path, is_dry=True), take(path)
+    for each in (foreseen, report):
+        assert (each.created, each.updated, each.unchanged, each.refused) == (1, 1, 4, 0)
+    assert (
+        store.oams.get(documents[0]["id"], namespace="alice:mem0").memory["value"] == "Is allergic to peanuts and nuts"
+    )
+
+
+def test_an_import_is_taken_back_as_a_whole(store: Memoranda, take: Import, tmp_path: Path) -> None:
+    own = store.remember("Mine, before")
+    path = tmp_path / "mem0.json"
+    documents = json.loads((SAMPLES / "mem0" / "mem0_list.json").read_text(encoding="utf-8"))
+    path.write_text(json.dumps(documents), encoding="utf-8")
+    take(path)
+    documents[0] |= {"memory": "Changed there", "updated_at": "2026-11-15T18:00:00+00:00"}
+    documents.append({"id": "new", "memory": "New there", "user_id": "alice", "created_at": "2026-11-15T18:00:00Z"})
+    path.write_text(json.dumps(documents), encoding="utf-8")
+    take(path)
+    undone = store.ump.undo_import()
+    assert (undone.forgotten, undone.restored, undone.left) == (1, 1, 0)
+    assert store.oams.get(documents[0]["id"], namespace="alice:mem0").memory["value"] == "Is allergic to peanuts"
+    assert store.ump.undo_import().forgotten == 5
+    assert [each.id for each in store.list()] == [own.id]
+    with pytest.raises(NotFound):
+        store.ump.undo_import()
+
+
+def test_what_was_changed_since_is_not_taken_back(store: Memoranda, take: Import) -> None:
+    take(SAMPLES / "server-memory" / "memory.jsonl")
+    (hit,) = store.recall("pnpm", limit=1)
+    store.revise(hit.id, text="Alice: prefers bun now")
+    undone = store.ump.undo_import()
+    assert (undone.forgotten, undone.left) == (5, 1)
+    assert [each.text for each in store.list()] == ["Alice: prefers bun now"]
+
+
+def test_when_it_was_true_and_where_it_was_said_hold_through_other_standards(store: Memoranda) -> None:
+    draft = Draft(
+        where="here",
+        id="a",
+        text="Lives in Hamburg",
+        original={},
+        session="s1",
+        created=parse_instant("2026-01-05T00:00:00Z"),
+        valid_from=parse_instant("2020-01-01T00:00:00Z"),
+        valid_to=parse_instant("2024-01-01T00:00:00Z"),
+    )
+    store.service.import_items(store.access, numbered("oams", [memory_of(draft, "zep", "ada")]))
+    assert not store.recall("Hamburg")
+    (hit,) = store.recall("Hamburg", valid_at="2022-06-01T00:00:00Z")
+    assert hit.record["scope"]["session"] == "s1"
+    assert hit.record["time"]["valid_to"] == "2024-01-01T00:00:00.000Z"
+
+
+# --- what is broken or hostile ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cut.json", b'{"results": [{"id": "1", "memory": "a", "hash": "h"}, {"id": "2", "mem'),
+        ("nothing.json", b""),
+        ("binary.db", b"SQLite format 3\x00" + bytes(200)),
+        ("cut.db", (SAMPLES / "mem0" / "hist.db").read_bytes()[:5_000]),
+        ("cut.zip", b"PK\x03\x04" + b"\xff" * 100),
+        ("deep.json", b'{"results": ' + b"[" * 100_000),
+        ("latin.jsonl", '{"type":"entity","name":"é","observations":["ü"]}'.encode("latin-1")),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_name_and_nothing_is_taken_in(
+    store: Memoranda, take: Import, tmp_path: Path, name: str, content: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    report = take(path)
+    assert report.created == 0
+    assert all(name in each.where for each in report.refusals)
+    assert report.refused or not content
+    assert not list(store.list())
+
+
+def test_a_bad_one_among_good_ones_is_refused_with_its_place(take: Import, tmp_path: Path) -> None:
+    documents: list[Any] = [{"id": "1", "memory": "good", "hash": "h"}, {"id": "2"}, 7, {"memory": "no id"}]
+    path = tmp_path / "some.json"
+    path.write_text(json.dumps(documents), encoding="utf-8")
+    report = take(path)
+    assert (report.created, report.refused) == (1, 3)
+    assert [each.where.rpartition(":")[2] for each in report.refusals] == ["2", "3", "4"]
+
+
+def test_a_database_with_views_triggers_and_odd_types_is_only_read(take: Import, tmp_path: Path) -> None:
+    path = tmp_path / "evil.db"
+    with sqlite3.connect(path) as database:
+        database.executescript(
+            """
+            CREATE TABLE store (prefix text, key text, value text, created_at text);
+            INSERT INTO store VALUES ('users.ada', 'k1', '{"text": "good"}', '2026-01-01 00:00:00');
+            INSERT INTO store VALUES ('users.ada', 'k2', x'ff00', '2026-01-01 00:00:00');
+            INSERT INTO store VALUES (NULL, NULL, NULL, NULL);
+            CREATE TRIGGER t AFTER INSERT ON store BEGIN SELECT load_extension('x'); END;
+            CREATE VIEW history AS SELECT randomblob(1000000000) AS memory_id, 1 AS old_memory, 1 AS new_memory;
+            """
+        )
+    database.close()
+    before = path.read_bytes()
+    report = take(path)
+    assert (report.created, report.refused) == (1, 2)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir() if each.name != "home"] == ["evil.db"]
+
+
+def test_members_of_an_archive_are_read_in_place_and_a_bomb_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("good.json", "[1]")
+        archive.writestr("../outside.json", "[2]")
+        archive.writestr("bomb.json", b" " * 50_000_000)
+    source = Source(path)
+    assert set(source.members) == {"good.json", "bomb.json"}
+    assert source.document("good.json") == [1]
+    with pytest.raises(Exception, match="not unpacked"):
+        source.read("bomb.json")
+    assert [each.name for each in tmp_path.iterdir()] == ["export.zip"]
+
+
+def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x", encoding="utf-8")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "link.md").symlink_to(tmp_path / "secret")
+    (folder / "note.md").write_text("y", encoding="utf-8")
+    assert set(Source(folder).members) == {"note.md"}
+
+
+TEXT = st.text(max_size=20)
+
+
+@given(id=st.text(min_size=1), text=st.text(), user=TEXT, place=TEXT, session=TEXT, tags=st.lists(TEXT, max_size=3))
+def test_whatever_another_system_calls_things_the_memory_is_one_of_oams(**fields: Any) -> None:
+    draft = Draft(where="", original={"a": 1}, created=Instant(0), updated=Instant(-5), **fields)
+    try:
+        text = draft.text.encode("utf-8").decode("utf-8")
+    except UnicodeEncodeError:
+        return
+    memory, warnings = check(memory_of(draft, "system", "ada"), complete=True)
+    assert memory["value"] == text
+    assert warnings == ()
+
+
+@given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
+def test_times_are_read_as_systems_write_them(at: int) -> None:
+    written = format_instant(at)
+    for form in (written, written.replace("T", " "), written[:-1], written[:-1] + "+00:00", written[:-1] + "+0000"):
+        assert moment(form) == at
+    assert moment(written[:10]) == at // 86_400_000 * 86_400_000
+    if abs(at) >= 100_000_000_000:
+        assert moment(at) == at
