@@ -17,10 +17,10 @@ _HEAD = """\
 
 <!-- Written by `python -m memoranda.bindings.files.importers.reference`; edit the importers instead. -->
 
-Every one becomes a memory of OAMS, and is read through every standard. Whatever a table does not name stays in the original
-document, which each memory keeps whole: `metadata.imported_from` has `system`, `id` and `document`. What belongs to no user is
-yours, in a scope named after the system. A name that cannot be a key or a part of a namespace stands there percent-encoded, or by its
-digest if it is too long. How to use it: [moving in](../howto/moving-in.md).
+Every one becomes a memory of OAMS, and is read through every standard. Whatever a table does not name stays in the
+original document, which each memory keeps whole: `metadata.imported_from` has `system`, `id` and `document`. What
+belongs to no user is yours, in a scope named after the system. A name that cannot be a key or a part of a namespace
+stands there percent-encoded, or by its digest if it is too long. How to use it: [moving in](../howto/moving-in.md).
 """
 
 
