@@ -34,7 +34,7 @@ OPEN_STORE = (
 # `module.function` on the page of a standard.
 _NAMED = re.compile(r"`(\w+)\.(\w+)`")
 # Run as programs of their own: `python -m`.
-PROGRAMS = ("memoranda.__main__", "memoranda.cli.reference")
+PROGRAMS = ("memoranda.__main__", "memoranda.cli.reference", "memoranda.bindings.files.importers.reference")
 
 
 @cache

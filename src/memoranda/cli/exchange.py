@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FormatName = Literal["json", "ndjson", "markdown", "mg", "oams"]
 # And what other systems leave; the names of their importers.
-SystemName = Literal["mem0", "server-memory", "langgraph"]
+SystemName = Literal["mem0", "server-memory", "langgraph", "chatgpt", "claude"]
 FormatOption = Annotated[
     FormatName | None, Parameter(name="--format", help="The format, if the name does not tell it.")
 ]

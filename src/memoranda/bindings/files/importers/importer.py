@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -219,13 +218,5 @@ def moment(value: Any) -> Instant | None:
             digits = offset[1:].replace(":", "").ljust(4, "0")
             offset = f"{offset[0]}{digits[:2]}:{digits[2:]}"
         return parse_instant(f"{day}T{clock}{f'.{fraction}' if fraction else ''}{offset}")
-    except (ValueError, OverflowError):
-        return None
-
-
-def english_moment(text: str, form: str) -> Instant | None:
-    """A time that is written in one form of `strptime`, in UTC."""
-    try:
-        return Instant(int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1_000))
     except (ValueError, OverflowError):
         return None

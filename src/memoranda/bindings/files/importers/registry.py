@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from memoranda.bindings.files.folder import STANDARD_STREAM
+from memoranda.bindings.files.importers.chats import CHATGPT, CLAUDE
 from memoranda.bindings.files.importers.importer import Found, Importer, Survey, Unreadable, memory_of
 from memoranda.bindings.files.importers.langgraph import LANGGRAPH
 from memoranda.bindings.files.importers.mem0 import MEM0
@@ -16,7 +17,7 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
 from memoranda.service.exchange import Item, Report
 
-IMPORTERS: Final[dict[str, Importer]] = {each.name: each for each in (MEM0, SERVER_MEMORY, LANGGRAPH)}
+IMPORTERS: Final[dict[str, Importer]] = {each.name: each for each in (MEM0, SERVER_MEMORY, LANGGRAPH, CHATGPT, CLAUDE)}
 # Less sure than this is a guess.
 _SURE: Final = 0.5
 

@@ -30,8 +30,6 @@ HEAD_BYTES: Final = 65_536
 MAX_FILE_BYTES: Final = 1_073_741_824
 # One document of it.
 MAX_DOCUMENT_BYTES: Final = 4 * 1_048_576
-# A note, which is read whole into one memory.
-MAX_NOTE_BYTES: Final = 1_048_576
 # Files of a folder or an archive, and how deep they lie.
 MAX_MEMBERS: Final = 100_000
 MAX_DEPTH: Final = 32
@@ -138,21 +136,13 @@ class Source:
             raise TooLarge(f"{self.where(member)}: over the limit of {max_bytes} bytes")
         return data
 
-    def text(self, member: str | None = None) -> str:
-        """A note as text. Raises InvalidInput if it is none."""
-        data = self.read(member, max_bytes=MAX_NOTE_BYTES)
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"not UTF-8 text (byte {error.start})") from None
+    def head_of(self, member: str) -> bytes:
+        """The first bytes of a member."""
+        with self.opened(member) as file:
+            return file.read(HEAD_BYTES)
 
     def where(self, member: str | None = None) -> str:
         return self.name if member is None else f"{self.name}/{member}"
-
-    def modified_of(self, member: str) -> Instant:
-        if self.is_archive:
-            return self.modified
-        return Instant(int((self.path / member).stat().st_mtime * 1_000))
 
     @contextmanager
     def opened(self, member: str | None = None) -> Iterator[IO[bytes]]:
@@ -192,7 +182,9 @@ class Source:
                 if line.strip():
                     yield number, _document(line)
 
-    def array(self, *names: str, member: str | None = None) -> Iterator[tuple[int, Any]] | None:
+    def array(
+        self, *names: str, member: str | None = None, max_bytes: int = MAX_DOCUMENT_BYTES
+    ) -> Iterator[tuple[int, Any]] | None:
         """The documents of an array, or of the first of some names that holds one, numbered from 1; None: none does.
 
         Only the bytes of the file are held; each document is read when it is asked for.
@@ -211,14 +203,10 @@ class Source:
             several = msgspec.json.decode(data, type=list[msgspec.Raw])
         except _UNREAD as error:
             raise InvalidInput(f"{self.where(member)}: {error}") from None
-        return ((number, _document(bytes(each))) for number, each in enumerate(several, start=1))
+        return ((number, _document(bytes(each), max_bytes)) for number, each in enumerate(several, start=1))
 
     def raw(self, member: str | None = None) -> bytes:
         return self.read(member).removeprefix(b"\xef\xbb\xbf")
-
-    def document(self, member: str | None = None) -> Any:
-        """The one JSON document of a file. Raises InvalidInput."""
-        return json_text.parse(self.raw(member), max_bytes=MAX_FILE_BYTES)
 
     # --- databases ---------------------------------------------------------------------------------------------------
 
@@ -298,9 +286,9 @@ def _named(name: str) -> Iterator[None]:
         raise InvalidInput(f"{name}: the archive cannot be read ({error})") from None
 
 
-def _document(data: bytes) -> Any:
+def _document(data: bytes, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
     """A document, or why it is none."""
     try:
-        return json_text.parse(data, max_bytes=MAX_DOCUMENT_BYTES)
+        return json_text.parse(data, max_bytes=max_bytes)
     except MemorandaError as error:
         return error

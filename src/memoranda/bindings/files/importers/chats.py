@@ -1,0 +1,216 @@
+"""Data exports of ChatGPT and Claude: the archive as it is sent, its folder, or only `conversations.json`.
+
+Every message is an episodic memory of its own, in the session of its conversation, and says who speaks. What Claude
+keeps beside conversations, its summaries of what it knows and the documents of projects, comes in too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, moment_in, text_in
+from memoranda.bindings.files.importers.source import Source
+from memoranda.errors import InvalidInput, MemorandaError
+
+_CONVERSATIONS: Final = "conversations.json"
+# One conversation, however long.
+_MAX_BYTES: Final = 128 * 1_048_576
+# What the first bytes of each hold.
+_CHATGPT: Final = (b'"mapping"', b'"create_time"')
+_CLAUDE: Final = (b'"chat_messages"', b'"uuid"')
+# What was said, not what tools and settings answered.
+_SPEAKERS: Final = {"user": "User", "assistant": "ChatGPT"}
+
+
+def _member(source: Source, name: str) -> str | None:
+    """Where a file of an export is: the name in an archive or a folder, or in the one folder within."""
+    return next((each for each in source.members if PurePosixPath(each).name == name), None)
+
+
+def _recognises(*marks: bytes) -> Callable[[Source], float]:
+    def recognise(source: Source) -> float:
+        if source.is_folder or source.is_archive:
+            member = _member(source, _CONVERSATIONS)
+            head = b"" if member is None else source.head_of(member)
+        else:
+            head = source.head if source.starts(b"[") else b""
+        return 0.9 if all(mark in head for mark in marks) else 0.0
+
+    return recognise
+
+
+def _documents(source: Source, name: str = _CONVERSATIONS) -> Iterator[tuple[str, Any]]:
+    """The documents of one file of an export, with their places."""
+    is_alone = not (source.is_folder or source.is_archive)
+    member = None if is_alone else _member(source, name)
+    if member is None and (not is_alone or name != _CONVERSATIONS):
+        return
+    for number, document in source.array(member=member, max_bytes=_MAX_BYTES) or ():
+        yield f"{source.where(member)}:{number}", document
+
+
+def _turn(where: str, document: dict[str, Any], conversation: dict[str, Any], speaker: str, text: str) -> Draft:
+    """One message; the ids of both systems are unique everywhere."""
+    title = text_in(conversation, "title", "name")
+    return Draft(
+        where=where,
+        id=text_in(document, "id", "uuid"),
+        text=f"{speaker}: {text}",
+        original=document,
+        session=text_in(conversation, "conversation_id", "id", "uuid"),
+        kind="episodic",
+        created=moment_in(document, "create_time", "created_at")
+        or moment_in(conversation, "create_time", "created_at"),
+        metadata={"chat_title": title} if title else {},
+    )
+
+
+# --- ChatGPT ---------------------------------------------------------------------------------------------------------
+
+
+def _read_chatgpt(source: Source) -> Iterator[Found]:
+    for where, conversation in _documents(source):
+        nodes = conversation.get("mapping") if isinstance(conversation, dict) else None
+        if isinstance(conversation, MemorandaError):
+            yield Unreadable(where, conversation)
+        elif not isinstance(nodes, dict):
+            yield Unreadable(where, InvalidInput("not a conversation of ChatGPT: it has no `mapping`"))
+        else:
+            messages = [node.get("message") for node in nodes.values() if isinstance(node, dict)]
+            yield from _messages(where, conversation, [each for each in messages if isinstance(each, dict)])
+
+
+def _messages(where: str, conversation: dict[str, Any], messages: list[dict[str, Any]]) -> Iterator[Found]:
+    """What was said, also what was asked or answered again in another way."""
+    for message in sorted(messages, key=lambda each: moment_in(each, "create_time") or 0):
+        author = message.get("author")
+        speaker = _SPEAKERS.get(text_in(author, "role")) if isinstance(author, dict) else None
+        text = _parts(message.get("content"))
+        if speaker is not None and text and text_in(message, "id"):
+            yield _turn(where, message, conversation, speaker, text)
+
+
+def _parts(content: Any) -> str:
+    """The texts of a message; images and the like are left to its original."""
+    if not isinstance(content, dict):
+        return ""
+    parts = content.get("parts")
+    texts = parts if isinstance(parts, list) else [content.get("text")]
+    return "\n\n".join(each for each in texts if isinstance(each, str) and each.strip())
+
+
+CHATGPT: Final = Importer(
+    name="chatgpt",
+    title="ChatGPT",
+    recognise=_recognises(*_CHATGPT),
+    read=_read_chatgpt,
+    mapping=(
+        Mapped("a message of `user` or `assistant`", "an episodic memory `User: …` or `ChatGPT: …`"),
+        Mapped("a message of `system` or `tool`", "left out"),
+        Mapped("`id` of a message", "`key`"),
+        Mapped("`conversation_id`", "session"),
+        Mapped("`title`", "`metadata.chat_title`"),
+        Mapped("`create_time`", "`created_at`"),
+        Mapped("branches (edited questions, other answers)", "every message, in the order of time"),
+    ),
+)
+
+
+# --- Claude ----------------------------------------------------------------------------------------------------------
+
+
+def _read_claude(source: Source) -> Iterator[Found]:
+    people = {text_in(each, "uuid"): text_in(each, "full_name", "name") for _, each in _objects(source, "users.json")}
+    for where, conversation in _documents(source):
+        messages = conversation.get("chat_messages") if isinstance(conversation, dict) else None
+        if isinstance(conversation, MemorandaError):
+            yield Unreadable(where, conversation)
+            continue
+        if not isinstance(messages, list):
+            yield Unreadable(where, InvalidInput("not a conversation of Claude: it has no `chat_messages`"))
+            continue
+        account = conversation.get("account")
+        person = people.get(text_in(account, "uuid") if isinstance(account, dict) else "") or "User"
+        for message in messages:
+            if isinstance(message, dict) and (text := _said(message)) and text_in(message, "uuid"):
+                speaker = person if message.get("sender") == "human" else "Claude"
+                yield _turn(where, message, conversation, speaker, text)
+    for where, project in _objects(source, "projects.json"):
+        yield from _project(where, project)
+    for where, known in _objects(source, "memories.json"):
+        yield from _known(where, known, source)
+
+
+def _objects(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((where, each) for where, each in _documents(source, name) if isinstance(each, dict))
+
+
+def _said(message: dict[str, Any]) -> str:
+    blocks = message.get("content")
+    texts = [text_in(each, "text") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
+    return "\n\n".join(each for each in texts if each) or text_in(message, "text")
+
+
+def _project(where: str, project: dict[str, Any]) -> Iterator[Found]:
+    """The instructions and the documents of a project."""
+    name = text_in(project, "name")
+    created = moment_in(project, "created_at")
+    documents = project.get("docs")
+    if text := text_in(project, "prompt_template"):
+        yield Draft(
+            where=where,
+            id=f"{text_in(project, 'uuid')} instructions",
+            text=text,
+            original={**project, "docs": []},
+            kind="procedural",
+            created=created,
+            updated=moment_in(project, "updated_at"),
+            metadata={"project_name": name},
+        )
+    for each in documents if isinstance(documents, list) else ():
+        if isinstance(each, dict) and (text := text_in(each, "content")) and text_in(each, "uuid"):
+            yield Draft(
+                where=where,
+                id=text_in(each, "uuid"),
+                text=text,
+                original=each,
+                created=moment_in(each, "created_at") or created,
+                metadata={"project_name": name, "file_name": text_in(each, "filename")},
+            )
+
+
+def _known(where: str, known: dict[str, Any], source: Source) -> Iterator[Found]:
+    """What Claude wrote down of a person, and of each project."""
+    account = text_in(known, "account_uuid")
+    projects = known.get("project_memories")
+    texts = {"": known.get("conversations_memory"), **(projects if isinstance(projects, dict) else {})}
+    for project, text in texts.items():
+        if isinstance(text, str) and text.strip():
+            yield Draft(
+                where=where,
+                id=f"memory {account} {project}".strip(),
+                text=text,
+                original={"account_uuid": account, "project": project, "memory": text},
+                created=source.modified,
+            )
+
+
+CLAUDE: Final = Importer(
+    name="claude",
+    title="Claude",
+    recognise=_recognises(*_CLAUDE),
+    read=_read_claude,
+    mapping=(
+        Mapped("a message of `human`", "an episodic memory that begins with the person's name, or `User:`"),
+        Mapped("a message of `assistant`", "an episodic memory `Claude: …`"),
+        Mapped("`uuid` of a message", "`key`"),
+        Mapped("`uuid` of the conversation", "session"),
+        Mapped("`name` of the conversation", "`metadata.chat_title`"),
+        Mapped("`created_at`", "`created_at`"),
+        Mapped("projects: `prompt_template`", "a procedural memory"),
+        Mapped("projects: each of `docs`", "a memory with `metadata.project_name` and `metadata.file_name`"),
+        Mapped("memories: `conversations_memory`, `project_memories`", "a memory each"),
+    ),
+)
