@@ -64,6 +64,9 @@ soak: develop  ## 64 clients at once, three minutes and 200,000 requests: errors
 test-loaded: develop  ## the tests TIMES=10 times while LOAD=4 busy processes load the machine (ARGS as for test)
 	@$(BIN)/python -m tests.loaded $(TIMES) $(LOAD) -n $(WORKERS) --dist worksteal $(ARGS)
 
+clients: develop  ## try MCP clients of others (TypeScript, inspector, fastmcp), installed into .venv/clients; needs npm
+	@$(BIN)/python -m tests.clients $(VENV)/clients
+
 lint: develop
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -91,4 +94,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests explore chaos soak test-loaded lint types format coverage bench bench-retrieval lock clean
+.PHONY: help install develop serve test tests clients explore chaos soak test-loaded lint types format coverage bench bench-retrieval lock clean
