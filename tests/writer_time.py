@@ -36,9 +36,13 @@ SPREAD: Final = 1.25
 class Held:
     """One unit of work: whose it is, for how long it had the writer, and what it wrote."""
 
-    name: str
+    work: Callable[[Connection], Any]
     milliseconds: float
     rows: int
+
+    @property
+    def name(self) -> str:
+        return _name(self.work)
 
     def is_slow(self, machine: float = 1.0) -> bool:
         """Whether it took more than it may, on a machine that is so many times slower than ours."""
@@ -77,7 +81,7 @@ class Probe:
             return result
         finally:
             taken = time.thread_time() - start - self._collected[thread]
-            held = Held(name=_name(work), milliseconds=taken * 1000, rows=connection.raw.total_changes() - rows)
+            held = Held(work=work, milliseconds=taken * 1000, rows=connection.raw.total_changes() - rows)
             if self.longest is None or held.milliseconds > self.longest.milliseconds:
                 self.longest = held
             if held.is_slow() and held.is_slow(max(_reference() for _ in range(3)) / REFERENCE_MS):

@@ -21,6 +21,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from tests.commands import command
 from tests.embedders import WORDS_ALONE
 from tests.storage.contract import everything
 from tests.waiting import HANG_SECONDS
@@ -159,8 +160,8 @@ def vars_of(value: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def served(home: Path) -> AsyncIterator[tuple[str, str]]:
     """`memoranda serve` in a process of its own: its address, and a key for the owner."""
-    command = [*MEMORANDA, "--data", str(home), "--owner", OWNER, "--json", "serve", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    tokens = ["--data", str(home), "--owner", OWNER, "--json", "serve", "--port", "0"]
+    process = subprocess.Popen([*MEMORANDA, *tokens], stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
         announced = json.loads(process.stdout.readline())
@@ -234,12 +235,11 @@ async def by_command_line(home: Path) -> AsyncIterator[Call]:
         return [body["id"], *([body["outcome"]] if operation == "feedback" else [])]
 
     async def call(operation: str, body: dict[str, Any]) -> dict[str, Any]:
-        command = [*MEMORANDA, "--data", str(home), "--owner", OWNER, "--json", operation, *words_of(operation, body)]
-        done = subprocess.run(command, capture_output=True, timeout=HANG_SECONDS, check=False)
-        answer: dict[str, Any] = json.loads(done.stdout)
-        assert (done.returncode == 0) == ("error" not in answer)
+        done = command("--data", str(home), "--owner", OWNER, "--json", operation, *words_of(operation, body))
+        answer: dict[str, Any] = json.loads(done.out)
+        assert (done.code == 0) == ("error" not in answer)
         # What is not among an option's choices is refused by the parser of the command line, as wrong usage.
-        return {"error": {"code": "invalid_record"}} if done.returncode == 2 else answer
+        return {"error": {"code": "invalid_record"}} if done.code == 2 else answer
 
     yield call
 
@@ -341,19 +341,8 @@ def test_files_leave_the_same_memories_behind(tmp_path: Path) -> None:
     note = folder / "pnpm.ump.md"
 
     def sync() -> list[Any]:
-        command = [
-            *MEMORANDA,
-            "--data",
-            str(home),
-            "--owner",
-            OWNER,
-            "--json",
-            "sync",
-            str(folder),
-            "--form",
-            "records",
-        ]
-        subprocess.run(command, capture_output=True, timeout=HANG_SECONDS, check=True)
+        tokens = ("--data", str(home), "--owner", OWNER, "--json", "sync", str(folder), "--form", "records")
+        assert command(*tokens).code == 0
         return held(home)
 
     front_matter = {key: value for key, value in draft("").items() if key != "body"}

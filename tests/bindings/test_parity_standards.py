@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import httpx
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.bindings.test_parity import BELIEF, MEMORANDA, OWNER, served
+from tests.commands import command
 from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS
 
@@ -79,10 +79,9 @@ async def over_http(home: Path, request: Callable[[str, dict[str, Any]], dict[st
 @asynccontextmanager
 async def command_line(home: Path, words: Callable[[str, dict[str, Any]], list[str]]) -> AsyncIterator[Call]:
     async def call(operation: str, body: dict[str, Any]) -> Any:
-        command = [*MEMORANDA, "--data", str(home), "--owner", OWNER, "--json", *words(operation, body)]
         given = json.dumps(body.get("grain")).encode()
-        done = subprocess.run(command, input=given, capture_output=True, timeout=HANG_SECONDS, check=False)
-        return json.loads(done.stdout) if done.returncode == 0 else None
+        done = command("--data", str(home), "--owner", OWNER, "--json", *words(operation, body), piped=given)
+        return json.loads(done.out) if done.code == 0 else None
 
     yield call
 

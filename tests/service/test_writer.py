@@ -44,10 +44,10 @@ def fill(wop: Wop, count: int = MANY, ref: str = REF) -> None:
 
 
 def test_a_unit_that_holds_the_writer_for_longer_than_it_writes_is_told_of() -> None:
-    assert Held(name="x", milliseconds=SPREAD * ALLOWED_MS_PER_1000_ROWS + 1, rows=0).is_slow()
-    assert not Held(name="x", milliseconds=ALLOWED_MS_PER_1000_ROWS, rows=1_000).is_slow()
-    assert Held(name="x", milliseconds=2 * SPREAD * ALLOWED_MS_PER_1000_ROWS + 1, rows=2_000).is_slow()
-    assert not Held(name="x", milliseconds=2 * ALLOWED_MS_PER_1000_ROWS, rows=2_000).is_slow()
+    assert Held(work=print, milliseconds=SPREAD * ALLOWED_MS_PER_1000_ROWS + 1, rows=0).is_slow()
+    assert not Held(work=print, milliseconds=ALLOWED_MS_PER_1000_ROWS, rows=1_000).is_slow()
+    assert Held(work=print, milliseconds=2 * SPREAD * ALLOWED_MS_PER_1000_ROWS + 1, rows=2_000).is_slow()
+    assert not Held(work=print, milliseconds=2 * ALLOWED_MS_PER_1000_ROWS, rows=2_000).is_slow()
 
 
 def test_what_is_slow_only_the_first_time_is_run_again_and_not_told_of(probe: Probe) -> None:
