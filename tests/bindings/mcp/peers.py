@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from mcp.client.session import IncomingMessage
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.memory import create_client_server_memory_streams
 from mcp_types import ElicitRequestParams, ElicitResult
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
@@ -27,6 +28,8 @@ from tests.waiting import HANG_SECONDS, until
 
 from memoranda.app import open_service
 from memoranda.bindings.mcp.http import McpEndpoint
+from memoranda.bindings.mcp.offer import Offer
+from memoranda.bindings.mcp.stdio import agent_server
 from memoranda.errors import MemorandaError
 from memoranda.service.core.access import ALL_VERBS
 from memoranda.service.service import Service
@@ -168,6 +171,26 @@ async def stdio_peer(
             elicitation_callback=person,
         ) as client:
             yield client
+
+
+@asynccontextmanager
+async def agent_peer(
+    home: Path, mode: ConnectMode = "auto", *offer: str, person: Person | None = None
+) -> AsyncIterator[Client]:
+    """What `stdio_peer` gives, without its process and its pipes: these have tests of their own."""
+    asked = Offer().with_query(dict(each.split("=") for each in offer))
+    with closing(store(home)) as service:
+        server = agent_server(service, service.gate.local(actor_kind="agent"), asked)
+        async with (
+            create_client_server_memory_streams() as (ours, theirs),
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(server.run, *theirs, server.create_initialization_options())
+            async with Client(
+                nullcontext(ours), mode=mode, read_timeout_seconds=HANG_SECONDS, elicitation_callback=person
+            ) as client:
+                yield client
+            group.cancel_scope.cancel()
 
 
 def run(scenario: Callable[[], Any]) -> None:

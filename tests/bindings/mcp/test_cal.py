@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
-from tests.bindings.mcp.peers import HttpPeer, http_client, run, stdio_peer
+from tests.bindings.mcp.peers import HttpPeer, agent_peer, http_client, run
 from tests.standards.cal.published import examples_on_the_card
 
 from memoranda.bindings.mcp import tools
@@ -61,15 +61,15 @@ async def error_of(client: Client, name: str, /, **arguments: Any) -> dict[str, 
 
 @asynccontextmanager
 async def connected(transport: str, home: Path, peer: HttpPeer, owner: str) -> AsyncIterator[Client]:
-    if transport == "stdio":
-        async with stdio_peer(home) as client:
+    if transport == "local":
+        async with agent_peer(home) as client:
             yield client
     else:
         async with http_client(peer.url, peer.key(owner)) as client:
             yield client
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", ["local", "http"])
 @pytest.mark.requirement("CAL-26-mcp")
 def test_an_agent_asks_and_gets_the_text_alone(transport: str, tmp_path: Path, peer: HttpPeer, owner: str) -> None:
     async def scenario() -> None:
@@ -171,7 +171,7 @@ def test_checking_runs_nothing_and_is_no_failure_of_the_tool(peer: HttpPeer, own
 @pytest.mark.requirement("CAL-26-mcp-two-phases")
 def test_a_local_agent_prepares_a_change_and_executes_it_once(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with stdio_peer(tmp_path / "home") as client:
+        async with agent_peer(tmp_path / "home") as client:
             direct = await error_of(client, "cal", query=ADD, params={"what": "milk"})
             assert (direct["code"], direct["reason"]) == ("CAL-E044", "not_prepared")
             prepared = await ask(client, ADD, "cal.prepare", params={"what": "milk"})

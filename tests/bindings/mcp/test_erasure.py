@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mcp.client.client import Client
 from mcp_types import TextContent
-from tests.bindings.mcp.peers import HttpPeer, Person, http_client, run, stdio_peer
+from tests.bindings.mcp.peers import HttpPeer, Person, agent_peer, http_client, run
 
 TEXT = "the spare key is under the mat"
 MODES = {"2025-11-25": "legacy", "2026-07-28": "auto"}
@@ -33,7 +33,7 @@ def test_the_person_sees_what_is_to_be_erased_and_decides(version: str, tmp_path
     async def scenario() -> None:
         home = tmp_path / "home"
         for person in (Person("decline"), Person("cancel"), Person(erases=False)):
-            async with stdio_peer(home, MODES[version], person=person) as client:
+            async with agent_peer(home, MODES[version], person=person) as client:
                 name = await remembered(client)
                 assert "did not agree" in await erased(client, name)
                 assert len(person.asked) == 1
@@ -42,7 +42,7 @@ def test_the_person_sees_what_is_to_be_erased_and_decides(version: str, tmp_path
                 assert (await client.call_tool("ump.get", {"id": name})).structured_content["record"]["body"][
                     "text"
                 ] == TEXT
-        async with stdio_peer(home, MODES[version], person=Person()) as client:
+        async with agent_peer(home, MODES[version], person=Person()) as client:
             name = await remembered(client)
             assert (await erased(client, name)).startswith("erased")
             assert TEXT not in str((await client.call_tool("ump.get", {"id": name})).structured_content)
@@ -54,7 +54,7 @@ def test_the_person_sees_what_is_to_be_erased_and_decides(version: str, tmp_path
 @pytest.mark.requirement("UMP-3.6-hard")
 def test_who_cannot_be_asked_keeps_the_memory(version: str, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with stdio_peer(tmp_path / "home", MODES[version]) as client:
+        async with agent_peer(tmp_path / "home", MODES[version]) as client:
             name = await remembered(client)
             said = await erased(client, name)
             assert "forbidden_scope" in said

@@ -1,4 +1,4 @@
-"""What hosts accept, what it costs, and what a model reads: with the official client, over stdio and HTTP."""
+"""What hosts accept, what it costs, and what a model reads: with the official client, as a local agent and over HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp.client.client import Client
 from mcp_types import CallToolResult, TextContent
-from tests.bindings.mcp.peers import HttpPeer, http_client, run, stdio_peer
+from tests.bindings.mcp.peers import HttpPeer, agent_peer, http_client, run
 from tests.bindings.mcp.test_http import INITIALIZE, raw
 
 from memoranda.bindings.mcp.offer import Offer, listed_prompts, listed_tools
@@ -47,15 +47,15 @@ def text_of(result: CallToolResult) -> str:
 
 @asynccontextmanager
 async def connected(transport: str, home: Path, peer: HttpPeer, owner: str, *offer: str) -> AsyncIterator[Client]:
-    if transport == "stdio":
-        async with stdio_peer(home, "auto", None, *offer) as client:
+    if transport == "local":
+        async with agent_peer(home, "auto", *offer) as client:
             yield client
     else:
         async with http_client(f"{peer.url}?{'&'.join(offer)}" if offer else peer.url, peer.key(owner)) as client:
             yield client
 
 
-EACH = pytest.mark.parametrize("transport", ["stdio", "http"])
+EACH = pytest.mark.parametrize("transport", ["local", "http"])
 
 
 @EACH

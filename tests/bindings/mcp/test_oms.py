@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.client.client import Client
 from mcp_types import TextContent
-from tests.bindings.mcp.peers import HttpPeer, http_client, run, stdio_peer
+from tests.bindings.mcp.peers import HttpPeer, agent_peer, http_client, run
 
 from memoranda.bindings.mcp import tools
 from memoranda.errors import Conflict, InvalidInput, NotFound
@@ -46,15 +46,15 @@ async def call(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]
 
 @asynccontextmanager
 async def connected(transport: str, home: Path, peer: HttpPeer, owner: str) -> AsyncIterator[Client]:
-    if transport == "stdio":
-        async with stdio_peer(home) as client:
+    if transport == "local":
+        async with agent_peer(home) as client:
             yield client
     else:
         async with http_client(peer.url, peer.key(owner)) as client:
             yield client
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", ["local", "http"])
 def test_an_agent_puts_finds_gets_and_supersedes(transport: str, tmp_path: Path, peer: HttpPeer, owner: str) -> None:
     async def scenario() -> None:
         async with connected(transport, tmp_path / "home", peer, owner) as client:

@@ -12,7 +12,7 @@ from anyio import to_thread
 from mcp.server.stdio import stdio_server
 
 from memoranda.bindings.mcp.offer import Offer
-from memoranda.bindings.mcp.server import create_server
+from memoranda.bindings.mcp.server import MemoryServer, create_server
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
@@ -26,10 +26,17 @@ def run_stdio(service: Service, access: Access, offer: Offer | None = None) -> N
         service.close()
 
 
-async def _serve(service: Service, access: Access, offer: Offer) -> None:
-    # An agent may do whatever the person who started it may, but for what cannot be undone: that is asked for.
+def agent_server(service: Service, access: Access, offer: Offer) -> MemoryServer:
+    """What serves an agent on this machine.
+
+    It may do whatever the person who started it may, but for what cannot be undone: that is asked for.
+    """
     agent = replace(access, verbs=access.verbs - {"erase"})
-    server = create_server(service, lambda _ctx: agent, offer_of=lambda _ctx: offer, person=access)
+    return create_server(service, lambda _ctx: agent, offer_of=lambda _ctx: offer, person=access)
+
+
+async def _serve(service: Service, access: Access, offer: Offer) -> None:
+    server = agent_server(service, access, offer)
     async with anyio.create_task_group() as group:
         group.start_soon(_end_on_signal, service)
         async with stdio_server() as (incoming, outgoing):
