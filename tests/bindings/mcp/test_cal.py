@@ -21,6 +21,7 @@ from tests.standards.cal.published import examples_on_the_card
 from memoranda.bindings.mcp import tools
 from memoranda.errors import InvalidInput
 from memoranda.standards.cal.grammar import prompt_card
+from memoranda.standards.cal.printing.counter import counter_named
 
 BELIEF: dict[str, Any] = {
     "type": "belief",
@@ -91,9 +92,8 @@ def test_an_agent_asks_and_gets_the_text_alone(transport: str, tmp_path: Path, p
 
 
 @pytest.mark.requirement("CAL-8.2-budget-mcp")
-@pytest.mark.parametrize("form", ["sml", "markdown", "text", "toon", "json", "yaml", "triples"])
-def test_a_budget_holds_in_the_tokens_of_a_model_for_all_that_it_reads(form: str, peer: HttpPeer, owner: str) -> None:
-    from memoranda.standards.cal.printing.counter import counter_named
+def test_a_budget_holds_in_the_tokens_of_a_model_for_all_that_it_reads(peer: HttpPeer, owner: str) -> None:
+    model = counter_named("o200k_base")
 
     async def scenario() -> None:
         async with http_client(peer.url, peer.key(owner)) as client:
@@ -101,17 +101,17 @@ def test_a_budget_holds_in_the_tokens_of_a_model_for_all_that_it_reads(form: str
                 said = f"Alice's order {number} went to Lisbon on 2026-03-{number % 28 + 1:02}, ref. AB-{number * 7919}"
                 draft = {"kind": "semantic", "body": {"text": said}}
                 assert not (await client.call_tool("ump.remember", draft)).is_error
-            query = f'ASSEMBLE FROM known: (RECALL LIKE "order" LIMIT 60) BUDGET 1000 tokens FORMAT {form}'
-            result = await client.call_tool("cal", {"query": query})
-            (content,) = result.content
-            assert isinstance(content, TextContent)
-            assert result.structured_content is not None
-            model = counter_named("o200k_base")
-            assert 700 <= model.count(content.text) <= 1000, form
-            # Whoever hands the other form to a model pays for little more.
-            assert model.count(json.dumps(result.structured_content)) <= 1600
-            assert "memoranda:native" not in json.dumps(result.structured_content)
-            assert "did:key:" not in content.text
+            for form in ("sml", "markdown", "text", "toon", "json", "yaml", "triples"):
+                query = f'ASSEMBLE FROM known: (RECALL LIKE "order" LIMIT 60) BUDGET 1000 tokens FORMAT {form}'
+                result = await client.call_tool("cal", {"query": query})
+                (content,) = result.content
+                assert isinstance(content, TextContent)
+                assert result.structured_content is not None
+                assert 700 <= model.count(content.text) <= 1000, form
+                # Whoever hands the other form to a model pays for little more.
+                assert model.count(json.dumps(result.structured_content)) <= 1600, form
+                assert "memoranda:native" not in json.dumps(result.structured_content), form
+                assert "did:key:" not in content.text, form
             found = await client.call_tool("cal", {"query": 'RECALL LIKE "order" LIMIT 5'})
             assert "memoranda:native" not in json.dumps(found.structured_content)
 

@@ -1,4 +1,4 @@
-"""What hosts accept, what it costs, and what a model reads: with the official client, as a local agent and over HTTP."""
+"""What hosts accept, what it costs, and what a model reads: with the official client, locally and over HTTP."""
 
 from __future__ import annotations
 
