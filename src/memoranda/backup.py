@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import shutil
@@ -38,6 +39,7 @@ from memoranda.storage.heads import heads_path, losses_path, write_heads_of
 Progress = Callable[[int], None]
 
 _DATABASE: Final = "memoranda.db"
+_PREFIX: Final = ".backup-"
 _HEADS: Final = heads_path(Path(_DATABASE)).name
 # The key that proves whose store it is comes last: what is half restored does not open.
 _SINGLE: Final = (MASTER_KEY_FILE, OWNER_CREDENTIAL_FILE, SETTINGS_FILE, OPERATOR_KEY_FILE)
@@ -131,11 +133,31 @@ def _gathered(settings: Settings, database: Path, folder: Path, copying: Progres
 @contextmanager
 def _private_folder(home: Path) -> Iterator[Path]:
     """A folder for copies beside the originals: what lies in it is as open to others as those are, and no more."""
-    folder = Path(tempfile.mkdtemp(prefix=".backup-", dir=home))
+    _remove_leftovers(home)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
+    with _locked(folder):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftovers(home: Path) -> None:
+    """Remove the copies of backups that were killed: nobody holds those any more."""
+    for folder in home.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError), _locked(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a folder as long as this lasts, or the process lives. Raises OSError if another does."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        yield folder
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
 
 
 # --- restore -------------------------------------------------------------------------------------------------------

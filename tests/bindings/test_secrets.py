@@ -76,3 +76,26 @@ def test_the_command_line_says_how_to_take_it_out(
     monkeypatch.setenv("MEMORANDA_SECRETS", "off")
     assert main(["remember", f"{TEXT} thrice"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.requirement("OURS-secrets")
+def test_files_and_logs_that_look_so_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORANDA_HOME", str(tmp_path))
+    with Memoranda.open(tmp_path) as memoranda:
+        wop, owner = memoranda.service.openwop, memoranda.access
+        for content in ("plain", TEXT, "plain again"):
+            wop.write_file(owner, "notes.md", content)
+        run = wop.begin_run(owner, "w").run_id
+        wop.emit(owner, run, "agent.toolCalled", {"arguments": {"command": TEXT}})
+    assert main(["redact"]) == 0
+    listed = capsys.readouterr().out
+    assert listed.splitlines() == [
+        "file notes.md, version 2\tgithub-token\t",
+        f"log of {run}, event 1\tgithub-token\t",
+    ]
+    with Memoranda.open(tmp_path) as memoranda:
+        assert memoranda.service.openwop.remove_file(memoranda.access, "notes.md")
+    assert main(["redact"]) == 0
+    assert "notes.md" not in capsys.readouterr().out

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -64,6 +65,8 @@ class Owner:
     violations: list[str] = field(default_factory=list)
     answered: int = 0
     refused: int = 0
+    # How often each status was answered; 0 is no answer.
+    statuses: Counter[int] = field(default_factory=Counter)
     _count: int = 0
 
     def live(self, upto: int | None = None) -> set[str]:
@@ -118,7 +121,9 @@ class Owner:
         try:
             answer = client.request(method, path, json=body) if body is not None else client.request(method, path)
         except httpx.HTTPError:
+            self.statuses[0] += 1
             return None
+        self.statuses[answer.status_code] += 1
         if strangers := {each for each in marks_in(answer.text) if not each.startswith(f"mark{self.number}x")}:
             self.violations.append(f"{method} {path} told {self.tenant} of {sorted(strangers)[:3]}")
         # A namespace of OAMS is not there before something is.

@@ -49,6 +49,9 @@ class Outcome:
     """What a storm did; `violations` must stay empty."""
 
     rounds: Counter[str] = field(default_factory=Counter)
+    # How many servers were killed, all of them in the end, and how often each status was answered; 0 is no answer.
+    kills: int = 0
+    statuses: Counter[int] = field(default_factory=Counter)
     acknowledged: int = 0
     unanswered: int = 0
     # Versions that damage on purpose took, each reported exactly.
@@ -157,6 +160,7 @@ class Storm:
             self._damage_pages()
             self._restore(promised, acts)
         self.outcome.rounds.update(faults)
+        self.outcome.kills += 1
         for owner in self.owners:
             self.outcome.violations += owner.violations
             owner.violations.clear()
@@ -265,6 +269,7 @@ class Storm:
     def finish(self) -> Outcome:
         self.outcome.acknowledged = sum(owner.answered for owner in self.owners)
         self.outcome.unanswered = sum(owner.refused for owner in self.owners)
+        self.outcome.statuses = sum((owner.statuses for owner in self.owners), Counter())
         return self.outcome
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import apsw
 import pytest
 from tests.cli.conftest import Command
 
+from memoranda import backup
 from memoranda.app import KEY_RING_FILE, OPERATOR_KEY_FILE, Memoranda
 from memoranda.bindings.files import archive
 
@@ -207,3 +210,36 @@ def test_keys_and_settings_come_along(run: Command, filled: Path, tmp_path: Path
     assert (other / KEY_RING_FILE).exists()
     with Memoranda.open(other) as memoranda:
         assert memoranda.recall("alice tea")[0].record["body"]["text"] == "alice likes tea"
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next_and_one_at_work_is_left_alone(
+    run: Command, filled: Path, tmp_path: Path
+) -> None:
+    left, in_use = filled / ".backup-left", filled / ".backup-in-use"
+    for folder in (left, in_use):
+        folder.mkdir()
+        (folder / "memoranda.db").write_bytes(b"a copy")
+    with backup._locked(in_use):
+        assert run("backup", tmp_path / "store.backup").code == 0
+        assert [path.name for path in filled.glob(".backup-*")] == [in_use.name]
+    assert run("backup", tmp_path / "again.backup").code == 0
+    assert list(filled.glob(".backup-*")) == []
+
+
+def test_a_store_whose_key_is_lost_is_saved_into_another_as_the_page_says(
+    run: Command, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "howto" / "backup.md"
+    (sql,) = re.findall(r"SELECT v\.native .*?'ump'.*?version_id", page.read_text(encoding="utf-8"), re.DOTALL)
+    with Memoranda.open(filled) as memoranda:
+        memoranda.remember("what alice said", project="shop")
+        owner = memoranda.access.default_tenant
+    (filled / OPERATOR_KEY_FILE).unlink()
+    assert run("recall", "gardening").code == 1
+    with closing(apsw.Connection(str(filled / "memoranda.db"))) as database:
+        saved = b"".join(bytes(native) + b"\n" for (native,) in database.execute(sql))
+    (tmp_path / "saved.jsonl").write_bytes(saved)
+    monkeypatch.setenv("MEMORANDA_OWNER", owner)
+    assert run("--data", tmp_path / "other", "import", tmp_path / "saved.jsonl").code == 0
+    assert {"note 1 about gardening", "what alice said"} <= texts(tmp_path / "other")
+    assert run("--data", tmp_path / "other", "verify").code == 0

@@ -97,7 +97,7 @@ class EngineContract:
         with engine.read("bob") as snapshot:
             assert snapshot.named("note", "shared-name") is None
             assert snapshot.versions([version.version_id]) == []
-            assert snapshot.history(version.memory_id) == []
+            assert list(snapshot.history(version.memory_id)) == []
             assert matches(snapshot, "secret", Selection(at=NOW)).found == ()
             for order in (WRITTEN, UPDATED):
                 assert snapshot.page(Selection(at=NOW), order, limit=9, now=NOW) == []
@@ -261,7 +261,7 @@ class EngineContract:
             assert current.document.native == b"fuller"
             (only,) = snapshot.page(Selection(standing="all"), limit=9, now=NOW)
             assert snapshot.versions([only.version_id])[0].document.native == b"fuller"
-            assert len(snapshot.history(version.memory_id)) == 2
+            assert len(list(snapshot.history(version.memory_id))) == 2
 
     def test_a_name_may_follow_the_head(self, engine: Engine) -> None:
         def work(unit: Unit) -> None:

@@ -285,7 +285,7 @@ class ListsContract:
             assert head.document.native == b"3"
             # A name that follows belongs to no single version.
             assert snapshot.names_of(head.version_id) == {"note": "other"}
-            assert snapshot.history(head.memory_id)[0].state.superseded_by == "k"
+            assert next(snapshot.history(head.memory_id)).state.superseded_by == "k"
 
     def test_lists_and_counters_are_of_one_tenant(self, engine: Engine) -> None:
         row = {"age": 0, "space": "p", "visibility": "public", "tags": ("red",), "fate": "live", "exportable": True}

@@ -289,7 +289,7 @@ def redact(
     all_current: Annotated[bool, Parameter(name="--all", help="All that are listed.")] = False,
     run: GivenRun,
 ) -> None:
-    """List memories that look as if they held a secret, or take it out for good, also of what they said before."""
+    """List what looks as if it held a secret, or take it out of memories for good, also of what they said before."""
     from memoranda.cli.show import progress, table
 
     with run.open() as memoranda:
@@ -297,6 +297,7 @@ def redact(
         if not names:
             with progress("looking") as done:
                 found = list(memoranda.ump.suspects(progress=done))
+        beside = [] if names or all_current else list(memoranda.ump.suspects_beside())
         if all_current:
             names = tuple(each.id for each in found)
         redacted = [{"id": memoranda.ump.redact(each), "was": each} for each in names]
@@ -312,8 +313,10 @@ def redact(
         {"id": each.id, "kinds": list(each.kinds), "text": each.text, "current": each.is_current} for each in found
     ]
     cells = [(each.id, ", ".join(each.kinds), each.text[:80]) for each in found]
+    # Not rewritten: a file is removed, or written anew, and a log goes with its run.
+    cells += [(each.where, ", ".join(each.kinds), "") for each in beside]
     run.answer(
-        {"suspects": documents},
+        {"suspects": documents, "beside": [{"where": each.where, "kinds": list(each.kinds)} for each in beside]},
         lambda: table(("id", "kind", "text"), cells, when_empty="nothing looks like a secret"),
     )
 

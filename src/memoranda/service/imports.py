@@ -122,9 +122,7 @@ class _Undoing:
             found = [each for each in snapshot.versions(list(numbers)) if not each.state.is_forgotten]
             changed = [each for each in found if not each.state.is_head]
             # What the import changed itself is among what it wrote, too.
-            self.counts["left"] += sum(
-                not self._is_own(snapshot.history(each.memory_id)[-1].version_id) for each in changed
-            )
+            self.counts["left"] += sum(not self._is_own(snapshot.history_ids(each.memory_id)[-1]) for each in changed)
         for version in found:
             if version.state.erased or not version.state.is_head:
                 continue

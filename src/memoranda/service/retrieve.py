@@ -214,17 +214,8 @@ def walk(
     while True:
         page = snapshot.page(selection, order, limit=size, now=now, after=after)
         places = {each.version_id: each.place for each in page}
-        for version in in_slices(snapshot, list(places)):
+        for version in snapshot.in_slices(list(places)):
             after = places[version.version_id]
             yield version, after
         if len(page) < size:
             return
-
-
-def in_slices(snapshot: Snapshot, version_ids: Sequence[int]) -> Iterator[Version]:
-    """Versions by their ids, read a few at a time where they are large: whoever stops in between holds no more."""
-    at = 0
-    while at < len(version_ids):
-        fitting = snapshot.within(version_ids[at : at + PAGE_LIMIT], PAGE_BYTES)
-        yield from snapshot.versions(fitting)
-        at += max(1, len(fitting))

@@ -6,9 +6,9 @@ A snapshot or a unit of work is bound to one tenant when it is opened, so no sin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -22,6 +22,10 @@ from memoranda.storage.embedded import Vectors
 from memoranda.storage.heads import Soundness
 
 T = TypeVar("T")
+
+# What is read of many documents at once.
+SLICE_VERSIONS: Final = 500
+SLICE_BYTES: Final = 2 * 1_048_576
 
 # Puts an entry into its place in the chain: (entry, seq, previous hash) -> (bytes to keep, hash).
 Seal = Callable[[AuditEntry, int, str | None], tuple[bytes, str]]
@@ -87,8 +91,20 @@ class Snapshot(Protocol):
         """The first of these versions whose documents have so many bytes together; at least one. None is read."""
         ...
 
-    def history(self, memory_id: int) -> list[Version]:
-        """All versions of a memory, oldest first."""
+    def in_slices(self, version_ids: Sequence[int]) -> Iterator[Version]:
+        """Versions by their ids, read a few at a time where they are large: whoever stops in between holds no more."""
+        ...
+
+    def history_ids(self, memory_id: int) -> list[int]:
+        """All versions of a memory, oldest first. None is read."""
+        ...
+
+    def history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
+        """All versions of a memory, oldest first, read a few at a time: whoever keeps none holds few."""
+        ...
+
+    def newest(self, memory_id: int) -> Version:
+        """The last version of a memory."""
         ...
 
     def same(self, sameness: str, now: Instant) -> Version | None:

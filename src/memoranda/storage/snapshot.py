@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.dialect import Dialect
 from memoranda.storage.documents import Age, Documents
+from memoranda.storage.engine import SLICE_BYTES, SLICE_VERSIONS
 from memoranda.storage.fingerprints import SEAL_BYTES, Fingerprints
 from memoranda.storage.paging import Paging
 from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
@@ -133,8 +134,23 @@ class SqlSnapshot(BackgroundReads):
             found.append(version_id)
         return found
 
-    def history(self, memory_id: int) -> list[Version]:
-        return self._versions("versions_of_memory", memory_id=memory_id)
+    def in_slices(self, version_ids: Sequence[int]) -> Iterator[Version]:
+        at = 0
+        while at < len(version_ids):
+            fitting = self.within(version_ids[at : at + SLICE_VERSIONS], SLICE_BYTES)
+            yield from self.versions(fitting)
+            at += max(1, len(fitting))
+
+    def history_ids(self, memory_id: int) -> list[int]:
+        return [version_id for (version_id,) in self._rows("versions_of_memory", memory_id=memory_id)]
+
+    def history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
+        version_ids = self.history_ids(memory_id)
+        return self.in_slices(version_ids[::-1] if newest_first else version_ids)
+
+    def newest(self, memory_id: int) -> Version:
+        (found,) = self.versions(self.history_ids(memory_id)[-1:])
+        return found
 
     def same(self, sameness: str, now: Instant) -> Version | None:
         key = self._prints.value(self._tenant_id, sameness)

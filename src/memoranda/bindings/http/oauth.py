@@ -340,7 +340,9 @@ class OAuth:
             return _back(asked, base, error="access_denied")
         try:
             code = await self._threads.run(self._grants.approve, asked, _text(given, "key").strip())
-        except (Unauthorized, ForbiddenScope) as error:
+        except Unauthorized:
+            return _question(sealed, asked, client, "This key is not known here, or was revoked. Was it pasted whole?")
+        except ForbiddenScope as error:
             return _question(sealed, asked, client, error.message)
         return _back(asked, base, code=code)
 
@@ -380,9 +382,10 @@ def _back(asked: Asked, base: str, **said: str) -> Response:
 
 
 _STYLE: Final = (
+    ":root{color-scheme:light dark}"
     "body{font:16px/1.5 system-ui,sans-serif;max-width:34em;margin:4em auto;padding:0 1em}"
     "input{width:100%;box-sizing:border-box;font:inherit;padding:.4em}"
-    "button{font:inherit;padding:.4em 1.2em;margin:1em 1em 0 0}.wrong{color:#a00}"
+    "button{font:inherit;padding:.4em 1.2em;margin:1em 1em 0 0}.wrong{color:light-dark(#a00,#f77)}"
 )
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
@@ -398,8 +401,9 @@ def _question(sealed: str, asked: Asked, client: Client, wrong: str = "") -> Res
         f"<p>It asks to:</p><ul>{verbs}</ul>{complaint}"
         f'<form method="post" action="{CONSENT}"><input type="hidden" name="request" value="{html.escape(sealed)}">'
         "<label>An API key of yours (<code>memoranda key add</code>). The program does not get it, and can do no more "
-        'than the key can; revoking the key ends it.<input type="password" name="key" autocomplete="off"></label>'
-        '<button name="answer" value="allow">Allow</button><button name="answer" value="deny">Deny</button></form>',
+        'than the key can; revoking the key ends it.<input type="password" name="key" autocomplete="off" required '
+        'autofocus></label><button name="answer" value="allow">Allow</button>'
+        '<button name="answer" value="deny" formnovalidate>Deny</button></form>',
         403 if wrong else 200,
         place.netloc,
     )
@@ -411,7 +415,10 @@ def _page(body: str, status: int, target: str | None = None) -> Response:
         # Browsers hold a form to this through the redirect that answers it; addresses of IPv6 cannot be said.
         forms = "*" if "[" in target else f"'self' http://{target} https://{target}"
     policy = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'; base-uri 'none'"
-    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Memoranda</title><style>{_STYLE}</style>'
+    head = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>Memoranda: let a program in</title><style>{_STYLE}</style>"
+    )
     return HTMLResponse(
         head + body,
         status,

@@ -17,6 +17,7 @@ from memoranda.standards.ump.requests import (
     AuditVerifyRequest,
     FeedbackRequest,
     ForgetRequest,
+    HistoryRequest,
     ListRequest,
     NewMemory,
     RecallRequest,
@@ -112,8 +113,9 @@ def list_memories(service: Service, call: Call, asked: ListRequest) -> dict[str,
     return {"records": records, "next_cursor": None if following is None else str(following)}
 
 
-def history(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    return {"versions": service.history(call.access, _id(call))}
+def history(service: Service, call: Call, asked: HistoryRequest) -> dict[str, Any]:
+    versions, following = service.history_page(call.access, _id(call), after=asked.after)
+    return {"versions": versions} | ({} if following is None else {"next_cursor": str(following)})
 
 
 def _id(call: Call) -> str:
@@ -232,7 +234,13 @@ OPERATIONS: Final = (
     ),
     _row("GET", "/ump/memory/{id}", "get", "One record by its id (UMP §3.4)", get, "GetAnswer"),
     _row(
-        "GET", "/ump/memory/{id}/history", "history", "All versions of a memory, oldest first", history, "HistoryAnswer"
+        "GET",
+        "/ump/memory/{id}/history",
+        "history",
+        "All versions of a memory, oldest first",
+        history,
+        "HistoryAnswer",
+        asks=HistoryRequest,
     ),
     _row(
         "POST",

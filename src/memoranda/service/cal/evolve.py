@@ -339,33 +339,35 @@ def _reverted(
 ) -> _Change:
     """The content before the target once more, in front of whatever is the head now."""
     address, version = target
-    chain = [each for each in snapshot.history(version.memory_id) if each.state.retired is None]
-    head = chain[-1] if chain else version
+    head, before = version, None
+    for each in snapshot.history(version.memory_id):
+        if each.state.retired is None:
+            head = each
+            before = each if each.version_id < version.version_id else before
     if head.version_id not in seen:
         # Written since we looked, or not for this caller to see.
         raise _superseded()
     if not _is_live(head, session.now):
         raise _unknown()
-    before = [each for each in chain if each.version_id < version.version_id]
     # What was forgotten, erased or expired does not come back this way.
-    if not before or before[-1].version_id not in seen or not _is_live(before[-1], session.now):
+    if before is None or before.version_id not in seen or not _is_live(before, session.now):
         raise QueryError(
             "There is no earlier version to go back to.",
             cal_code="CAL-E041",
             suggestion="HISTORY shows the versions there are.",
         )
-    earlier, top = _belief(context, before[-1]), _belief(context, head)
+    earlier, top = _belief(context, before), _belief(context, head)
     if {earlier.namespace, top.namespace} != {session.namespace}:
         raise _elsewhere()
     sources = [top.address, earlier.address]
     return _Change(
         operation="revert",
         reason=statement.reason,
-        fields=_successor(before[-1], earlier, sources, statement.reason),
+        fields=_successor(before, earlier, sources, statement.reason),
         prior=head,
         prior_address=top.address,
         target=address,
-        rests_on=tuple({each.version_id: each for each in (version, before[-1], head)}.values()),
+        rests_on=tuple({each.version_id: each for each in (version, before, head)}.values()),
     )
 
 
@@ -381,8 +383,8 @@ def _seen(context: Context, session: Session, statement: Evolving) -> frozenset[
         return frozenset()
     with context.engine.read(session.tenant) as snapshot:
         found = snapshot.versions([version_id for _, version_id in _candidates(snapshot, statement)])
-        chains = [snapshot.history(memory_id) for memory_id in dict.fromkeys(each.memory_id for each in found)]
-        versions = [version for chain in chains for version in chain]
+        memory_ids = dict.fromkeys(each.memory_id for each in found)
+        versions = (version for memory_id in memory_ids for version in snapshot.history(memory_id))
         return frozenset(each.version_id for each in versions if is_listed(context, session.access, snapshot, each))
 
 

@@ -149,14 +149,15 @@ class Reader:
             if not self._sees_all():
                 chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
             kept = self.snapshot.documents(chunk)
-            self._count_bytes(sum(map(_weight, kept)))
+            self.count_bytes(*(len(each.document.native) for each in kept))
             kept = below_sources(kept, _document_of) if ranked else kept
             items += [item for each in kept if (item := self._item(each)) is not None]
         self.scanned += len(version_ids)
         return items
 
-    def _count_bytes(self, size: int) -> None:
-        self.read_bytes += size
+    def count_bytes(self, *sizes: int) -> None:
+        """Count documents that are read. Raises QueryError when they are too much for one query."""
+        self.read_bytes += sum(size if size <= _LARGE_BYTES else 4 * size for size in sizes)
         if self.read_bytes > READ_BYTES:
             raise QueryError(
                 f"More than {READ_BYTES >> 20} MiB of grains would have to be read.",
@@ -576,11 +577,6 @@ def _decoded(document: Opened) -> tuple[str, Mapping[str, Any]]:
         return _TYPE_NAMES[type_byte], fields
     grain = decode(blob, address=document.name, profile=oms.VIEWS)
     return _TYPE_NAMES[grain.type_byte], grain.fields
-
-
-def _weight(kept: Kept) -> int:
-    size = len(kept.document.native)
-    return size if size <= _LARGE_BYTES else 4 * size
 
 
 def _document_of(kept: Kept) -> Document:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -287,29 +287,28 @@ class Runner:
             )
         return found[0]
 
-    def _chain(self, given: Hash) -> list[Version]:
+    def _chain(self, given: Hash) -> Iterable[Version]:
         found = self.reader.snapshot.versions(self.reader.only(given))
-        return self.reader.snapshot.history(found[0].memory_id) if found else []
+        return self.reader.snapshot.history(found[0].memory_id) if found else ()
 
-    def _of_triple(self, statement: History) -> list[Version]:
+    def _of_triple(self, statement: History) -> Iterable[Version]:
         tests = (
             IsOneOf(name="subject", texts=(str(statement.subject),)),
             IsOneOf(name="relation", texts=(str(statement.relation),)),
         )
         selection = self.reader.selection(None, tests, standing="unforgotten")
         found = self.reader.snapshot.page(selection, limit=SCAN_LIMIT, now=self.reader.session.now)
-        return self.reader.snapshot.versions(sorted(each.version_id for each in found))
+        return self.reader.snapshot.in_slices(sorted(each.version_id for each in found))
 
-    def _versions(self, versions: list[Version], statement: History) -> Body:
+    def _versions(self, versions: Iterable[Version], statement: History) -> Body:
         """Versions, newest first."""
         context, session = self.reader.context, self.reader.session
-        seen = [
-            version
-            for version in versions
-            if version.state.retired is None and not is_over(version.state, session.now)
-            if is_listed(context, session.access, self.reader.snapshot, version)
-        ]
-        shown = [self._version(version) for version in seen]
+        shown = []
+        for version in versions:
+            self.reader.count_bytes(len(version.document.native))
+            is_there = version.state.retired is None and not is_over(version.state, session.now)
+            if is_there and is_listed(context, session.access, self.reader.snapshot, version):
+                shown.append(self._version(version))
         if statement.hash is None:
             # Versions of several memories: by when each was made, not by what it is about.
             shown.sort(key=lambda each: int(each["created_at"]))

@@ -132,8 +132,8 @@ def _fall(context: Context, tenant: str, consent: str) -> Fallen:
         some, waiting = waiting[:BATCH_LIMIT], waiting[BATCH_LIMIT:]
         with context.engine.read(tenant) as snapshot:
             made = {version.memory_id for each in some for version in made_from(snapshot, each)}
-            versions = [version for each in some for version in snapshot.history(each)]
-        tombstones = Tombstones(context, _REASON, now, versions)
+            versions = (version for each in some for version in snapshot.history(each))
+            tombstones = Tombstones(context, _REASON, now, versions)
         gone = context.engine.write(tenant, partial(_erase, memory_ids=some, tombstones=tombstones))
         erased, held = erased + gone, held + len(some) - gone
         waiting += sorted(made - seen)
@@ -177,17 +177,21 @@ def _rests(context: Context, version: Version, consent: str, now: Instant) -> bo
 def _erase(unit: Unit, *, memory_ids: Sequence[int], tombstones: Tombstones) -> int:
     """Erase memories with all their versions; how many: one that is held stays whole."""
     erased, now = 0, tombstones.now
-    over = {version.version_id for memory_id in memory_ids for version in unit.history(memory_id)}
+    over = {version_id for memory_id in memory_ids for version_id in unit.history_ids(memory_id)}
     for memory_id in memory_ids:
-        history = [version for version in unit.history(memory_id) if not version.state.erased]
-        if not history or any(_is_held(version, now) for version in history):
-            continue
-        for version in history:
-            erase_version(unit, version, tombstones)
-        bring_back(unit, history[-1], over, now)
-        unit.announce("tombstoned", history[-1], now=now)
-        erased += 1
+        last: Version | None = None
+        if not any(_is_held(version, now) for version in _unerased(unit, memory_id)):
+            for last in _unerased(unit, memory_id):
+                erase_version(unit, last, tombstones)
+        if last is not None:
+            bring_back(unit, last, over, now)
+            unit.announce("tombstoned", last, now=now)
+            erased += 1
     return erased
+
+
+def _unerased(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
+    return (version for version in snapshot.history(memory_id) if not version.state.erased)
 
 
 def _is_held(version: Version, now: Instant) -> bool:

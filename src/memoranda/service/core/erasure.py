@@ -23,12 +23,13 @@ class Tombstones:
 
     def __init__(self, context: Context, reason: str, now: Instant, versions: Iterable[Version] = ()) -> None:
         self._context, self._reason, self.now = context, reason, now
-        self._made = {each.version_id: (each, self._of(each)) for each in versions if not each.state.erased}
+        # With the state that it is made of: a document never changes.
+        self._made = {each.version_id: (each.state, self._of(each)) for each in versions if not each.state.erased}
 
     def of(self, version: Version) -> bytes:
         """The tombstone of a version; of one that was written or changed since, made now."""
         seen, made = self._made.get(version.version_id, (None, b""))
-        return made if seen == version else self._of(version)
+        return made if seen == version.state else self._of(version)
 
     def _of(self, version: Version) -> bytes:
         try:

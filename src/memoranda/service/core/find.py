@@ -19,7 +19,7 @@ from memoranda.service.core.views import holds, scope_of, show, unless_damaged, 
 from memoranda.service.retrieve import PAGE_BYTES, reach, sees_everything
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine import SLICE_VERSIONS, Snapshot
 
 ID_PREFIX: Final = "urn:ump:"
 # Of a beginning that is shown: 40 bits, which hardly ever two memories of one owner share; then more is shown.
@@ -125,13 +125,27 @@ def get(context: Context, access: Access, name: str) -> Record:
 
 def history(context: Context, access: Access, name: str) -> list[dict[str, object]]:
     """All versions of the memory this id belongs to, oldest first."""
+    found, after = history_page(context, access, name)
+    while after is not None:
+        page, after = history_page(context, access, name, after=after)
+        found += page
+    return found
+
+
+def history_page(
+    context: Context, access: Access, name: str, *, after: int = 0
+) -> tuple[list[dict[str, object]], int | None]:
+    """The versions of the memory this id belongs to, oldest first, as many as fit into an answer.
+
+    `after` is how many were passed over before.
+    """
     now, name = context.clock(), whole_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         visible = visibilities(context, access, snapshot)
-        versions = [
-            each for each in snapshot.history(version.memory_id) if may_read_personal(context, access, snapshot, each)
-        ]
+        left = snapshot.history_ids(version.memory_id)[after:]
+        fitting = snapshot.within(left[:SLICE_VERSIONS], PAGE_BYTES)
+        versions = [each for each in snapshot.versions(fitting) if may_read_personal(context, access, snapshot, each)]
     entry = audit_entry(access, "history", now=now, targets=(name,), scope=scope_of(record), result="ok")
     context.audit_read(version.tenant, entry)
     shown: list[dict[str, object]] = []
@@ -146,7 +160,7 @@ def history(context: Context, access: Access, name: str) -> list[dict[str, objec
                     "verified": holds(each),
                 }
             )
-    return shown
+    return shown, (after + len(fitting) if len(left) > len(fitting) else None)
 
 
 def list_records(

@@ -68,17 +68,20 @@ def hidden_behind(snapshot: Snapshot, memory_id: int) -> list[int]:
 
 def made_from(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
     """The versions that name any version of a memory as what they were made from, in any standard's words."""
-    history = snapshot.history(memory_id)
-    names = {name: None for version in history for name in _names(snapshot, version)}
+    names: dict[str, None] = {}
+    successors: list[str] = []
+    for version in snapshot.history(memory_id):
+        names.update(dict.fromkeys(_names(snapshot, version)))
+        if version.document.standard == OPENWOP and version.state.superseded_by:
+            successors.append(version.state.superseded_by)
     for name in names:
         for version in linked(snapshot, "source", name):
             # Whoever read everything did not read what was written later.
             is_later = version.version_id > memory_id
             if version.memory_id != memory_id and (is_later or not name.endswith(f"/{EVERYTHING}")):
                 yield version
-    for version in history:
-        successor = version.state.superseded_by if version.document.standard == OPENWOP else ""
-        named = snapshot.named(OPENWOP, successor) if successor else None
+    for successor in successors:
+        named = snapshot.named(OPENWOP, successor)
         if named is not None and named.memory_id != memory_id:
             yield named
 
@@ -117,7 +120,7 @@ def derived(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
     seen, found = set(waiting), list[int]()
     while waiting:
         for version in made_from(snapshot, waiting.pop()):
-            if version.memory_id not in seen and _is_by_a_pass(snapshot.history(version.memory_id)[-1]):
+            if version.memory_id not in seen and _is_by_a_pass(snapshot.newest(version.memory_id)):
                 seen.add(version.memory_id)
                 found.append(version.memory_id)
                 waiting.append(version.memory_id)
@@ -147,19 +150,21 @@ def drop(
 
     For good, and then these are left of them; or softly.
     """
-    over = {version.version_id for memory_id in (*gone, *memory_ids) for version in unit.history(memory_id)}
+    over = {version_id for memory_id in (*gone, *memory_ids) for version_id in unit.history_ids(memory_id)}
     count = 0
     for memory_id in memory_ids:
-        history = [each for each in unit.history(memory_id) if not each.state.erased]
-        if any(version.state.held for version in history):
+        if any(each.state.held and not each.state.erased for each in unit.history(memory_id)):
             # A hold beats it: it goes when that is lifted, and meanwhile nothing of it does.
             unit.put_item(_HELD, str(memory_id), b"" if tombstones is None else _HARD)
             continue
-        for version in history:
-            _let_go(unit, version, tombstones, now)
-        if history:
-            unit.announce("tombstoned", history[-1], now=now)
-            bring_back(unit, history[-1], over, now)
+        last: Version | None = None
+        for version in unit.history(memory_id):
+            if not version.state.erased:
+                _let_go(unit, version, tombstones, now)
+                last = version
+        if last is not None:
+            unit.announce("tombstoned", last, now=now)
+            bring_back(unit, last, over, now)
             count += 1
     return count
 

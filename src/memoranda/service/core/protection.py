@@ -67,16 +67,18 @@ def check_supersession(
     from memoranda.standards.oms import policy
 
     old = policy_fields(prior)
-    history = snapshot.history(prior.memory_id)
-    for each in history:
+    lineage = []
+    for each in snapshot.history(prior.memory_id):
         # A record keeps its name when it is told again, and its hold with it.
         if each.document.name == prior.document.name:
             refuse_held(each)
-    lineage = [policy_fields(each) for each in history if each.version_id != prior.version_id]
+        fields = policy_fields(each) if each.version_id != prior.version_id else None
+        if fields and policy.protects_lineage(fields):
+            lineage.append(fields)
     decision = policy.check_all(
         old,
         new,
-        lineage=filter(None, lineage),
+        lineage=lineage,
         ancestors=list(_ancestors(snapshot, new)),
         signer=signer,
         valid_signers=valid_signers,

@@ -8,7 +8,7 @@ keeps what it holds, out of every answer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from memoranda.errors import GrainError
@@ -19,7 +19,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import EXPIRED
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine import Snapshot, Unit
 
 # What one unit of work erases: few, so that others get their turn.
 BATCH_LIMIT: Final = 50
@@ -47,23 +47,25 @@ def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
     with context.engine.read(tenant) as snapshot:
         due = snapshot.versions(version_ids)
         last = {each.memory_id: each.version_id for each in sorted(due, key=lambda each: each.version_id)}
-        ending = [
-            each
-            for memory_id, version_id in last.items()
-            for each in snapshot.history(memory_id)
-            if each.version_id <= version_id and not each.state.erased
-        ]
+        tombstones = Tombstones(context, EXPIRED, now, _ending(snapshot, last))
         made = lineage.derived(snapshot, last)
         theirs = lineage.tombstones_for(context, snapshot, made, now)
-    tombstones, named = Tombstones(context, EXPIRED, now, ending), frozenset(version_ids)
+    named = frozenset(version_ids)
 
     def work(unit: Unit) -> None:
-        for version in unit.versions([each.version_id for each in ending]):
-            if not version.state.erased:
-                _end_one(unit, version, tombstones, named)
+        for version in _ending(unit, last):
+            _end_one(unit, version, tombstones, named)
         lineage.drop(unit, made, gone=last, tombstones=theirs, now=now)
 
     context.engine.write(tenant, work)
+
+
+def _ending(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[Version]:
+    """The versions of memories up to the last one that is over."""
+    for memory_id, version_id in last.items():
+        for each in snapshot.history(memory_id):
+            if each.version_id <= version_id and not each.state.erased:
+                yield each
 
 
 def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozenset[int]) -> None:

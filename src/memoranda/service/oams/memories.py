@@ -370,7 +370,7 @@ class Heads:
         for standard, name in _names(given):
             version = self._unit.named(standard, name)
             if version is not None and version.state.space == given.place.space:
-                head = self._unit.history(version.memory_id)[-1]
+                head = self._unit.newest(version.memory_id)
                 if head.state.is_forgotten:
                     return head.state.tombstoned
         return None
@@ -569,7 +569,7 @@ def _foreign(snapshot: Snapshot, place: Place, key: str) -> Version | None:
     named = snapshot.named(_foreign_standard(key), key)
     if named is None:
         return None
-    head = snapshot.history(named.memory_id)[-1]
+    head = snapshot.newest(named.memory_id)
     return head if key_in(snapshot, head, place) == key else None
 
 

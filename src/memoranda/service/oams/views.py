@@ -90,8 +90,11 @@ def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
     """What OAMS itself said last of a memory."""
     if version.version_id == version.memory_id:
         return None
-    told = [each for each in snapshot.history(version.memory_id) if each.document.standard == mapping.STANDARD]
-    there = (each.document.native for each in reversed(told) if not each.state.erased and holds(each))
+    there = (
+        each.document.native
+        for each in snapshot.history(version.memory_id, newest_first=True)
+        if each.document.standard == mapping.STANDARD and not each.state.erased and holds(each)
+    )
     return next(map(load_memory, there), None)
 
 

@@ -112,7 +112,7 @@ def unmet(snapshot: Snapshot, fields: Fields, now: Instant) -> Iterator[str]:
         return
     for goal in fields.get("depends_on") or ():
         named = snapshot.named(oms.STANDARD, str(goal).removeprefix(oms.ADDRESS_PREFIX))
-        head = None if named is None else snapshot.history(named.memory_id)[-1]
+        head = None if named is None else snapshot.newest(named.memory_id)
         if head is None or is_over(head.state, now) or policy_fields(head).get("goal_state") != "satisfied":
             yield str(goal)
 

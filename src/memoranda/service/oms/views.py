@@ -179,10 +179,8 @@ def _successor_address(context: Context, version: Version) -> str | None:
     with context.engine.read(version.tenant) as snapshot:
         # Not every standard renames what is revised, so the name that UMP gives the successor comes first.
         named = snapshot.named(ump.STANDARD, names[ump.STANDARD]) if ump.STANDARD in names else None
-        later = [
-            each for each in snapshot.history(version.memory_id) if each.document.name == version.state.superseded_by
-        ]
-    following = named or (later[-1] if later else None)
+        later = snapshot.history(version.memory_id, newest_first=True)
+        following = named or next((each for each in later if each.document.name == version.state.superseded_by), None)
     return None if following is None else shown(context, following).address
 
 

@@ -36,7 +36,7 @@ from memoranda.service.oams.views import Place, as_memory
 from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
-from memoranda.service.retrieve import PAGE_BYTES, asked_for, best, in_slices, reach, walk
+from memoranda.service.retrieve import PAGE_BYTES, asked_for, best, reach, walk
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import TAGS_KEY, Memory, Unchecked, check_key
@@ -421,15 +421,14 @@ def _ended(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, 
     ended = snapshot.ended_since(run.view, space)
     for first in range(0, len(ended), _SCAN_LIMIT):
         updated = dict(ended[first : first + _SCAN_LIMIT])
-        yield from ((version, updated[version.version_id]) for version in in_slices(snapshot, list(updated)))
+        yield from ((version, updated[version.version_id]) for version in snapshot.in_slices(list(updated)))
 
 
 def _as_of(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
     """The version of a memory that a run sees: its own, else what was there when it began."""
     own = snapshot.run_writes(run.run_id)
-    there = [each for each in snapshot.history(memory_id) if _was_there(each, run, own)]
-    for version in reversed(there):
-        if version.version_id in own or not _had_ended(snapshot, version, run):
+    for version in snapshot.history(memory_id, newest_first=True):
+        if version.version_id in own or (_was_there(version, run, own) and not _had_ended(snapshot, version, run)):
             return version
     return None
 
@@ -480,7 +479,7 @@ def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Ver
         version = snapshot.named(oams.STANDARD, name_of(context, place, entry_id))
     if version is None or version.state.space != space:
         return None
-    head = snapshot.history(version.memory_id)[-1]
+    head = snapshot.newest(version.memory_id)
     # A name of a later version names that version, not the memory: an entry has the name of its first.
     return head if _id(root_of(snapshot, head)) == entry_id else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, cast
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # Ranking sees a little more than is asked for, because recency and salience may reorder near-equal answers.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 2, 16
 _NEVER_RECALLED = "tombstoned"
+# Of what the caller sees in part, as much is read, the last updated first.
+_PARTS_BYTES = 32 * 1_048_576
 # As many are read once more where that is asked for.
 _RERANKED = 20
 
@@ -50,15 +52,16 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, asked)
         versions, matches = candidates(snapshot, where, legs, limit=wanted, enough=enough, now=now)
-        hidden = [] if where.redacted is None else list(_redacted(context, snapshot, asked, where, now))
         known = snapshot.audit_head()[0] > 0
         question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
         if request.hints.rerank:
             matches = _reranked(context, request.query, matches, versions)
-        rated = [
-            *_rated(context, versions, question, matches),
-            *_rated_parts(hidden, question, exact_in(request.query)),
-        ]
+        rated = list(_rated(context, versions, question, matches))
+        if where.redacted is not None:
+            parts = _rated_parts(_redacted(context, snapshot, asked, where, now), question, exact_in(request.query))
+            while some := list(islice(parts, wanted)):
+                # However many there are, few are held.
+                rated = order([*rated, *some], request.prefer)[: 2 * wanted]
         fit = (
             found
             for found, version in below_sources(order(rated, request.prefer), lambda pair: pair[1].document)
@@ -191,7 +194,7 @@ class _Part(msgspec.Struct, frozen=True):
     version: Version
 
 
-def _rated_parts(parts: list[_Part], question: Question, exact: Exact) -> Iterator[tuple[Ranked, Version]]:
+def _rated_parts(parts: Iterable[_Part], question: Question, exact: Exact) -> Iterator[tuple[Ranked, Version]]:
     for part in parts:
         if exact.refuses(part.shown["body"]["text"]):
             continue
@@ -212,7 +215,11 @@ def _redacted(
     """
     tests = tuple(each for each in where.tests if each not in asked.tests)
     everything = Selection(standing="unforgotten", redacted=True, visibilities=where.visibilities, tests=tests)
+    left = _PARTS_BYTES
     for version, _ in walk(snapshot, everything, UPDATED, now=now):
+        left -= len(version.document.native)
+        if left < 0:
+            return
 
         def work(version: Version = version) -> _Part:
             whole = view(context, version, now)

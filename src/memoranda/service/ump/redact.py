@@ -11,12 +11,14 @@ from typing import cast
 
 import msgspec
 
+from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.find import find_own, whole_name
 from memoranda.service.core.screening import hidden, suspected
 from memoranda.service.core.views import unless_damaged, view
+from memoranda.service.openwop import workspace
 from memoranda.service.ump.remember import said
 from memoranda.service.ump.revise import forget, revise
 from memoranda.service.verify import versions
@@ -25,6 +27,8 @@ from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Body, Record
 
 REASON = "what looked like a secret was taken out"
+# Events of logs that are read at once, each of at most 64 KiB.
+_EVENTS_LIMIT = 100
 
 
 class Suspect(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +53,34 @@ def suspects(context: Context, access: Access, *, progress: Callable[[int], None
             text = cast("Body", hidden(said(record))["body"])["text"]
             is_current = version.state.is_head and version.state.tombstoned is None
             yield Suspect(id=record["id"], kinds=kinds, text=text, is_current=is_current)
+
+
+class SuspectBeside(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a workspace file, or an event in the log of a run, that looks as if it held a secret."""
+
+    where: str
+    kinds: tuple[str, ...]
+
+
+def suspects_beside(context: Context, access: Access) -> Iterator[SuspectBeside]:
+    """What looks like a secret beside memories: in files, which are removed, and in logs, which end with their runs."""
+    tenant = access.default_tenant
+    with context.engine.read(tenant) as snapshot:
+        heads = {file["path"]: int(file["version"]) for file in workspace.listing(snapshot)}
+    for path, last in heads.items():
+        for number in range(last, max(0, last - workspace.MAX_VERSIONS), -1):
+            with context.engine.read(tenant) as snapshot:
+                kept = workspace.read(snapshot, path, number)
+            if kept is not None and (kinds := suspected({"content": kept["content"]})):
+                yield SuspectBeside(where=f"file {path}, version {number}", kinds=kinds)
+    place, page = 0, list[tuple[int, bytes]]()
+    while place == 0 or page:
+        with context.engine.read(tenant) as snapshot:
+            page = snapshot.run_events_after(place, _EVENTS_LIMIT)
+        for event in (parse(data) for _, data in page):
+            if kinds := suspected({"payload": event["payload"]}):
+                yield SuspectBeside(where=f"log of {event['runId']}, event {event['sequence']}", kinds=kinds)
+        place = page[-1][0] if page else -1
 
 
 def redact(context: Context, access: Access, name: str) -> str:

@@ -28,6 +28,7 @@ class Ump(Verbs[Caller]):
     framed = Verb(recalling.framed, "read")
     get = Verb(find.get, "read")
     history = Verb(find.history, "read")
+    history_page = Verb(find.history_page, "read")
     list_records = Verb(find.list_records, "read")
     short_ids = Verb(find.short_ids)
     revise = Verb(revising.revise, "write")
@@ -38,6 +39,7 @@ class Ump(Verbs[Caller]):
     forget = Verb(revising.forget, "write")
     feedback = Verb(revising.feedback, "derive")
     suspects = Verb(redacting.suspects, "read", whole=True)
+    suspects_beside = Verb(redacting.suspects_beside, "read", whole=True)
     redact = Verb(redacting.redact, "write")
 
     feed_end = Verb(feed.feed_end, "read")

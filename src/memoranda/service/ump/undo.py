@@ -55,14 +55,14 @@ def take_back(context: Context, access: Access, version: Version, start: int) ->
     """
     with context.engine.read(access.default_tenant) as snapshot:
         name = _name_of(snapshot, version)
-        chain = snapshot.history(version.memory_id)
+        chain = snapshot.history(version.memory_id, newest_first=True)
+        earlier = next((each for each in chain if each.version_id <= start and not each.state.erased), None)
     if version.memory_id > start:
         revise.forget(context, access, ForgetRequest.parse({"id": name, "reason": "undone"}))
         return name, 0
-    earlier = [each for each in chain if each.version_id <= start and not each.state.erased]
-    if not earlier:
+    if earlier is None:
         raise Conflict("what it said before was erased; there is nothing to go back to")
-    return _back(context, access, name, earlier[-1]), earlier[-1].version_id
+    return _back(context, access, name, earlier), earlier.version_id
 
 
 def _name_of(snapshot: Snapshot, version: Version) -> str:

@@ -59,6 +59,7 @@ ANSWERS: Final[dict[str, Schema]] = {
     "GetAnswer": closed("record", record=ref("Record")),
     "HistoryAnswer": closed(
         "versions",
+        next_cursor=said(NAME, "For the next page, where there is more than an answer holds."),
         versions=some(
             closed(
                 "record recorded replaced verified",

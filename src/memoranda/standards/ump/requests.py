@@ -249,6 +249,9 @@ class RehydrateRequest(RecallRequest):
         return self._limited(12)
 
 
+Cursor = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$", description="`next_cursor` of the page before.")]
+
+
 class ListRequest(Shape):
     """Which of the latest; every field given must match exactly. Beyond the standard."""
 
@@ -260,9 +263,7 @@ class ListRequest(Shape):
     asked_limit: Annotated[int, Meta(ge=1, description=f"How many; more than {MAX_RECALL} is {MAX_RECALL}.")] = field(
         default=20, name="limit"
     )
-    cursor: (
-        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$", description="`next_cursor` of the page before.")] | None
-    ) = None
+    cursor: Cursor | None = None
 
     @property
     def kinds(self) -> tuple[Kind, ...] | None:
@@ -288,6 +289,17 @@ class ListRequest(Shape):
             "after": self.after,
             "limit": self.limit,
         }
+
+
+class HistoryRequest(Shape):
+    """Where to go on in a long history. Beyond the standard."""
+
+    cursor: Cursor | None = None
+
+    @property
+    def after(self) -> int:
+        """How many were passed over before."""
+        return int(self.cursor or 0)
 
 
 class GetRequest(Shape):

@@ -406,13 +406,12 @@ CROSS JOIN version v ON v.version_id = j.value AND v.tenant_id = :tenant_id
 ORDER BY j.key
 
 -- name: versions_of_memory
-SELECT {{version_columns}}
+SELECT s.version_id
 FROM (
   SELECT :memory_id AS version_id
   UNION ALL SELECT h.version_id FROM state h INDEXED BY state_memory
   WHERE h.tenant_id = :tenant_id AND h.memory_id = :memory_id AND h.version_id <> h.memory_id) j
 CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.version_id AND s.memory_id = :memory_id
-CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 ORDER BY s.version_id
 
 -- name: version_same
