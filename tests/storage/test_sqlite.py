@@ -349,6 +349,17 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         SqliteDatabase(path)
 
 
+@pytest.mark.parametrize("change", ["DELETE FROM meta WHERE name = 'layout'", "DROP TABLE meta"])
+def test_a_store_with_the_tables_of_another_build_is_refused_in_words(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "store.db"
+    SqliteDatabase(path).close()
+    raw = apsw.Connection(str(path))
+    raw.execute(change)
+    raw.close()
+    with pytest.raises(StoreUnavailable, match="another build of Memoranda"):
+        SqliteDatabase(path)
+
+
 def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable):
         SqliteDatabase(tmp_path / "missing" / "store.db")

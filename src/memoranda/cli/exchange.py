@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
 FormatName = Literal["json", "ndjson", "markdown", "mg", "oams"]
 # And what other systems leave; the names of their importers.
-SystemName = Literal["mem0", "server-memory", "langgraph", "chatgpt", "claude"]
+SystemName = Literal[
+    "mem0",
+    "server-memory",
+    "langgraph",
+    "chatgpt",
+    "claude",
+    "basic-memory",
+    "memory-tool",
+    "agent-rules",
+    "notes",
+]
 FormatOption = Annotated[
     FormatName | None, Parameter(name="--format", help="The format, if the name does not tell it.")
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import cache
 from pathlib import Path
 
 _SQL = Path(__file__).with_name("sql")
 _HEADING = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"--[^\n]*")
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -34,3 +36,10 @@ def load_migrations(database: str) -> tuple[tuple[int, str], ...]:
     """Numbered migrations in order: (number, SQL)."""
     found = sorted((_SQL / database / "migrations").glob("*.sql"))
     return tuple((int(path.name[:4]), path.read_text(encoding="utf-8")) for path in found)
+
+
+@cache
+def layout(database: str) -> bytes:
+    """What tells the tables of one build from those of another: a digest of the migrations but for their comments."""
+    statements = "\n".join(sql for _, sql in load_migrations(database))
+    return hashlib.sha256(" ".join(_COMMENT.sub("", statements).split()).encode()).digest()[:16]

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import apsw
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable, words_of
-from memoranda.storage.queries import load_migrations
+from memoranda.storage.queries import layout, load_migrations
 
 # A bulk import of another process may hold the lock for seconds; a person gives up after about half a minute.
 BUSY_SECONDS = 30.0
@@ -173,6 +173,7 @@ def migrate(raw: apsw.Connection) -> None:
     migrations = load_migrations("sqlite")
     newest = migrations[-1][0]
     if _pragma(raw, "user_version") == newest:
+        _refuse_other_layout(raw)
         return
     raw.execute("BEGIN IMMEDIATE")
     try:
@@ -182,6 +183,7 @@ def migrate(raw: apsw.Connection) -> None:
             if number > present:
                 raw.execute(sql)
         raw.execute(f"PRAGMA user_version = {newest}; PRAGMA application_id = {APPLICATION_ID}")
+        raw.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('layout', ?)", (layout("sqlite"),))
         raw.execute("COMMIT")
     except BaseException:
         if raw.in_transaction:
@@ -196,6 +198,19 @@ def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
         raise StoreCorrupt("this file is an SQLite database, but not one of Memoranda's")
     if present > newest:
         raise StoreUnavailable(f"this store was written by a newer Memoranda (schema {present}, ours is {newest})")
+
+
+def _refuse_other_layout(raw: apsw.Connection) -> None:
+    """Before the first release the one migration changes in place: a store of another build has other tables."""
+    try:
+        found = raw.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
+    except apsw.SQLError:
+        found = None
+    if found != (layout("sqlite"),):
+        raise StoreUnavailable(
+            "this store was made by another build of Memoranda, whose tables are different: "
+            "export it with that build (`memoranda export all.mg`) and import it here into a new data directory"
+        )
 
 
 def _pragma(raw: apsw.Connection, name: str) -> int:

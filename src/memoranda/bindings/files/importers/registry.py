@@ -12,12 +12,19 @@ from memoranda.bindings.files.importers.chats import CHATGPT, CLAUDE
 from memoranda.bindings.files.importers.importer import Found, Importer, Survey, Unreadable, memory_of
 from memoranda.bindings.files.importers.langgraph import LANGGRAPH
 from memoranda.bindings.files.importers.mem0 import MEM0
+from memoranda.bindings.files.importers.notes import BASIC_MEMORY, MEMORY_TOOL, NOTES, RULES
 from memoranda.bindings.files.importers.server_memory import SERVER_MEMORY
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
 from memoranda.service.exchange import Item, Report
 
-IMPORTERS: Final[dict[str, Importer]] = {each.name: each for each in (MEM0, SERVER_MEMORY, LANGGRAPH, CHATGPT, CLAUDE)}
+IMPORTERS: Final[dict[str, Importer]] = {
+    each.name: each
+    for each in (
+        *(MEM0, SERVER_MEMORY, LANGGRAPH, CHATGPT, CLAUDE),
+        *(BASIC_MEMORY, MEMORY_TOOL, RULES, NOTES),
+    )
+}
 # Less sure than this is a guess.
 _SURE: Final = 0.5
 

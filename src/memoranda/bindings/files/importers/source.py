@@ -144,6 +144,12 @@ class Source:
     def where(self, member: str | None = None) -> str:
         return self.name if member is None else f"{self.name}/{member}"
 
+    def modified_of(self, member: str | None) -> Instant:
+        """When a file of a folder was last written; those of an archive have its time."""
+        if member is None or self.is_archive:
+            return self.modified
+        return Instant(int((self.path / member).stat().st_mtime * 1_000))
+
     @contextmanager
     def opened(self, member: str | None = None) -> Iterator[IO[bytes]]:
         """The file, or a member, open for reading."""

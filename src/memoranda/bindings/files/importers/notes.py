@@ -1,0 +1,256 @@
+"""Notes: Markdown and text as people and agents keep them, one memory for each file.
+
+An Obsidian vault, any folder of notes, or one of them; what basic-memory keeps; the folder of Anthropic's memory tool;
+and the files in which a project tells coding agents how it works, of which each section is a memory of its own.
+Whoever wants the folder and the memory to stay the same from then on takes `memoranda sync` instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, moment
+from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.note import Note, links_in
+from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.model.instant import Instant
+from memoranda.model.memory import KINDS, Kind
+
+_NOTES: Final = (".md", ".markdown")
+_TEXTS: Final = (*_NOTES, ".txt")
+# Records of ours and memories of OAMS are no notes.
+_RECORDS: Final = (".ump.md", ".oams.md")
+_RULES: Final = ("claude.md", "agents.md", "gemini.md", ".cursorrules", ".windsurfrules", "copilot-instructions.md")
+_RULES_ENDING: Final = ".mdc"
+# A note is read whole into one memory.
+_MAX_BYTES: Final = 1_048_576
+_CREATED: Final = ("created", "created_at", "date", "date created")
+_UPDATED: Final = ("updated", "updated_at", "modified", "last_modified", "date modified")
+# An observation of basic-memory: `- [category] what was observed #tag (context)`.
+_OBSERVATION: Final = re.compile(r"^[ \t]*[-*] \[(?!\s?\]|[xX]\])([^\[\]\n]{1,60})\] (?!\()(.+)$", re.MULTILINE)
+_HEADING: Final = re.compile(r"^#{1,6} +([^\n]+)$", re.MULTILINE)
+_FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def _is_note(name: str, endings: Sequence[str] = _TEXTS) -> bool:
+    lowered = name.lower()
+    return lowered.endswith(tuple(endings)) and not lowered.endswith(_RECORDS)
+
+
+def _files(source: Source, endings: Sequence[str] = _TEXTS) -> Iterator[tuple[str | None, str]]:
+    """The notes of a source: which member, and its name."""
+    if source.is_folder or source.is_archive:
+        yield from ((each, each) for each in source.members if _is_note(each, endings))
+    else:
+        yield None, source.path.name
+
+
+def _each(source: Source, endings: Sequence[str], drafts: Callable[..., Iterator[Found]]) -> Iterator[Found]:
+    """What is made of each note, or why it cannot be read."""
+    for member, name in _files(source, endings):
+        where = source.where(member)
+        try:
+            note = Note.read(source.read(member, max_bytes=_MAX_BYTES))
+        except MemorandaError as error:
+            yield Unreadable(where, error)
+            continue
+        except OSError as error:
+            yield Unreadable(where, InvalidInput(error.strerror or str(error)))
+            continue
+        yield from drafts(note, name, where, source.modified_of(member))
+
+
+def _note(
+    note: Note, name: str, where: str, modified: Instant, tags: Sequence[str] = (), **metadata: Any
+) -> Iterator[Found]:
+    """A note as a memory. An empty one says nothing, and is none."""
+    if not note.text.strip():
+        return
+    title = note.title or PurePosixPath(name).stem
+    links = list(dict.fromkeys(target for _, target in links_in(note.text)))
+    kind: Kind = next((known for known in KINDS if known == note.kind), "semantic")
+    yield Draft(
+        where=where,
+        id=name,
+        text=note.text,
+        original=note.data().decode("utf-8"),
+        kind=kind,
+        tags=[*(note.tags or ()), *tags],
+        created=_moment(note, _CREATED) or modified,
+        updated=_moment(note, _UPDATED) or modified,
+        source=name,
+        metadata={"title": title, "value_type": "markdown", **({"links": links} if links else {}), **metadata},
+    )
+
+
+def _moment(note: Note, names: Sequence[str]) -> Instant | None:
+    properties = note.properties
+    if properties is None:
+        return None
+    return next((found for name in names if (found := moment(properties.text(name))) is not None), None)
+
+
+# --- notes and vaults ------------------------------------------------------------------------------------------------
+
+
+def _recognise_notes(source: Source) -> float:
+    if not (source.is_folder or source.is_archive):
+        return 0.6 if _is_note(source.path.name) and not _is_ours(source) else 0.0
+    if source.is_folder and (source.path / ".obsidian").is_dir():
+        return 0.95
+    if not any(_is_note(each, _NOTES) for each in source.members):
+        return 0.0
+    # A folder with records of ours among its notes is read file by file.
+    return 0.0 if any(each.lower().endswith(_RECORDS) for each in source.members) else 0.6
+
+
+def _is_ours(source: Source) -> bool:
+    """Whether a file says itself that it is a record, or memories of OAMS."""
+    return any(mark in source.head for mark in (b"\nump:", b"## key: "))
+
+
+def _read_notes(source: Source) -> Iterator[Found]:
+    return _each(source, _TEXTS, _note)
+
+
+NOTES: Final = Importer(
+    name="notes",
+    title="notes",
+    recognise=_recognise_notes,
+    read=_read_notes,
+    mapping=(
+        Mapped("the text below the properties", "`value`"),
+        Mapped("the path in the folder", "`key`, and `source_id`"),
+        Mapped("`title`, or the name of the file", "`metadata.title`"),
+        Mapped("`tags` and `#tags`", "`tags`"),
+        Mapped("`kind`", "the kind of memory, if it is one"),
+        Mapped("`[[links]]`", "`metadata.links`"),
+        Mapped("`created` (or `date`), `updated` (or `modified`)", "the same; else when the file was last written"),
+        Mapped("`.obsidian`, other hidden files, attachments, empty notes", "left out"),
+    ),
+)
+
+
+# --- basic-memory ----------------------------------------------------------------------------------------------------
+
+
+def _recognise_basic_memory(source: Source) -> float:
+    """By the permalink that it gives every note."""
+    for member, name in _files(source, _NOTES):
+        if not _is_note(name, _NOTES):
+            return 0.0
+        head = source.head if member is None else source.head_of(member)
+        return 0.9 if head.startswith(b"---") and b"\npermalink:" in head.partition(b"\n---")[0] else 0.0
+    return 0.0
+
+
+def _basic_memory(note: Note, name: str, where: str, modified: Instant) -> Iterator[Found]:
+    observations = [{"category": each[1], "text": each[2]} for each in _OBSERVATION.finditer(note.text)]
+    categories = [each["category"] for each in observations]
+    permalink = None if note.properties is None else note.properties.text("permalink")
+    more = {"observations": observations} if observations else {}
+    yield from _note(note, permalink or name, where, modified, categories, **more)
+
+
+def _read_basic_memory(source: Source) -> Iterator[Found]:
+    return _each(source, _NOTES, _basic_memory)
+
+
+BASIC_MEMORY: Final = Importer(
+    name="basic-memory",
+    title="basic-memory",
+    recognise=_recognise_basic_memory,
+    read=_read_basic_memory,
+    mapping=(
+        Mapped("`permalink`", "`key`"),
+        Mapped("`- [category] observation`", "in `value`, and in `metadata.observations`; the category is a tag"),
+        Mapped("`- relation [[Target]]`", "in `value`; the target in `metadata.links`"),
+        Mapped("everything else", "as of notes"),
+    ),
+)
+
+
+# --- Anthropic's memory tool -----------------------------------------------------------------------------------------
+
+
+def _recognise_memory_tool(source: Source) -> float:
+    """By the name of its folder, in which there are only texts."""
+    if not source.is_folder or source.path.resolve().name != "memories":
+        return 0.0
+    return 0.7 if source.members and all(_is_note(each, (*_TEXTS, ".xml")) for each in source.members) else 0.0
+
+
+def _read_memory_tool(source: Source) -> Iterator[Found]:
+    return _each(source, (*_TEXTS, ".xml"), _note)
+
+
+MEMORY_TOOL: Final = Importer(
+    name="memory-tool",
+    title="Anthropic's memory tool",
+    recognise=_recognise_memory_tool,
+    read=_read_memory_tool,
+    mapping=(
+        Mapped("a file of `/memories`", "a memory: `value`"),
+        Mapped("its path", "`key`, and `source_id`"),
+        Mapped("(no times)", "when the file was last written"),
+    ),
+)
+
+
+# --- rules for coding agents -----------------------------------------------------------------------------------------
+
+
+def _recognise_rules(source: Source) -> float:
+    name = source.path.name.lower()
+    return 0.9 if not source.is_folder and (name in _RULES or name.endswith(_RULES_ENDING)) else 0.0
+
+
+def _rules(note: Note, name: str, where: str, modified: Instant) -> Iterator[Found]:
+    """Each section, under the headings that it stands below."""
+    seen: dict[str, int] = {}
+    for heading, text in _sections(note.text):
+        # Two of a name are told apart by their order.
+        seen[heading] = number = seen.get(heading, 0) + 1
+        title = heading or PurePosixPath(name).stem
+        yield Draft(
+            where=where,
+            id=f"{name}#{heading}" + (f" {number}" if number > 1 else ""),
+            text=f"{title}\n\n{text}" if heading else text,
+            original=text,
+            kind="procedural",
+            created=modified,
+            source=name,
+            metadata={"title": title, "value_type": "markdown"},
+        )
+
+
+def _sections(text: str) -> Iterator[tuple[str, str]]:
+    """Headings with what stands below each; what looks like one in a block of code is none."""
+    masked = _FENCE.sub(lambda block: " " * len(block[0]), text)
+    headings = [(each.start(), each.end(), each[1].rstrip(" #")) for each in _HEADING.finditer(masked)]
+    starts = [(0, 0, ""), *headings]
+    for (_, start, heading), following in zip(starts, [*headings, None], strict=True):
+        body = text[start : len(text) if following is None else following[0]].strip()
+        if body:
+            yield heading, body
+
+
+def _read_rules(source: Source) -> Iterator[Found]:
+    return _each(source, _TEXTS, _rules)
+
+
+RULES: Final = Importer(
+    name="agent-rules",
+    title="rules for coding agents",
+    recognise=_recognise_rules,
+    read=_read_rules,
+    mapping=(
+        Mapped("`CLAUDE.md`, `AGENTS.md`, `GEMINI.md`, `.cursorrules`, `*.mdc` …: each section", "a procedural memory"),
+        Mapped("its heading", "`metadata.title`, and the first line of `value`"),
+        Mapped("file and heading", "`key`"),
+        Mapped("(no times)", "when the file was last written"),
+    ),
+)
