@@ -5,7 +5,9 @@ Names, meanings and defaults in one place.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -218,9 +220,9 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
     source = os.environ if environ is None else environ
     values = {name: value for name, value in overrides.items() if value is not None}
     for each in fields(Settings):
-        text = source.get(_variable(each.name))
+        text = source.get(variable_of(each.name))
         if each.name not in values and text:
-            values[each.name] = _read(text, each.metadata["kind"], _variable(each.name))
+            values[each.name] = _read(text, each.metadata["kind"], variable_of(each.name))
     settings = Settings(**values)
     settings = replace(settings, **{**_from_file(settings.home / SETTINGS_FILE), **values})
     _check(settings)
@@ -234,7 +236,9 @@ SECRET_SETTINGS: Final = frozenset(("embedder_key",))
 def origins(home: Path) -> dict[str, str]:
     """Where settings that are not the default come from: the environment, or the file in the data directory."""
     named = (each.name for each in fields(Settings))
-    from_environment = {name: f"environment, {_variable(name)}" for name in named if os.environ.get(_variable(name))}
+    from_environment = {
+        name: f"environment, {variable_of(name)}" for name in named if os.environ.get(variable_of(name))
+    }
     return {**dict.fromkeys(_from_file(home / SETTINGS_FILE), SETTINGS_FILE), **from_environment}
 
 
@@ -242,12 +246,12 @@ def _check(settings: Settings) -> None:
     for each in fields(Settings):
         choices = each.metadata["choices"]
         if choices and getattr(settings, each.name) not in choices:
-            raise InvalidInput(f"{_variable(each.name)}: must be one of {', '.join(choices)}")
+            raise InvalidInput(f"{variable_of(each.name)}: must be one of {', '.join(choices)}")
     if unknown := set(settings.compliance) - {"gdpr", "ccpa", "hipaa"}:
         raise InvalidInput(f"MEMORANDA_COMPLIANCE: there is no preset {min(unknown)!r}; there are gdpr, ccpa, hipaa")
     for name in ("max_memories", "max_bytes", "writes_per_minute", "runs_per_minute", "max_schedules"):
         if getattr(settings, name) < 0:
-            raise InvalidInput(f"{_variable(name)}: must be a whole number, 0 for no limit")
+            raise InvalidInput(f"{variable_of(name)}: must be a whole number, 0 for no limit")
     if settings.owner:
         check_owner(settings.owner, "MEMORANDA_OWNER or --owner")
     if bool(settings.tls_cert) != bool(settings.tls_key):
@@ -256,7 +260,8 @@ def _check(settings: Settings) -> None:
         raise InvalidInput("MEMORANDA_PORT: must be from 0 to 65535")
 
 
-def _variable(name: str) -> str:
+def variable_of(name: str) -> str:
+    """What a setting is called in the environment."""
     return f"MEMORANDA_{name.upper()}"
 
 
@@ -283,6 +288,10 @@ def _from_file(path: Path) -> dict[str, Any]:
         found = tomllib.loads(path.read_bytes().decode("utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{path}: cannot be read: {error}") from None
+    return _fitting_all(found, path)
+
+
+def _fitting_all(found: Mapping[str, object], path: Path) -> dict[str, Any]:
     kinds = {each.name: each.metadata["kind"] for each in fields(Settings) if each.name != "home"}
     values = {}
     for name, value in found.items():
@@ -301,3 +310,58 @@ def _fitting(value: object, kind: Unit, where: str) -> Any:
     if kind == "text" and isinstance(value, str):
         return value
     raise InvalidInput(f"{where}: must be a {kind}{' of texts' if kind == 'list' else ''}")
+
+
+# --- writing ------------------------------------------------------------------------------------------
+
+
+def write_setting(home: Path, name: str, text: str | None) -> Path:
+    """Write a setting to memoranda.toml in the data directory, or take it out; every other line stays as it is.
+
+    What the file would say as a whole is checked first. Raises InvalidInput; the path of the file.
+    """
+    kinds = {each.name: each.metadata["kind"] for each in fields(Settings)}
+    if name not in kinds:
+        raise InvalidInput(f"there is no setting {name!r}; there are {', '.join(kinds)}")
+    if name == "home":
+        raise InvalidInput("home says where this file is; set it with --data or MEMORANDA_HOME")
+    from memoranda.bindings.files.folder import write_whole
+
+    path = home / SETTINGS_FILE
+    before = _from_file(path)
+    wanted = {key: value for key, value in before.items() if key != name}
+    if text is not None:
+        wanted[name] = _read(text, kinds[name], name)
+    _check(replace(Settings(home=home), **wanted))
+    source = path.read_text(encoding="utf-8") if path.is_file() else ""
+    written = _with_line(source, name, None if text is None else f"{name} = {_toml(wanted[name])}")
+    if _parsed(written, path) != wanted:
+        raise InvalidInput(f"{path}: {name} is written there in a way that cannot be changed here; use an editor")
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(path, written.encode("utf-8"))
+    return path
+
+
+def _parsed(source: str, path: Path) -> dict[str, Any] | None:
+    import tomllib
+
+    try:
+        return _fitting_all(tomllib.loads(source), path)
+    except (ValueError, InvalidInput):
+        return None
+
+
+def _with_line(source: str, name: str, written: str | None) -> str:
+    """The file with another line in the place of those that hold a setting, or at its end."""
+    lines = source.splitlines()
+    begins = re.compile(rf"\s*[\"']?{name}[\"']?\s*=")
+    start = next((number for number, each in enumerate(lines) if begins.match(each)), len(lines))
+    end = min(start + 1, len(lines))
+    while end < len(lines) and _parsed("\n".join(lines[start:end]), Path()) is None:
+        end += 1
+    return "".join(f"{each}\n" for each in [*lines[:start], *([written] if written else []), *lines[end:]])
+
+
+def _toml(value: object) -> str:
+    """A value of a setting in TOML, whose strings are those of JSON."""
+    return str(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=False)

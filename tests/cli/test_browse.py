@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -122,6 +123,64 @@ def test_the_settings_in_force_and_where_they_come_from(
     assert "s3cret" not in run("config").out
     assert run("config", "port").out.startswith("port\t9000\tmemoranda.toml\t")
     assert "there is no setting 'prot'" in run("config", "prot").err
+
+
+def test_a_setting_is_written_where_it_is_read_and_taken_out_again(
+    run: Command, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = home / "memoranda.toml"
+    said = run("config", "set", "port", "9000")
+    assert (said.code, said.out) == (0, f"port = 9000: written to {file}\n")
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text('# mine\nport = 9000\nallowed_hosts = [ # two\n  "a",\n  "b",\n]\nworkers = 2 # few\n')
+    assert run("config", "set", "allowed_hosts", "x.example, y.example").code == 0
+    assert run("config", "set", "embedder_model", 'say "hi" \\ é').code == 0
+    assert run("config", "unset", "port", "--json").json == {"setting": "port", "is_set": False, "file": str(file)}
+    assert file.read_text() == (
+        '# mine\nallowed_hosts = ["x.example", "y.example"]\nworkers = 2 # few\n'
+        'embedder_model = "say \\"hi\\" \\\\ é"\n'
+    )
+    said = run("config", "--json").json
+    assert said["allowed_hosts"] == {"value": "x.example,y.example", "from": "memoranda.toml"}
+    assert said["embedder_model"]["value"] == 'say "hi" \\ é'
+    assert "s3cret" not in run("config", "set", "embedder_key", "s3cret").out
+    monkeypatch.setenv("MEMORANDA_PORT", "7000")
+    assert "MEMORANDA_PORT in the environment wins" in run("config", "set", "port", "9001").err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("prot", "1", "there is no setting 'prot'"),
+        ("port", "many", "not a whole number"),
+        ("port", "70000", "from 0 to 65535"),
+        ("secrets", "maybe", "one of warn, redact, off"),
+        ("compliance", "gdpr,none", "there is no preset 'none'"),
+        ("home", "/tmp", "MEMORANDA_HOME"),
+        ("tls_cert", "a.pem", "go together"),
+    ],
+)
+def test_a_setting_that_does_not_hold_is_not_written(run: Command, home: Path, name: str, value: str, why: str) -> None:
+    ran = run("config", "set", name, value)
+    assert ran.code == 1
+    assert why in ran.err
+    assert not (home / "memoranda.toml").exists()
+
+
+def test_pages_that_are_cut_short_leave_nothing_out(run: Command, tmp_path: Path) -> None:
+    given = tmp_path / "given.ndjson"
+    texts = [f"{number} " + "word " * 50_000 for number in range(20)]
+    given.write_text("".join(f'{{"kind": "semantic", "body": {{"text": "{text}"}}}}\n' for text in texts))
+    assert run("import", given).code == 0
+    found: list[str] = []
+    page: int | None = 1
+    while page is not None:
+        answer = json.loads(run("list", "--limit", "15", "--page", str(page), "--json").out)
+        assert len(answer["records"]) < 15
+        found += [record["body"]["text"].split()[0] for record in answer["records"]]
+        page = answer["next_page"]
+    assert sorted(found, key=int) == [str(number) for number in range(20)]
+    assert run("list", "--limit", "15", "--page", "50", "--json").json["records"] == []
 
 
 @pytest.mark.parametrize("wrong", ["did:key:z6Mk…", "did:key:...", "<your DID>", "did:key:"])

@@ -1,9 +1,8 @@
-"""list, stats, undo and config: what there is, and what was done last."""
+"""list, stats and undo: what there is, and what was done last."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -11,7 +10,7 @@ from memoranda.cli.memories import Kind
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note, one_line, table, when
 from memoranda.cli.words import given, moment, span_ms
-from memoranda.errors import InvalidInput, NotFound
+from memoranda.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,8 +45,14 @@ def list_memories(
     with run.open() as memoranda:
         begins = None if since is None else _since(memoranda, since)
         asked = given(project=project, user=user, kind=list(kind) or None, tags=list(tag) or None, since=begins)
-        where = {**ListRequest.parse(asked).given(), "limit": limit, "after": limit * (page - 1)}
+        where = {**ListRequest.parse(asked).given(), "limit": limit}
         records, following = memoranda.ump.list_records(**where)
+        for _ in range(page - 1):
+            # From the first on: one that was cut short, because its memories are large, ends where the next begins.
+            if following is None:
+                records = []
+                break
+            records, following = memoranda.ump.list_records(**{**where, "after": following})
         short = memoranda.ump.short_ids([record["id"] for record in records])
         if not records:
             note(_nothing_listed(memoranda, project))
@@ -118,29 +123,3 @@ def undo(*, run: GivenRun) -> None:
     with run.open() as memoranda:
         undone = memoranda.ump.undo_last()
     run.answer({"undone": undone.change, "id": undone.id, "now": undone.now}, lambda: line(undone.said))
-
-
-def config(name: Annotated[str | None, Parameter(help="Only this setting.")] = None, /, *, run: GivenRun) -> None:
-    """Show the settings in force, and where each comes from. They are set in memoranda.toml or in the environment."""
-    from memoranda.settings import SECRET_SETTINGS, Settings, origins
-
-    settings, found = run.settings(), origins(run.settings().home)
-    known = {each.name: each for each in fields(Settings)}
-    if name is not None and name not in known:
-        raise NotFound(f"there is no setting {name!r}; there are {', '.join(known)}")
-    chosen = [name] if name is not None else list(known)
-    values = {each: _value(getattr(settings, each), is_secret=each in SECRET_SETTINGS) for each in chosen}
-    said = {each: "command line" if each in _typed(run) else found.get(each, "default") for each in chosen}
-    rows = [(each, values[each], said[each], known[each].metadata["meaning"]) for each in chosen]
-    document = {each: {"value": values[each], "from": said[each]} for each in chosen}
-    run.answer(document, lambda: table(("setting", "value", "from", "meaning"), rows, when_empty=""))
-
-
-def _typed(run: GivenRun) -> set[str]:
-    return set(given(home=run.data, store=run.store, owner=run.owner))
-
-
-def _value(value: Any, *, is_secret: bool) -> str:
-    if is_secret and value:
-        return "(not shown)"
-    return ",".join(value) if isinstance(value, tuple) else str(value)

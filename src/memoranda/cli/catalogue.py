@@ -96,7 +96,9 @@ SECTIONS: tuple[Section, ...] = (
                 ("key", "key", "API keys, and the operator's own key."),
                 ("token", "token", "Capability tokens."),
             ),
-            *_entries("browse", ("config", "config", "Show the settings in force, and where each comes from.")),
+            *_entries(
+                "config", ("config", "config", "Show the settings in force, and where each comes from; set one.")
+            ),
             *_entries("audit", ("audit", "audit", "Show who did what, and check that nothing is missing.")),
             *_entries(
                 "doctor",
