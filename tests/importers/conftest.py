@@ -1,7 +1,8 @@
-"""A store of one's own for each test, and the files that other systems made."""
+"""A store of one's own for each test or file of tests, and the files that other systems made."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
+from memoranda.bindings.files.importers.registry import Foreign, recognised
 from memoranda.service.exchange import Report
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -29,3 +31,28 @@ def take(store: Memoranda) -> Import:
         return exchange.import_files(store.service, store.access, map(str, sources), **options)  # type: ignore[arg-type]
 
     return import_files
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memoranda]:
+    """One store, into which every file of a module is taken."""
+    with Memoranda.open(tmp_path_factory.mktemp("shared") / "home") as opened:
+        yield opened
+
+
+def take_known(store: Memoranda, path: Path, system: str) -> Report:
+    """Import what must be recognised as of a system; a second time it changes nothing."""
+    found = recognised(path)
+    assert found is not None
+    assert found.name == system
+    report = exchange.import_files(store.service, store.access, [str(path)])
+    assert report.created == Foreign(found).survey(str(path)).memories
+    again = exchange.import_files(store.service, store.access, [str(path)])
+    assert (again.created, again.updated, again.unchanged) == (0, 0, report.created)
+    return report
+
+
+def written(folder: Path, document: object, name: str = "export.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path

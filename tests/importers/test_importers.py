@@ -66,7 +66,7 @@ def test_a_second_import_changes_nothing(take: Import, name: str) -> None:
     assert (again.created, again.updated, again.unchanged, again.refused) == (0, 0, count, 0)
 
 
-@pytest.mark.requirement("OAMS-7-mem0")
+@pytest.mark.requirement("OAMS-7-mem0", "OAMS-7-converters")
 def test_a_memory_of_mem0_says_whose_it_is_where_it_came_from_and_in_which_role(store: Memoranda, take: Import) -> None:
     take(SAMPLES / "mem0" / "mem0_all.json")
     memory = store.oams.get("131544b2-5286-456a-93e5-5517dc0bb0cd", namespace="alice:mem0").memory

@@ -37,6 +37,14 @@ SystemName = Literal[
     "memory-tool",
     "agent-rules",
     "notes",
+    "zep",
+    "mempalace",
+    "rem",
+    "areev",
+    "letta",
+    "langchain",
+    "pam",
+    "mif",
 ]
 FormatOption = Annotated[
     FormatName | None, Parameter(name="--format", help="The format, if the name does not tell it.")

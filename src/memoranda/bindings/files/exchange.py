@@ -280,12 +280,13 @@ def _recognised(name: str, known: str | None, own: str) -> _Source:
         shape, seen = oams.look(sys.stdin.buffer)
         stream = rejoined(seen, sys.stdin.buffer)
         return _Source(name, formats.RECORDS if shape is None else oams, stream)
-    if mg.recognises(name):
-        return _Source(name, GRAIN_FILES)
-    # LangGraph's items have the names of OAMS's fields, and are told from them by what they hold.
+    # A bundle of areev begins almost like a file of grains, and LangGraph's items have the names of OAMS's fields: they
+    # are told by what they hold.
     importer = recognised(Path(name))
     if importer is not None:
         return _Source(name, Foreign(importer, own))
+    if mg.recognises(name):
+        return _Source(name, GRAIN_FILES)
     return _Source(name, oams if oams.recognises(name) else formats.RECORDS)
 
 

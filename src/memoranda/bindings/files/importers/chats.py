@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, moment_in, text_in
+from memoranda.bindings.files.importers.importer import (
+    Draft,
+    Found,
+    Importer,
+    Mapped,
+    Unreadable,
+    moment_in,
+    spoken,
+    text_in,
+)
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput, MemorandaError
 
@@ -97,8 +106,7 @@ def _parts(content: Any) -> str:
     if not isinstance(content, dict):
         return ""
     parts = content.get("parts")
-    texts = parts if isinstance(parts, list) else [content.get("text")]
-    return "\n\n".join(each for each in texts if isinstance(each, str) and each.strip())
+    return spoken(parts if isinstance(parts, list) else content.get("text"))
 
 
 CHATGPT: Final = Importer(
@@ -148,9 +156,7 @@ def _objects(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _said(message: dict[str, Any]) -> str:
-    blocks = message.get("content")
-    texts = [text_in(each, "text") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
-    return "\n\n".join(each for each in texts if each) or text_in(message, "text")
+    return spoken(message.get("content")) or text_in(message, "text")
 
 
 def _project(where: str, project: dict[str, Any]) -> Iterator[Found]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -65,6 +65,8 @@ class Draft(msgspec.Struct, kw_only=True, frozen=True):
     # The id of the memory that this one was made from, and whatever else it is made from that is no memory.
     parent: str = ""
     source: str = ""
+    # All that it was made from, where that is more than one.
+    inputs: Sequence[str] = ()
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -134,9 +136,12 @@ def memory_of(draft: Draft, system: str, own: str) -> Memory:
     if draft.created is None:
         raise InvalidInput("nothing tells when it was written")
     created = format_instant(draft.created)
+    namespace = f"{_owner(draft.user) or own}:{_scope(draft.place or system)}"
+    if draft.inputs:
+        metadata["dream_inputs"] = [[namespace, key_of(each)] for each in draft.inputs]
     memory: Memory = {
         "key": key_of(draft.id),
-        "namespace": f"{_owner(draft.user) or own}:{_scope(draft.place or system)}",
+        "namespace": namespace,
         "value": draft.text,
         "metadata": metadata,
         "created_at": created,
@@ -184,6 +189,38 @@ def tags_of(values: Sequence[object]) -> list[str]:
 
 
 # --- reading documents that nobody checked ---------------------------------------------------------------------------
+
+
+def drafts(documents: Iterable[tuple[str, Any]], draft: Callable[[dict[str, Any], str], Draft]) -> Iterator[Found]:
+    """What some documents say; one that is no object, or that `draft` refuses, is told with its place."""
+    for where, document in documents:
+        try:
+            if isinstance(document, MemorandaError):
+                raise document
+            if not isinstance(document, dict):
+                raise InvalidInput("not an object")
+            yield draft(document, where)
+        except MemorandaError as error:
+            yield Unreadable(where, error)
+
+
+def object_in(document: Any, name: str) -> dict[str, Any]:
+    """A field that is an object; an empty one where it is none."""
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def spoken(content: Any) -> str:
+    """What a message says: a text, or the texts among its blocks; images and the like are left to the original."""
+    blocks = content if isinstance(content, list) else [content]
+    texts = (text_in(each, "text") if isinstance(each, dict) else each for each in blocks)
+    return "\n\n".join(each for each in texts if isinstance(each, str) and each.strip())
+
+
+def texts_in(document: Any, name: str) -> list[str]:
+    """The texts of a list."""
+    found = document.get(name)
+    return [each for each in found if isinstance(each, str) and each.strip()] if isinstance(found, list) else []
 
 
 def text_in(document: Any, *names: str) -> str:

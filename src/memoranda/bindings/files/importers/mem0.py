@@ -44,23 +44,8 @@ _TELLING: Final = ({"id", "memory", "hash"}, {"id", "memory", "user_id"}, {"id",
 def _recognise(source: Source) -> float:
     if source.is_database:
         return 0.95 if {"memory_id", "old_memory", "new_memory"} <= set(source.tables.get("history", ())) else 0.0
-    # A line of another format may well speak of a memory: of such a file no more than its first bytes is read.
-    first = source.first
-    if (
-        source.starts(b"{")
-        and b'"memory"' in source.head
-        and any(f'"{name}"'.encode() in source.head for name in _MEMORIES)
-    ):
-        first = next(_documents(source), None)
-    return 0.9 if isinstance(first, dict) and any(each <= first.keys() for each in _TELLING) else 0.0
-
-
-def _documents(source: Source) -> Iterator[Any]:
-    try:
-        for _, document in source.array(*_MEMORIES) or ():
-            yield document
-    except MemorandaError:
-        return
+    told = source.firsts(*_MEMORIES)
+    return 0.9 if any(each <= document.keys() for document in told for each in _TELLING) else 0.0
 
 
 def _read(source: Source) -> Iterator[Found]:

@@ -8,13 +8,21 @@ from pathlib import Path
 from typing import IO, Final
 
 from memoranda.bindings.files.folder import STANDARD_STREAM
+from memoranda.bindings.files.importers.areev import AREEV
 from memoranda.bindings.files.importers.chats import CHATGPT, CLAUDE
 from memoranda.bindings.files.importers.importer import Found, Importer, Survey, Unreadable, memory_of
+from memoranda.bindings.files.importers.langchain import LANGCHAIN
 from memoranda.bindings.files.importers.langgraph import LANGGRAPH
+from memoranda.bindings.files.importers.letta import LETTA
 from memoranda.bindings.files.importers.mem0 import MEM0
+from memoranda.bindings.files.importers.mempalace import MEMPALACE
+from memoranda.bindings.files.importers.mif import MIF
 from memoranda.bindings.files.importers.notes import BASIC_MEMORY, MEMORY_TOOL, NOTES, RULES
+from memoranda.bindings.files.importers.pam import PAM
+from memoranda.bindings.files.importers.rem import REM
 from memoranda.bindings.files.importers.server_memory import SERVER_MEMORY
 from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.zep import ZEP
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
 from memoranda.service.exchange import Item, Report
 
@@ -23,6 +31,8 @@ IMPORTERS: Final[dict[str, Importer]] = {
     for each in (
         *(MEM0, SERVER_MEMORY, LANGGRAPH, CHATGPT, CLAUDE),
         *(BASIC_MEMORY, MEMORY_TOOL, RULES, NOTES),
+        *(ZEP, MEMPALACE, REM),
+        *(AREEV, LETTA, LANGCHAIN, PAM, MIF),
     )
 }
 # Less sure than this is a guess.

@@ -195,14 +195,12 @@ class Source:
 
         Only the bytes of the file are held; each document is read when it is asked for.
         """
-        found = self.raw(member)
-        data = bytes(found).lstrip()
-        if not data.startswith(b"["):
-            try:
-                fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-            except _UNREAD:
-                return None
+        if member is None and self.starts(b"{"):
+            fields = self.fields
             data = next((held for name in names if (held := bytes(fields.get(name, b""))).startswith(b"[")), b"")
+        else:
+            data = self.raw(member).lstrip()
+            data = data if data.startswith(b"[") else b""
         if not data:
             return None
         try:
@@ -210,6 +208,44 @@ class Source:
         except _UNREAD as error:
             raise InvalidInput(f"{self.where(member)}: {error}") from None
         return ((number, _document(bytes(each), max_bytes)) for number, each in enumerate(several, start=1))
+
+    @cached_property
+    def fields(self) -> dict[str, msgspec.Raw]:
+        """The fields of a file that is one object, none of them read yet; any other file has none."""
+        try:
+            return msgspec.json.decode(self.raw(), type=dict[str, msgspec.Raw]) if self.starts(b"{") else {}
+        except _UNREAD:
+            return {}
+
+    def value(self, name: str) -> Any:
+        """One field of a file that is one object; None if it has none, or none that can be read."""
+        found = _document(bytes(self.fields.get(name, b"null")))
+        return None if isinstance(found, MemorandaError) else found
+
+    def listed(self, name: str = "", *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Iterator[tuple[str, Any]]:
+        """The documents of the array under a name, or of the whole file, which is an array or has one a line.
+
+        Each with its place.
+        """
+        if name:
+            several = self.array(name, max_bytes=max_bytes) if name in self.fields else None
+        else:
+            several = self.array(max_bytes=max_bytes) if self.starts(b"[") else self.lines()
+        for number, document in several or ():
+            yield f"{self.name}: {name} {number}" if name else f"{self.name}:{number}", document
+
+    def firsts(self, *names: str) -> Iterator[dict[str, Any]]:
+        """The first object of the file, and of the arrays under some names: they tell what it is.
+
+        Only a file whose first bytes name one of these is read further than that.
+        """
+        if isinstance(self.first, dict):
+            yield self.first
+        is_named = any(f'"{name}"'.encode() in self.head for name in names)
+        for name in names if is_named else ():
+            found = next(self.listed(name), None)
+            if found is not None and isinstance(found[1], dict):
+                yield found[1]
 
     def raw(self, member: str | None = None) -> bytes:
         return self.read(member).removeprefix(b"\xef\xbb\xbf")
@@ -240,7 +276,11 @@ class Source:
     @contextmanager
     def _database(self) -> Iterator[apsw.Connection]:
         """A database open for reading, that nobody's triggers, views or functions run in."""
-        name = f"{self.path.resolve().as_uri()}?mode=ro"
+        path = self.path.resolve()
+        # Without a log of changes beside it nobody is writing, and so none is made there to read it.
+        log = path.with_name(path.name + "-wal")
+        is_alone = not log.exists() or not log.stat().st_size
+        name = f"{path.as_uri()}?mode=ro{'&immutable=1' if is_alone else ''}"
         try:
             database = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         except apsw.Error as error:

@@ -1,0 +1,148 @@
+"""Bundles of areev: the log of a store of grains, `MGB1`, or `MGB2` with a JSON document of settings first.
+
+A record is `operation u8 | time i64 | hash 32 bytes | length u32 | grain`, numbers little-endian; the time is in
+milliseconds, shifted by 16 bits. Operations are 1 add, 2 supersede and 3 forget. Its grains are those of OMS but for
+liberties, which are read all the same: flag bit 5 over MessagePack, long names of fields, `derived_from` as one text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from typing import IO, Any, Final, NamedTuple
+
+from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, texts_in
+from memoranda.bindings.files.importers.source import MAX_DOCUMENT_BYTES, Source
+from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.model.instant import Instant
+from memoranda.service.oms.views import jsonable
+from memoranda.standards.oms import canonical, cbor, schema
+from memoranda.standards.oms.fields import accepted
+from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.header import HEADER_BYTES, Header
+from memoranda.standards.oms.mapping import project
+
+_MAGIC: Final = (b"MGB1", b"MGB2")
+_RECORD: Final = struct.Struct("<Bq32sI")
+_LENGTH: Final = struct.Struct("<I")
+_ADD: Final = 1
+_SUPERSEDE: Final = 2
+_FORGET: Final = 3
+_TIME_SHIFT: Final = 16
+# Where it notes who changed what.
+_AUDIT: Final = "agent:authz"
+
+
+class _Record(NamedTuple):
+    operation: int
+    at: Instant
+    address: str
+    blob: bytes
+
+
+def _recognise(source: Source) -> float:
+    return 1.0 if source.head.startswith(_MAGIC) else 0.0
+
+
+def _read(source: Source) -> Iterator[Found]:
+    ended: dict[str, Instant] = {}
+    forgotten: set[str] = set()
+    for record in _records(source):
+        if record.operation == _FORGET:
+            forgotten.add(record.address)
+        elif record.operation == _SUPERSEDE:
+            fields = _grain(record).fields
+            ended.update((each, record.at) for each in texts_in(fields, "derived_from"))
+    for record in _records(source):
+        if record.operation != _ADD or record.address in forgotten or not record.blob:
+            continue
+        where = f"{source.name}: {record.address}"
+        try:
+            draft = _draft(record, where, ended.get(record.address))
+        except MemorandaError as error:
+            yield Unreadable(where, error)
+        else:
+            if draft.place != _AUDIT:
+                yield draft
+
+
+def _records(source: Source) -> Iterator[_Record]:
+    """The log, record by record. Raises InvalidInput where it is cut short."""
+    with source.opened() as file:
+        if file.read(4) == _MAGIC[1]:
+            _exactly(file, _LENGTH.unpack(_exactly(file, _LENGTH.size, source))[0], source)
+        while start := file.read(1):
+            operation, time, address, length = _RECORD.unpack(start + _exactly(file, _RECORD.size - 1, source))
+            blob = _exactly(file, length, source)
+            yield _Record(operation, Instant(time >> _TIME_SHIFT), address.hex(), blob)
+
+
+def _exactly(file: IO[bytes], count: int, source: Source) -> bytes:
+    if count > MAX_DOCUMENT_BYTES:
+        raise InvalidInput(f"{source.name}: a record of {count} bytes, which no grain has")
+    data = file.read(count)
+    if len(data) < count:
+        raise InvalidInput(f"{source.name}: the bundle is cut short")
+    return data
+
+
+def _grain(record: _Record) -> Grain:
+    """The grain of a record. Raises InvalidInput or GrainError."""
+    blob = record.blob
+    head = Header.parse(blob)
+    if hashlib.sha256(blob).hexdigest() != record.address:
+        raise InvalidInput("these bytes are not the grain that they are called")
+    payload = blob[HEADER_BYTES:]
+    # No byte begins a map in both encodings.
+    found = canonical.unpack(payload) if payload[0] in canonical.MAP_LEADS else cbor.decode_value(payload)
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise InvalidInput("the grain is not a map of fields")
+    fields: dict[str, Any] = accepted(found, head.type_byte)
+    if isinstance(fields.get("derived_from"), str):
+        fields["derived_from"] = [fields["derived_from"]]
+    schema.check(fields, head.type_byte)
+    return Grain(fields, str(fields.get("type")), head.type_byte, record.address, blob, head)
+
+
+def _draft(record: _Record, where: str, ended: Instant | None) -> Draft:
+    grain = _grain(record)
+    fields, seen = grain.fields, project(grain, "")
+    return Draft(
+        where=where,
+        id=record.address,
+        text=seen.text,
+        original=jsonable(dict(fields)),
+        user=seen.scope.user,
+        place=seen.scope.space,
+        session=seen.scope.session,
+        kind=seen.kind,
+        tags=seen.tags,
+        created=seen.created,
+        updated=ended,
+        valid_from=seen.valid_from if "valid_from" in fields else None,
+        valid_to=seen.valid_to if ended is None else ended,
+        confidence=seen.confidence,
+        parent=next(iter(texts_in(fields, "derived_from")), ""),
+        metadata={"grain_type": grain.type_name},
+    )
+
+
+AREEV: Final = Importer(
+    name="areev",
+    title="areev",
+    recognise=_recognise,
+    read=_read,
+    mapping=(
+        Mapped("added grain: what it says", "`value`, as through OMS; its type is `metadata.grain_type`"),
+        Mapped("content address", "`key`"),
+        Mapped("`namespace`", "scope"),
+        Mapped("`user_id`", "owner half of `namespace`"),
+        Mapped("`session_id`", "session"),
+        Mapped("`structural_tags`, `confidence`, `created_at`", "`tags`, `metadata.confidence`, `created_at`"),
+        Mapped("`valid_from`, `valid_to`", "when it is true"),
+        Mapped("superseded grain", "true until then; the new one has it as `parent_id`"),
+        Mapped("forgotten grain", "left out"),
+        Mapped("notes in `agent:authz`, settings of `MGB2`", "left out"),
+    ),
+)

@@ -1,0 +1,88 @@
+"""Message histories of LangChain: the JSON of its file history, and the `message_store` table of its SQL history.
+
+Every message of a person or a model is an episodic memory, in its session. Neither keeps times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+from memoranda.bindings.files.importers.importer import (
+    Draft,
+    Found,
+    Importer,
+    Mapped,
+    drafts,
+    spoken,
+    text_in,
+)
+from memoranda.bindings.files.importers.source import Source
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput, MemorandaError
+
+# What was said, not what tools and settings answered.
+_SPEAKERS: Final = {"human": "User", "ai": "Assistant"}
+_COLUMNS: Final = ("id", "session_id", "message")
+
+
+def _recognise(source: Source) -> float:
+    if source.is_database:
+        return 0.95 if {"session_id", "message"} <= set(source.tables.get("message_store", ())) else 0.0
+    first = source.first
+    data = first.get("data") if isinstance(first, dict) and "type" in first else None
+    return 0.9 if isinstance(data, dict) and "content" in data else 0.0
+
+
+def _read(source: Source) -> Iterator[Found]:
+    for number, (where, session, document) in enumerate(_messages(source), start=1):
+        if not isinstance(document, dict) or document.get("type") in (*_SPEAKERS, None):
+            yield from drafts([(where, document)], partial(_draft, session=session, number=number, source=source))
+
+
+def _messages(source: Source) -> Iterator[tuple[str, str, Any]]:
+    """Every message with its place and its session."""
+    if not source.is_database:
+        yield from ((where, source.path.stem, document) for where, document in source.listed())
+        return
+    for row in source.rows("message_store", _COLUMNS, "id"):
+        message = row.get("message")
+        try:
+            document = json_text.parse(message) if isinstance(message, str | bytes) else message
+        except MemorandaError as error:
+            document = error
+        yield f"{source.name}: {row.get('id')}", str(row.get("session_id") or ""), document
+
+
+def _draft(document: dict[str, Any], where: str, *, session: str, number: int, source: Source) -> Draft:
+    data = document.get("data")
+    text = spoken(data.get("content")) if isinstance(data, dict) else ""
+    if not isinstance(data, dict) or not text:
+        raise InvalidInput("not a message of LangChain: it says nothing under `data.content`")
+    speaker = text_in(data, "name") or _SPEAKERS.get(text_in(document, "type"), "User")
+    return Draft(
+        where=where,
+        id=text_in(data, "id") or f"{session} {number}",
+        text=f"{speaker}: {text}",
+        original=document,
+        session=session,
+        kind="episodic",
+        created=source.modified,
+    )
+
+
+LANGCHAIN: Final = Importer(
+    name="langchain",
+    title="LangChain",
+    recognise=_recognise,
+    read=_read,
+    mapping=(
+        Mapped("a message of `human` or `ai`: `data.content`", "an episodic memory `User: …` or `Assistant: …`"),
+        Mapped("`data.name`", "who speaks, instead"),
+        Mapped("a message of `system`, `tool` or `function`", "left out"),
+        Mapped("`data.id`", "`key`; without one, the session and the number of the message"),
+        Mapped("`session_id`, or the name of the file", "session"),
+        Mapped("(no times)", "when the file was last written"),
+    ),
+)

@@ -1,0 +1,236 @@
+"""MemPalace: the folder of a palace, either of its databases alone, or its graph as JSON with `nodes` and `edges`.
+
+OAMS 7 maps it: every node is a memory, and an edge makes the node that it starts from the parent of the one it leads
+to, with its type as `metadata.mempalace_edge_type`. In the knowledge graph an edge is a statement with times of its
+own, and so a memory itself, whose parent is its subject. What was filed word for word, a drawer, is a node too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from memoranda.bindings.files.importers.importer import (
+    Draft,
+    Found,
+    Importer,
+    Mapped,
+    drafts,
+    moment,
+    moment_in,
+    text_in,
+)
+from memoranda.bindings.files.importers.source import Source
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput, MemorandaError
+
+_DRAWERS: Final = "mempalace_drawers"
+_FILES: Final = ("chroma.sqlite3", "knowledge_graph.sqlite3")
+_TRIPLES: Final = (
+    "id",
+    "subject",
+    "predicate",
+    "object",
+    "valid_from",
+    "valid_to",
+    "confidence",
+    "source_closet",
+    "source_file",
+    "source_drawer_id",
+    "adapter_name",
+    "extracted_at",
+)
+_ENTITIES: Final = ("id", "name", "type", "properties", "created_at")
+# How exports of graphs call what an edge joins, and its type.
+_FROM: Final = ("source", "from", "source_id")
+_TO: Final = ("target", "to", "target_id")
+_TYPE: Final = ("type", "edge_type", "relation", "label")
+_TEXT: Final = ("content", "text", "value", "summary", "name")
+
+
+def _recognise(source: Source) -> float:
+    if source.is_folder or source.is_database:
+        return 0.95 if any(_is_graph(each) or _is_palace(each) for each in _databases(source)) else 0.0
+    if not source.starts(b"{") or b'"nodes"' not in source.head:
+        return 0.0
+    (node, edge) = (next(source.listed(name), ("", None))[1] for name in ("nodes", "edges"))
+    if not isinstance(node, dict) or not (text_in(node, "id") and text_in(node, *_TEXT)):
+        return 0.0
+    return 0.8 if isinstance(edge, dict) and text_in(edge, *_FROM) and text_in(edge, *_TO) else 0.0
+
+
+def _databases(source: Source) -> Iterator[Source]:
+    if not source.is_folder:
+        yield source
+        return
+    yield from (Source(source.path / name) for name in _FILES if (source.path / name).is_file())
+
+
+def _is_graph(source: Source) -> bool:
+    return {"subject", "predicate", "object"} <= set(source.tables.get("triples", ())) and "entities" in source.tables
+
+
+def _is_palace(source: Source) -> bool:
+    if not {"segments", "collections", "embeddings", "embedding_metadata"} <= source.tables.keys():
+        return False
+    return any(row.get("name") == _DRAWERS for row in source.rows("collections", ("name",), "id"))
+
+
+def _read(source: Source) -> Iterator[Found]:
+    if not source.is_folder and not source.is_database:
+        into: dict[str, list[dict[str, Any]]] = {}
+        for _, edge in source.listed("edges"):
+            if isinstance(edge, dict):
+                into.setdefault(text_in(edge, *_TO), []).append(edge)
+        yield from drafts(source.listed("nodes"), partial(_node, into=into, source=source))
+        return
+    for each in _databases(source):
+        if _is_palace(each):
+            yield from drafts(_drawers(each), partial(_drawer, source=each))
+        if _is_graph(each):
+            yield from _graph(each)
+
+
+def _node(document: dict[str, Any], where: str, *, into: dict[str, list[dict[str, Any]]], source: Source) -> Draft:
+    name, text = text_in(document, "id"), text_in(document, *_TEXT)
+    if not name or not text:
+        raise InvalidInput("not a node of MemPalace: it needs an `id` and what it says")
+    edges = into.get(name, [])
+    kind = text_in(edges[0], *_TYPE) if edges else ""
+    return Draft(
+        where=where,
+        id=name,
+        text=text,
+        original=document,
+        place=text_in(document, "wing"),
+        tags=[text_in(document, each) for each in ("room", "type")],
+        created=moment_in(document, "created_at", "filed_at") or source.modified,
+        updated=moment_in(document, "updated_at"),
+        parent=text_in(edges[0], *_FROM) if edges else "",
+        metadata={
+            **({"mempalace_edge_type": kind} if kind else {}),
+            # A memory has one parent.
+            **({"mempalace_edges": edges} if len(edges) > 1 else {}),
+        },
+    )
+
+
+# --- what was filed --------------------------------------------------------------------------------------------------
+
+
+def _drawers(source: Source) -> Iterator[tuple[str, Any]]:
+    """What each drawer holds, put together from the rows of Chroma's tables; what is an index of others is left out."""
+    wanted = {row["id"] for row in source.rows("collections", ("id", "name"), "id") if row["name"] == _DRAWERS}
+    segments = {row["id"] for row in source.rows("segments", ("id", "collection"), "id") if row["collection"] in wanted}
+    names = {
+        row["id"]: row
+        for row in source.rows("embeddings", ("id", "segment_id", "embedding_id", "created_at"), "id")
+        if row["segment_id"] in segments
+    }
+    columns = ("id", "key", "string_value", "int_value", "float_value", "bool_value")
+    for number, rows in groupby(source.rows("embedding_metadata", columns, "id"), key=lambda row: row["id"]):
+        held = {
+            str(row["key"]): next((row[each] for each in columns[2:] if row.get(each) is not None), None)
+            for row in rows
+        }
+        if number in names:
+            row = names[number]
+            document = {"id": row["embedding_id"], "document": held.pop("chroma:document", None), **held}
+            yield f"{source.name}: {row['embedding_id']}", {"created_at": row["created_at"], **document}
+
+
+def _drawer(document: dict[str, Any], where: str, *, source: Source) -> Draft:
+    name, text = text_in(document, "id"), text_in(document, "document")
+    if not name or not text:
+        raise InvalidInput("a drawer without words")
+    wing, room = text_in(document, "wing"), text_in(document, "room")
+    return Draft(
+        where=where,
+        id=name,
+        text=text,
+        original=document,
+        place=wing,
+        tags=(room,),
+        created=moment_in(document, "filed_at", "created_at") or source.modified,
+        updated=moment_in(document, "last_modified"),
+        source=text_in(document, "source_file"),
+        metadata={"mempalace_wing": wing, "mempalace_room": room} if wing or room else {},
+    )
+
+
+# --- the knowledge graph ---------------------------------------------------------------------------------------------
+
+
+def _graph(source: Source) -> Iterator[Found]:
+    names: dict[object, str] = {}
+    for row in source.rows("entities", _ENTITIES, "id"):
+        names[row.get("id")] = text_in(row, "name")
+        yield from drafts([(f"{source.name}: {row.get('id')}", row)], partial(_entity, source=source))
+    for row in source.rows("triples", _TRIPLES, "id"):
+        yield from drafts([(f"{source.name}: {row.get('id')}", row)], partial(_triple, names=names, source=source))
+
+
+def _entity(row: dict[str, Any], where: str, *, source: Source) -> Draft:
+    called, name, kind = text_in(row, "id"), text_in(row, "name"), text_in(row, "type")
+    if not called or not name:
+        raise InvalidInput("an entity without a name")
+    kind = "" if kind == "unknown" else kind
+    try:
+        properties = json_text.parse(row.get("properties") or "{}")
+    except MemorandaError:
+        properties = None
+    told = properties.items() if isinstance(properties, dict) else ()
+    return Draft(
+        where=where,
+        id=called,
+        text="\n".join([f"{name} is a {kind}" if kind else name, *(f"{each}: {value}" for each, value in told)]),
+        original=row,
+        tags=(kind,) if kind else (),
+        created=moment_in(row, "created_at") or source.modified,
+    )
+
+
+def _triple(row: dict[str, Any], where: str, *, names: dict[object, str], source: Source) -> Draft:
+    subject, relation, target = (text_in(row, each) for each in ("subject", "predicate", "object"))
+    if not (subject and relation and target and text_in(row, "id")):
+        raise InvalidInput("a statement needs `id`, `subject`, `predicate` and `object`")
+    confidence = row.get("confidence")
+    return Draft(
+        where=where,
+        id=text_in(row, "id"),
+        text=f"{names.get(subject) or subject} {relation.replace('_', ' ')} {names.get(target) or target}",
+        original={name: value for name, value in row.items() if value is not None},
+        tags=(relation,),
+        created=moment(row.get("extracted_at")) or source.modified,
+        valid_from=moment_in(row, "valid_from"),
+        valid_to=moment_in(row, "valid_to"),
+        confidence=confidence if isinstance(confidence, float) else None,
+        parent=subject,
+        source=text_in(row, "source_file", "source_drawer_id"),
+        metadata={"mempalace_edge_type": relation},
+    )
+
+
+MEMPALACE: Final = Importer(
+    name="mempalace",
+    title="MemPalace",
+    recognise=_recognise,
+    read=_read,
+    mapping=(
+        Mapped("`nodes`, each", "a memory (OAMS §7)"),
+        Mapped("`edges`: where an edge starts", "`parent_id` of the node that it leads to (OAMS §7)"),
+        Mapped("`edges`: type", "`metadata.mempalace_edge_type` (OAMS §7); of several edges all in `mempalace_edges`"),
+        Mapped("drawer: what was filed", "`value`"),
+        Mapped("drawer: `wing`, `room`", "scope and a tag, `metadata.mempalace_wing` and `mempalace_room`"),
+        Mapped("drawer: `filed_at`, `last_modified`, `source_file`", "`created_at`, `updated_at`, `source_id`"),
+        Mapped("entity of the knowledge graph", "a memory that says its name, type and properties"),
+        Mapped(
+            "triple: `subject`, `predicate`, `object`",
+            "a memory that says all three; its parent is the subject, the predicate is `mempalace_edge_type`",
+        ),
+        Mapped("triple: `valid_from`, `valid_to`, `confidence`", "when it is true, and how sure that is"),
+        Mapped("closets (an index of drawers)", "left out"),
+    ),
+)

@@ -1,0 +1,108 @@
+"""REM: an export with `memories` and `dreams`, which are what its consolidation made of memories.
+
+OAMS 7 maps it: a dream is a memory that keeps its strategy as `metadata.dream_strategy`. Both have the same nine names
+of strategies; any other is of REM alone, and stands there as `vendor:` (section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from memoranda.bindings.files.importers.importer import (
+    Draft,
+    Found,
+    Importer,
+    Mapped,
+    drafts,
+    moment_in,
+    text_in,
+)
+from memoranda.bindings.files.importers.source import Source
+from memoranda.errors import InvalidInput
+from memoranda.standards.oams.memory import VENDOR_PREFIX, is_strategy
+
+_TEXT: Final = ("value", "content", "text", "insight", "output", "summary")
+_INPUTS: Final = ("inputs", "sources", "source_memories", "input_keys", "parents")
+
+
+def _recognise(source: Source) -> float:
+    # Its memories, of which there are more, may come first.
+    if not source.starts(b"{") or not any(mark in source.head for mark in (b'"dreams"', b'"memories"')):
+        return 0.0
+    _, dream = next(source.listed("dreams"), ("", None))
+    return 0.92 if isinstance(dream, dict) and "strategy" in dream else 0.0
+
+
+def _read(source: Source) -> Iterator[Found]:
+    yield from drafts(source.listed("memories"), partial(_draft, source=source))
+    yield from drafts(source.listed("dreams"), partial(_dream, source=source))
+
+
+def _draft(document: dict[str, Any], where: str, *, source: Source) -> Draft:
+    name, text = text_in(document, "key", "id"), text_in(document, *_TEXT)
+    if not name or not text:
+        raise InvalidInput("not a memory or a dream of REM: it needs a `key` or an `id`, and a `value`")
+    tags = document.get("tags")
+    theirs = document.get("metadata")
+    confidence = theirs.get("confidence") if isinstance(theirs, dict) else None
+    return Draft(
+        where=where,
+        id=name,
+        text=text,
+        original=document,
+        user=text_in(document, "user_id"),
+        place=text_in(document, "namespace"),
+        tags=tags if isinstance(tags, list) else (),
+        created=moment_in(document, "created_at", "createdAt", "timestamp") or source.modified,
+        updated=moment_in(document, "updated_at", "updatedAt"),
+        confidence=confidence if isinstance(confidence, float) else None,
+        metadata={"rem_metadata": theirs} if isinstance(theirs, dict) and theirs else {},
+    )
+
+
+def _dream(document: dict[str, Any], where: str, *, source: Source) -> Draft:
+    draft = _draft(document, where, source=source)
+    strategy = text_in(document, "strategy")
+    if not strategy:
+        raise InvalidInput("a dream of REM that names no `strategy`")
+    inputs = next((held for name in _INPUTS if isinstance(held := document.get(name), list)), [])
+    keys = [name for each in inputs if (name := each if isinstance(each, str) else _name(each))]
+    run = text_in(document, "run_id")
+    return msgspec.structs.replace(
+        draft,
+        parent=keys[0] if keys else "",
+        inputs=keys,
+        metadata={
+            **draft.metadata,
+            "dream_strategy": strategy if is_strategy(strategy) else f"{VENDOR_PREFIX}{strategy}",
+            **({"dream_run_id": run} if run else {}),
+        },
+    )
+
+
+def _name(document: Any) -> str:
+    return text_in(document, "key", "id") if isinstance(document, dict) else ""
+
+
+REM: Final = Importer(
+    name="rem",
+    title="REM",
+    recognise=_recognise,
+    read=_read,
+    mapping=(
+        Mapped("`memories`, `dreams`: `value` (or `content`, `text`, `insight`, `output`, `summary`)", "`value`"),
+        Mapped("`key` (or `id`)", "`key`"),
+        Mapped("`namespace`", "scope of `namespace`"),
+        Mapped("`user_id`", "owner half of `namespace`"),
+        Mapped("dream: `strategy`", "`metadata.dream_strategy` (OAMS §7); one that OAMS has not is `vendor:…`"),
+        Mapped("dream: `inputs` (or `sources`, `source_memories`, `input_keys`, `parents`)", "`metadata.dream_inputs`"),
+        Mapped("dream: the first of its inputs", "`parent_id`"),
+        Mapped("dream: `run_id`", "`metadata.dream_run_id`"),
+        Mapped("`tags`, `metadata`", "`tags`, `metadata.rem_metadata`; its `confidence` is ours"),
+        Mapped("`created_at`, `updated_at`", "the same, in UTC"),
+    ),
+)
