@@ -251,3 +251,14 @@ def test_import_brings_back_what_was_forgotten_only_when_asked(run: Command, not
     assert "forgotten here" in ran.err
     assert run("import", file, "--restore", "--json").json["created"] == 1
     assert run("import", file, "--json").json["merged"] == 2
+
+
+def test_a_table_is_taken_in_by_the_columns_that_a_person_names(run: Command, tmp_path: Path) -> None:
+    table = tmp_path / "notes.csv"
+    table.write_text("who,what\nbo,Has a red bicycle\n", encoding="utf-8")
+    ran = run("import", table, "--map", "text=what,user=who")
+    assert (ran.code, ran.out) == (0, "1 created, 0 updated, 0 unchanged, 0 refused\n")
+    assert f"{table}: from a table, 1 memory of 1 user" in ran.err
+    assert "without --format" in run("import", table, "--map", "text=what", "--format", "mem0").err
+    assert "text=NAME" in run("import", table, "--map", "user=who").err
+    assert "not piped in" in run("import", "-", "--map", "text=what").err

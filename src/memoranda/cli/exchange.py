@@ -16,7 +16,7 @@ from memoranda.cli.show import audit_entries, counted, line, note, note_report, 
 from memoranda.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from memoranda.bindings.files.importers.importer import Survey
+    from memoranda.bindings.files.importers.importer import Importer, Survey
     from memoranda.service.core.access import Access
     from memoranda.service.exchange import Report
     from memoranda.service.service import Service
@@ -45,6 +45,7 @@ SystemName = Literal[
     "langchain",
     "pam",
     "mif",
+    "table",
 ]
 FormatOption = Annotated[
     FormatName | None, Parameter(name="--format", help="The format, if the name does not tell it.")
@@ -293,6 +294,9 @@ def import_files(
     namespace: Annotated[
         str | None, Parameter(help="Put memories of OAMS into this namespace, or scope of your own.")
     ] = None,
+    columns: Annotated[
+        str | None, Parameter(name="--map", help="The columns of a table: text=NAME,user=NAME,created=NAME and so on.")
+    ] = None,
     restore: Annotated[bool, Parameter(help="Bring back what was forgotten here since the file was written.")] = False,
     dry_run: Annotated[bool, Parameter(help="Say what would be taken in, and do nothing.")] = False,
     undo: Annotated[
@@ -325,7 +329,7 @@ def import_files(
             memoranda.service,
             memoranda.access,
             _sources(sources),
-            known=known,
+            known=_system(known, columns),
             adopt=adopt,
             into=None if namespace is None else memoranda.oams.namespace(namespace),
             restore=restore,
@@ -338,6 +342,15 @@ def import_files(
     document = {**_import_document(report, dry_run=dry_run), **({"sources": surveys} if surveys else {})}
     run.answer(document, lambda: line(_import_line(report, dry_run=dry_run)))
     return 1 if report.refused else 0
+
+
+def _system(known: str | None, columns: str | None) -> str | Importer | None:
+    """What the files are said to be; whoever names columns says that they are tables."""
+    from memoranda.bindings.files.importers.table import table_with
+
+    if columns is not None and known not in (None, "table"):
+        raise InvalidInput("--map names the columns of tables; say it without --format")
+    return known if columns is None else table_with(columns)
 
 
 def _undo_import(sources: tuple[str, ...], run: GivenRun, *, is_dry: bool) -> int:

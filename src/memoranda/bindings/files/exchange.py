@@ -21,7 +21,7 @@ from typing import IO, Final, Generic, Protocol, TypeVar, cast
 from memoranda.bindings.files import formats, mg, mg_report, oams
 from memoranda.bindings.files.folder import STANDARD_STREAM, Folder, rejoined, shown_name, standard_output, writing
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
-from memoranda.bindings.files.importers.importer import Survey
+from memoranda.bindings.files.importers.importer import Importer, Survey
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
 from memoranda.bindings.files.names import file_name
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
@@ -199,7 +199,7 @@ def import_files(
     access: Access,
     sources: Iterable[str],
     *,
-    known: str | None = None,
+    known: str | Importer | None = None,
     adopt: bool = False,
     into: Namespace | None = None,
     restore: bool = False,
@@ -208,6 +208,8 @@ def import_files(
     found: Callable[[str, str, Survey], None] | None = None,
 ) -> Report:
     """Take in the memories of files and folders, whatever their form; `into` is for those of OAMS alone.
+
+    `known` is the form or the system, where the files do not tell it.
 
     Told to `found` is each source of another system: its name, the system, and what it holds.
     """
@@ -240,12 +242,14 @@ def verify_files(sources: Iterable[str], *, known: str | None = None, progress: 
     return report
 
 
-def _sources(names: Iterable[str], report: Report, known: str | None, own: str = "") -> Iterator[_Source]:
+def _sources(names: Iterable[str], report: Report, said: str | Importer | None, own: str = "") -> Iterator[_Source]:
     """Files and bundles as they are named, other folders as the files in them."""
+    known = said if isinstance(said, str) else None
+    importer = IMPORTERS.get(known or "") if said is known else said
     for name in names:
         path = Path(name)
-        if known in IMPORTERS and path.exists():
-            yield _Source(name, Foreign(IMPORTERS[known], own))
+        if isinstance(importer, Importer) and (path.exists() or name == STANDARD_STREAM):
+            yield _Source(name, Foreign(importer, own))
         elif name == STANDARD_STREAM or path.is_file() or (path.is_dir() and _is_bundle(name, known)):
             yield _recognised(name, known, own)
         elif path.is_dir():

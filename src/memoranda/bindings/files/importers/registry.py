@@ -22,6 +22,7 @@ from memoranda.bindings.files.importers.pam import PAM
 from memoranda.bindings.files.importers.rem import REM
 from memoranda.bindings.files.importers.server_memory import SERVER_MEMORY
 from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.table import TABLE
 from memoranda.bindings.files.importers.zep import ZEP
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
 from memoranda.service.exchange import Item, Report
@@ -32,7 +33,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         *(MEM0, SERVER_MEMORY, LANGGRAPH, CHATGPT, CLAUDE),
         *(BASIC_MEMORY, MEMORY_TOOL, RULES, NOTES),
         *(ZEP, MEMPALACE, REM),
-        *(AREEV, LETTA, LANGCHAIN, PAM, MIF),
+        *(AREEV, LETTA, LANGCHAIN, PAM, MIF, TABLE),
     )
 }
 # Less sure than this is a guess.

@@ -1,0 +1,159 @@
+"""Tables: CSV with a line of names first, and JSON objects that say something under `text`, as an array or one a line.
+
+Columns are known by the names that people give them, or a person says which is which: `text=note,user=person`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, drafts, moment, text_in
+from memoranda.bindings.files.importers.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, Source
+from memoranda.errors import InvalidInput
+
+# What a memory may have, and the columns that are taken for it, the first that there is.
+_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    "text": ("text", "content", "memory", "note", "fact", "value"),
+    "id": ("id", "key", "uuid"),
+    "user": ("user", "user_id", "person"),
+    "place": ("project", "namespace", "scope", "folder"),
+    "session": ("session", "session_id", "conversation_id", "thread_id"),
+    "tags": ("tags", "categories", "labels"),
+    "created": ("created", "created_at", "date", "timestamp"),
+    "updated": ("updated", "updated_at", "modified"),
+    "valid_from": ("valid_from",),
+    "valid_to": ("valid_to", "valid_until"),
+    "source": ("source", "url"),
+}
+# What each is here.
+_HERE: Final = {
+    "text": "`value`",
+    "id": "`key`",
+    "user": "owner half of `namespace`",
+    "place": "scope",
+    "session": "session",
+    "tags": "`tags`; in CSV separated by commas or semicolons",
+    "created": "`created_at`",
+    "updated": "`updated_at`",
+    "valid_from": "since when it is true",
+    "valid_to": "until when it is true",
+    "source": "`source_id`",
+}
+_SEPARATOR: Final = re.compile(r"[,;]")
+_ENDINGS: Final = (".csv", ".tsv")
+_DELIMITERS: Final = (",", ";", "\t", "|")
+# By these an object is one of another format.
+_OTHERS: Final = ("ump", "kind", "scope", "body", "type", "@type", "namespace", "fact", "role")
+
+
+def _recognise(source: Source) -> float:
+    if source.path.suffix.lower() in _ENDINGS and not source.is_folder:
+        names, _, _ = source.head.partition(b"\n")
+        return 0.7 if _column(_names(names.decode("utf-8-sig", "replace")), "text") else 0.0
+    first = source.first
+    return 0.6 if isinstance(first, dict) and text_in(first, "text") and not first.keys() & set(_OTHERS) else 0.0
+
+
+def _read(source: Source, columns: Mapping[str, str] | None = None) -> Iterator[Found]:
+    is_table = source.path.suffix.lower() in _ENDINGS or not source.starts(b"{", b"[")
+    listed = _rows(source, columns) if is_table else source.listed()
+    yield from drafts(listed, partial(_draft, columns=columns, source=source))
+
+
+def _delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)
+
+
+def _names(line: str) -> list[str]:
+    return next(csv.reader([line], delimiter=_delimiter(line)), [])
+
+
+def _column(names: Mapping[str, Any] | list[str], ours: str) -> str:
+    """The name that stands for one of ours, however it is written."""
+    written = {each.strip().lower().replace(" ", "_"): each for each in names}
+    return next((written[each] for each in _KNOWN[ours] if each in written), "")
+
+
+def _rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tuple[str, Any]]:
+    """The rows of CSV with their lines. Raises InvalidInput if it has not the columns, or cannot be read."""
+    csv.field_size_limit(MAX_DOCUMENT_BYTES)
+    line = 1
+    with source.opened() as file:
+        try:
+            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            first = text.readline(HEAD_BYTES)
+            names = _names(first)
+            missing = [each for each in (columns or {}).values() if each not in names]
+            if missing or not (columns or _column(names, "text")):
+                wanted = (
+                    f"no column {missing[0]!r}" if missing else "no column that is known for a text; name it with --map"
+                )
+                raise InvalidInput(f"{wanted}: there are {', '.join(names)}")
+            reader = csv.reader(text, delimiter=_delimiter(first))
+            for row in reader:
+                line = reader.line_num + 1
+                if row:
+                    yield f"{source.name}:{line}", dict(zip(names, row, strict=False))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{source.name}:{line + 1}: not CSV in UTF-8 ({error})") from None
+
+
+def _draft(document: dict[str, Any], where: str, *, columns: Mapping[str, str] | None, source: Source) -> Draft:
+    def held(ours: str) -> Any:
+        return document.get(_column(document, ours) if columns is None else columns.get(ours, ""))
+
+    def said(ours: str) -> str:
+        value = held(ours)
+        return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+    text, user, tags = said("text"), said("user"), held("tags")
+    if not text:
+        raise InvalidInput("the row has no text")
+    return Draft(
+        where=where,
+        # A row without a name is known by what it says.
+        id=said("id") or f"{user} {text}".strip(),
+        text=text,
+        original=document,
+        user=user,
+        place=said("place"),
+        session=said("session"),
+        tags=tags if isinstance(tags, list) else _SEPARATOR.split(said("tags")),
+        created=moment(held("created")) or source.modified,
+        updated=moment(held("updated")),
+        valid_from=moment(held("valid_from")),
+        valid_to=moment(held("valid_to")),
+        source=said("source"),
+    )
+
+
+def table_with(said: str) -> Importer:
+    """The importer for tables whose columns a person names: `text=note,user=person`. Raises InvalidInput."""
+    columns: dict[str, str] = {}
+    for each in said.split(","):
+        ours, equals, theirs = (part.strip() for part in each.partition("="))
+        if ours not in _KNOWN or not equals or not theirs:
+            raise InvalidInput(f"{each!r} is no column: say text=NAME,user=NAME; there are {', '.join(_KNOWN)}")
+        columns[ours] = theirs
+    if "text" not in columns:
+        raise InvalidInput("--map needs the column of the text: text=NAME")
+    return TABLE._replace(read=partial(_read, columns=columns))
+
+
+TABLE: Final = Importer(
+    name="table",
+    title="a table",
+    recognise=_recognise,
+    read=_read,
+    mapping=(
+        *(Mapped(", ".join(f"`{each}`" for each in theirs), _HERE[ours]) for ours, theirs in _KNOWN.items()),
+        Mapped("`--map text=NAME,user=NAME,…`", "which columns they are, where they have other names"),
+        Mapped("(no `id`)", "the user and the text are the `key`"),
+        Mapped("(no `created`)", "when the file was last written"),
+    ),
+)
