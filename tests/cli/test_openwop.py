@@ -21,6 +21,28 @@ def test_entries_are_put_listed_shown_and_deleted(run: Command) -> None:
     assert run("openwop", "delete", REF, name).code == 1
 
 
+def test_a_project_stands_for_a_ref(run: Command) -> None:
+    assert run("openwop", "put", "Ada likes tea", "--project", "the shop").code == 0
+    assert run("openwop", "put", "--project", "the shop", piped=b"Ada likes tea very much").code == 0
+    found = run("openwop", "list", "--project", "the shop", "--json").json["entries"]
+    assert [each["content"] for each in found] == ["Ada likes tea very much", "Ada likes tea"]
+    listed = run("list", "--project", "the shop", "--json").json["records"]
+    assert {record["body"]["text"] for record in listed} == {each["content"] for each in found}
+    name = found[0]["id"]
+    assert run("openwop", "get", name, "--project", "the shop").out == "Ada likes tea very much\n"
+    assert run("openwop", "delete", name, "--project", "the shop").code == 0
+    for verb in ("compact", "consolidate", "commitments", "distill"):
+        assert run("openwop", verb, "--project", "the shop").code == 0, verb
+    for wrong in (
+        ("put", "shop", "text", "--project", "shop"),
+        ("list", "shop", "--project", "shop"),
+        ("list",),
+        ("get", "--project", "shop"),
+        ("commitments", "--look"),
+    ):
+        assert run("openwop", *wrong).code == 1, wrong
+
+
 def test_an_expiry_that_is_past_is_refused(run: Command) -> None:
     refused = run("openwop", "put", REF, "x", "--expires", "2020-01-01")
     assert refused.code == 1

@@ -32,18 +32,47 @@ _ENTRIES = Group("Entries", sort_key=0)
 _PASSES = Group("Passes", sort_key=1)
 _COMMITMENTS = Group("Commitments", sort_key=2)
 
-Ref = Annotated[str, Parameter(name="REF", help="The memoryRef, such as mem://support/agent-1.")]
+Ref = Annotated[
+    str | None, Parameter(name="REF", help="The memoryRef, such as mem://support/agent-1; not with --project.")
+]
+Project = Annotated[str | None, Parameter(help="The project whose entries are meant, instead of REF.")]
+EntryId = Annotated[str | None, Parameter(name="ID", help="The entry's id.")]
 CommitmentId = Annotated[str, Parameter(name="ID", help="The commitment's id.")]
 ProposalId = Annotated[str, Parameter(name="ID", help="The proposal's id.")]
 SHOWN_CHARS = 160
 
 
+def _placed(project: str | None, ref: str | None, word: str | None = None) -> tuple[str, str | None]:
+    """The ref that is meant, and the word after it; where a project stands for the ref, that word is the first."""
+    from memoranda.standards.openwop.refs import ref_of
+
+    if project is None:
+        if ref is None:
+            raise InvalidInput("REF: which memoryRef? Or say --project")
+        return ref, word
+    if word is not None:
+        raise InvalidInput("REF and --project name the same thing; say one of them")
+    return ref_of(project), ref
+
+
+def _place(project: str | None, ref: str | None) -> str:
+    """The ref that is meant, where nothing stands after it."""
+    return _placed(project, *((ref,) if project is None else (None, ref)))[0]
+
+
+def _named(name: str | None) -> str:
+    if name is None:
+        raise InvalidInput("ID: which entry?")
+    return name
+
+
 @openwop.command(group=_ENTRIES)
 def put(
-    ref: Ref,
+    ref: Ref = None,
     text: Annotated[str | None, Parameter(help="What to keep; - or nothing reads standard input.")] = None,
     /,
     *,
+    project: Project = None,
     tag: Annotated[tuple[str, ...], Parameter(name="--tag", help="A tag; can be repeated.")] = (),
     expires: Annotated[str | None, Parameter(help="When it ends: a date, or RFC 3339.")] = None,
     entry_id: Annotated[
@@ -54,19 +83,21 @@ def put(
     """Write an entry."""
     from memoranda.standards.openwop.entry import Draft
 
+    place, text = _placed(project, ref, text)
     asked: dict[str, Any] = {"content": text_or_input(text), "tags": list(tag)}
     if expires is not None:
         asked["expiresAt"] = moment(expires)
     with run.open() as memoranda:
-        made = memoranda.openwop.put_entry(ref, Draft.parse(asked), entry_id=entry_id)
+        made = memoranda.openwop.put_entry(place, Draft.parse(asked), entry_id=entry_id)
     run.answer(made, lambda: line(made["id"]))
 
 
 @openwop.command(name="list", group=_ENTRIES)
 def list_entries(
-    ref: Ref,
+    ref: Ref = None,
     /,
     *,
+    project: Project = None,
     limit: Annotated[int, Parameter(help="At most so many; 100 unless said.")] = 100,
     tag: Annotated[str | None, Parameter(help="Only with this tag.")] = None,
     query: Annotated[
@@ -77,11 +108,12 @@ def list_entries(
     """List the entries of a ref, the newest first."""
     from memoranda.standards.openwop.entry import ListOptions
 
+    place = _place(project, ref)
     asked: dict[str, Any] = {"limit": limit, **({"tag": tag} if tag else {})}
     if query is not None:
         asked |= {"rank": "relevance", "query": query}
     with run.open() as memoranda:
-        found = memoranda.openwop.list_entries(ref, ListOptions.parse(asked))
+        found = memoranda.openwop.list_entries(place, ListOptions.parse(asked))
     rows = [
         (each["id"], each["createdAt"], " ".join(each["tags"]), one_line(each["content"])[:SHOWN_CHARS])
         for each in found
@@ -92,56 +124,59 @@ def list_entries(
 
 
 @openwop.command(group=_ENTRIES)
-def get(ref: Ref, entry_id: Annotated[str, Parameter(name="ID", help="The entry's id.")], /, *, run: GivenRun) -> None:
+def get(ref: Ref = None, entry_id: EntryId = None, /, *, project: Project = None, run: GivenRun) -> None:
     """Show one entry."""
+    place, name = _placed(project, ref, entry_id)
     with run.open() as memoranda:
-        found = memoranda.openwop.get_entry(ref, entry_id)
+        found = memoranda.openwop.get_entry(place, _named(name))
     if found is None:
         raise NotFound("no such entry")
     run.answer(found, lambda: line(found["content"]))
 
 
 @openwop.command(group=_ENTRIES)
-def delete(
-    ref: Ref, entry_id: Annotated[str, Parameter(name="ID", help="The entry's id.")], /, *, run: GivenRun
-) -> None:
+def delete(ref: Ref = None, entry_id: EntryId = None, /, *, project: Project = None, run: GivenRun) -> None:
     """Take an entry out of every later answer."""
+    place, name = _placed(project, ref, entry_id)
     with run.open() as memoranda:
-        is_gone = memoranda.openwop.delete_entry(ref, entry_id)
+        is_gone = memoranda.openwop.delete_entry(place, _named(name))
     if not is_gone:
         raise NotFound("no such entry")
     run.answer({"deleted": True}, lambda: line("deleted"))
 
 
 @openwop.command(group=_PASSES)
-def compact(ref: Ref, /, *, run: GivenRun) -> None:
+def compact(ref: Ref = None, /, *, project: Project = None, run: GivenRun) -> None:
     """Put one entry in the place of all entries of a ref."""
+    place = _place(project, ref)
     with run.open() as memoranda:
-        made = memoranda.openwop.compact(ref)
+        made = memoranda.openwop.compact(place)
     run.answer({"event": made.event, "entry": made.entry}, lambda: line(made.entry["content"]))
 
 
 @openwop.command(group=_PASSES)
 def distill(
-    ref: Ref,
+    ref: Ref = None,
     /,
     *,
+    project: Project = None,
     budget: Annotated[int | None, Parameter(help="Tokens to read and write together; as many as allowed.")] = None,
     every: Annotated[str | None, Parameter(help="Do it by a cron expression, such as '0 3 * * *'; off stops.")] = None,
     timezone: Annotated[str, Parameter(help="Whose clocks the expression goes by, such as Europe/Berlin.")] = "UTC",
     run: GivenRun,
 ) -> None:
     """Make an archive of a ref within a budget of tokens, now or every night."""
+    place = _place(project, ref)
     with run.open() as memoranda:
         openwop = memoranda.openwop
         if every == "off":
-            is_gone = openwop.unschedule(ref)
+            is_gone = openwop.unschedule(place)
             run.answer({"unscheduled": is_gone}, lambda: line("not scheduled any more" if is_gone else "no schedule"))
         elif every is not None:
-            made = openwop.schedule(ref, every, timezone=timezone, token_budget=budget)
+            made = openwop.schedule(place, every, timezone=timezone, token_budget=budget)
             run.answer(made, lambda: line(f"next at {made['nextAt']}, while a server runs"))
         else:
-            done = openwop.distill(ref, token_budget=budget)
+            done = openwop.distill(place, token_budget=budget)
             told = done.event["payload"]["distillation"]
             answer = {"event": done.event, "entry": done.entry, "archiveChecksum": done.checksum}
             summary = f"{told['tokensUsed']} of {told['tokenBudget']} tokens, archive {done.entry['id']}"
@@ -161,9 +196,10 @@ def schedules(*, run: GivenRun) -> None:
 
 @openwop.command(group=_PASSES)
 def consolidate(
-    ref: Annotated[str | None, Parameter(name="REF", help="The memoryRef.")] = None,
+    ref: Ref = None,
     /,
     *,
+    project: Project = None,
     undo: Annotated[str | None, Parameter(help="Undo the pass of this run instead.")] = None,
     run: GivenRun,
 ) -> None:
@@ -174,9 +210,7 @@ def consolidate(
             count = openwop.undo_consolidation(undo)
             run.answer({"broughtBack": count}, lambda: line(f"{count} brought back"))
             return
-        if ref is None:
-            raise InvalidInput("REF: which memoryRef?")
-        done = openwop.consolidate(ref)
+        done = openwop.consolidate(_place(project, ref))
     payload = done.event["payload"]
     answer = {"event": done.event, "taken": list(done.taken), "contradictions": [list(p) for p in done.contradictions]}
 
@@ -195,15 +229,16 @@ def commitments(
     ref: Annotated[str | None, Parameter(name="REF", help="Only of this memoryRef.")] = None,
     /,
     *,
+    project: Project = None,
     look: Annotated[bool, Parameter(help="Look for new ones in the memories of the ref first.")] = False,
     watch: Annotated[bool, Parameter(help="Let a running server look whenever something is written there.")] = False,
     run: GivenRun,
 ) -> None:
     """Show the standing commitments found in memory."""
+    if look or watch or project is not None:
+        ref = _place(project, ref)
     with run.open() as memoranda:
         openwop = memoranda.openwop
-        if (look or watch) and ref is None:
-            raise InvalidInput("REF: which memoryRef?")
         if watch and ref is not None:
             openwop.watch_commitments(ref)
         found = openwop.infer_commitments(ref) if look and ref else openwop.commitments(ref)
