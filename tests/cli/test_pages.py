@@ -1,7 +1,7 @@
 """The README and the how-tos, as a newcomer goes through them: every `sh` block, in order, in one empty home.
 
-What stands in `console` blocks goes on for ever, and what has a placeholder (…) cannot run. Pages whose commands are compared with what they
-print are tested beside those commands.
+What stands in `console` blocks goes on for ever, and what has a placeholder (…) cannot run. Pages whose commands are
+compared with what they print are tested beside those commands.
 """
 
 from __future__ import annotations
