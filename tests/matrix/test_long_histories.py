@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,10 @@ from memoranda.service.cal import recall as cal_recall
 from memoranda.service.retrieve import PAGE_BYTES
 from memoranda.service.ump import recall
 from memoranda.standards.ump.requests import RecallRequest
+from memoranda.storage.snapshot import SqlSnapshot
+from memoranda.storage.unit import SqlUnit
 from tests.bindings.http.running import running
-from tests.matrix.doors import SPACE, House
+from tests.matrix.doors import REVISES, SPACE, WRITES, House
 from tests.service.world import PEER
 
 COUNT = 16
@@ -124,4 +128,31 @@ def test_of_what_a_peer_sees_in_part_so_much_is_read_and_the_best_are_found(monk
     monkeypatch.setattr(recall, "_PARTS_BYTES", 20_000)
     assert "zanzibar tea 7" not in found()
     assert len(found()) == 5
+    house.service.close()
+
+
+@pytest.mark.requirement("OURS-answers-have-a-size")
+@pytest.mark.parametrize("way", REVISES)
+def test_a_change_reads_no_more_in_the_writers_turn_the_longer_a_history_is(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House()
+    if way == "oams":
+        house.oams.store("tea", "zanzibar 0")
+    else:
+        WRITES["oms put"](house, "zanzibar 0")
+    read, plain = Counter[int](), SqlSnapshot._version
+
+    def counted(self: SqlSnapshot, row: Any, opener: Any = None) -> Any:
+        read[number] += isinstance(self, SqlUnit)
+        return plain(self, row, opener)
+
+    monkeypatch.setattr(SqlSnapshot, "_version", counted)
+    for number in range(1, 21):
+        house.advance(10_000)
+        names = {**house.names(house.head(f"zanzibar {number - 1}")), **({"oams": "tea"} if way == "oams" else {})}
+        read[number] = 0
+        REVISES[way](house, names, f"zanzibar {number}")
+    # CAL names what it was made from, which is looked through for sixteen steps.
+    assert read[20] == read[17], read
     house.service.close()

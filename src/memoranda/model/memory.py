@@ -103,6 +103,8 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     withdraws: str = ""
     # What earlier versions bind it to, beyond what its document says.
     bounds: Bounds | None = None
+    # Whether its document, or one that it carries, may have a policy that protects the versions after it.
+    may_protect: bool = False
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -103,6 +103,10 @@ class Snapshot(Protocol):
         """All versions of a memory, oldest first, read a few at a time: whoever keeps none holds few."""
         ...
 
+    def protecting(self, memory_id: int) -> Iterator[Version]:
+        """The versions of a memory that are held, or whose documents may protect those after them, oldest first."""
+        ...
+
     def newest(self, memory_id: int) -> Version:
         """The last version of a memory."""
         ...

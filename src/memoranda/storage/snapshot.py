@@ -148,6 +148,11 @@ class SqlSnapshot(BackgroundReads):
         version_ids = self.history_ids(memory_id)
         return self.in_slices(version_ids[::-1] if newest_first else version_ids)
 
+    def protecting(self, memory_id: int) -> Iterator[Version]:
+        name, value = PROTECTS
+        asked = {"version_ids": as_json(self.history_ids(memory_id)), "name": name, "value_key": self.value_key(value)}
+        return self.in_slices([version_id for (version_id,) in self._rows("versions_protecting", **asked)])
+
     def newest(self, memory_id: int) -> Version:
         (found,) = self.versions(self.history_ids(memory_id)[-1:])
         return found
@@ -365,6 +370,10 @@ def _state(row: VersionRow, is_readable: bool) -> State:
 def bound_to(tenant: str, standard: str, name: str, recorded: Instant) -> bytes:
     """What a ciphertext belongs to: put in another place, or back in the place of a later edition, it does not open."""
     return f"{tenant}\x00{standard}\x00{name}\x00{recorded}\x00".encode()
+
+
+# Of a version whose document may protect those after it.
+PROTECTS: Final = ("policy scope", "lineage")
 
 
 def facet_of(link: Link) -> str:

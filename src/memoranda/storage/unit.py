@@ -29,7 +29,7 @@ from memoranda.storage.rows import (
 )
 from memoranda.storage.search import Memory
 from memoranda.storage.selection import FOREVER_MS, scope_facet, space_facet
-from memoranda.storage.snapshot import SqlSnapshot, as_json, bound_to, facet_of
+from memoranda.storage.snapshot import PROTECTS, SqlSnapshot, as_json, bound_to, facet_of
 from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, WordIndex
 
 # Marks that erased bytes are still to be scrubbed from the files.
@@ -436,6 +436,8 @@ def facets_of(projection: Projection) -> Iterator[tuple[str, str]]:
         yield facet_of("basis"), projection.basis
     if projection.withdraws:
         yield facet_of("withdraws"), projection.withdraws
+    if projection.may_protect:
+        yield PROTECTS
     for relation in projection.relations:
         if relation.type == DERIVED_FROM:
             yield facet_of("source"), relation.target

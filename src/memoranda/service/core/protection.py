@@ -68,7 +68,7 @@ def check_supersession(
 
     old = policy_fields(prior)
     lineage = []
-    for each in snapshot.history(prior.memory_id):
+    for each in snapshot.protecting(prior.memory_id):
         # A record keeps its name when it is told again, and its hold with it.
         if each.document.name == prior.document.name:
             refuse_held(each)

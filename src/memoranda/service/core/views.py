@@ -79,7 +79,7 @@ def project_memory(context: Context, memory: Memory, tenant: str) -> Projection:
     original = original_of(context, memory, tenant)
     if original is None:
         return own
-    return replace(original.read, created=own.created, observed=own.observed, sameness="")
+    return replace(original.read, created=own.created, observed=own.observed, sameness="", may_protect=True)
 
 
 # Many memories of few namespaces are read together.

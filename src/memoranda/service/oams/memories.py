@@ -529,7 +529,7 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
         check_condition(show(context, unit, version, place).etag, if_match, if_absent=False)
         check_supersession(unit, version, {}, now=now)
-        for each in unit.history(version.memory_id):
+        for each in unit.protecting(version.memory_id):
             refuse_held(each)
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)

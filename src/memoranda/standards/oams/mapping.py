@@ -107,6 +107,7 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         subject=user or tenant,
         relation=shown_kind,
         basis=basis if isinstance(basis := metadata.get("processing_basis"), str) else "",
+        may_protect=NATIVE_KEY in metadata,
     )
 
 

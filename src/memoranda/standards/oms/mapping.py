@@ -19,6 +19,7 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS
 from memoranda.standards.oms.grains import MARKS, Grain, encode, encode_plain
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
+from memoranda.standards.oms.policy import protects_lineage
 from memoranda.standards.oms.profile import SizeProfile
 from memoranda.standards.oms.registry import BY_NAME, DEFAULT_NAMESPACE
 
@@ -88,6 +89,7 @@ def project(grain: Grain, tenant: str) -> Projection:
         object=object_,
         basis=_address(fields.get("processing_basis")),
         withdraws=_address(fields.get("prior_consent")) if fields.get("is_withdrawal") is True else "",
+        may_protect=protects_lineage(fields),
     )
 
 

@@ -72,6 +72,7 @@ def project(record: Record) -> Projection:
         basis=basis
         if isinstance(basis := (record["body"].get("structured") or {}).get("processing_basis"), str)
         else "",
+        may_protect=NATIVE_KEY in (record["body"].get("structured") or {}),
     )
 
 

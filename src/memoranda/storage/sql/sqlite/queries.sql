@@ -520,6 +520,14 @@ FROM state INDEXED BY state_closing WHERE tenant_id = :tenant_id AND closing > 0
 UPDATE state SET live = 0, closing = :closing, superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
+-- name: versions_protecting
+SELECT j.value FROM json_each(:version_ids) j
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
+WHERE s.held = 1 OR EXISTS (
+  SELECT 1 FROM facet f
+  WHERE f.tenant_id = :tenant_id AND f.name = :name AND f.value_key = :value_key AND f.version_id = j.value)
+ORDER BY j.key
+
 -- name: count_live
 SELECT count(*) FROM json_each(:version_ids) j
 CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value WHERE s.live = 1
