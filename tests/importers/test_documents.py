@@ -14,10 +14,13 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.bindings.files.importers.registry import recognised
+from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
+from memoranda.standards.oams.memory import check
 from tests.importers.conftest import SAMPLES, take_known, written
 
 AGENT_FILE: dict[str, Any] = {
@@ -123,6 +126,20 @@ def test_liberties_of_areev_are_read_and_damage_is_told(shared: Memoranda, tmp_p
     assert "which no grain has" in huge.refusals[0].message
 
 
+def test_one_bad_record_of_areev_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    old, broken = {**FACT, "object": "a canoe"}, {**FACT, "confidence": "high", "derived_from": "x"}
+    address = bundle((1, old, 0))[13:45].hex()
+    new = bundle((2, {**FACT, "derived_from": address}, 0))[4:]
+    # A time may be any number; a replacement that was forgotten since has no bytes.
+    odd = new[:1] + struct.pack("<q", -(2**63)) + new[9:]
+    forgotten = struct.pack("<Bq", 2, 0) + bytes(32) + struct.pack("<I", 0)
+    path = tmp_path / "some.mgb"
+    path.write_bytes(bundle((1, old, 0), (1, broken, 0), (2, broken, 0)) + odd + forgotten)
+    items = list(Foreign(IMPORTERS["areev"], "ada").items(str(path)))
+    assert [item.error is None for item in items] == [True, False]
+    assert items[0].value["metadata"]["memoranda:valid_to"] == "1970-01-01T00:00:00.000Z"
+
+
 def test_blocks_and_turns_of_a_letta_agent(shared: Memoranda, tmp_path: Path) -> None:
     report = take_known(shared, written(tmp_path, AGENT_FILE, "pilot.af"), "letta")
     assert (report.created, report.refused) == (4, 1)
@@ -201,3 +218,37 @@ def test_documents_of_the_wrong_shape_bring_nothing_and_say_why(
     assert report.created == 0
     assert report.refused
     assert all("export.json" in each.where for each in report.refusals)
+
+
+NAMES = sorted(
+    {
+        *AGENT_FILE,
+        *AGENT_FILE["agents"][0],
+        *LINKED,
+        *("mif_version", "memories", "dreams", "strategy", "inputs", "nodes", "edges", "source", "target", "episodes"),
+        *("sessions", "session_id", "role", "role_type", "fact", "summary", "uuid", "type", "data", "schema", "owner"),
+        *("knowledge_graph", "entities", "relationships", "label", "value", "text", "key", "memory", "tool_calls"),
+    }
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "x", "user", "2026-01-01"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("system", ["zep", "mempalace", "rem", "letta", "langchain", "pam", "mif", "table", "mem0"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(document=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6) | st.lists(VALUES, max_size=3))
+def test_whatever_a_document_holds_it_gives_memories_of_oams_or_refusals(
+    tmp_path: Path, system: str, document: object
+) -> None:
+    path = written(tmp_path, document)
+    recognised(path)
+    for item in Foreign(IMPORTERS[system], "ada").items(str(path)):
+        assert item.error is not None or check(item.value, complete=True)

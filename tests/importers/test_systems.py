@@ -7,11 +7,13 @@ API and the words of OAMS 7, and so is the graph of MemPalace with `nodes` and `
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from memoranda import Memoranda
+from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
 from tests.importers.conftest import SAMPLES, take_known, written
 
 REM_EXPORT = {
@@ -134,6 +136,21 @@ def test_a_palace_has_a_memory_for_each_drawer_entity_and_statement(shared: Memo
     assert "Max has issue sports_injury" not in [hit.text for hit in shared.recall("What sports injury has Max?")]
     then = shared.recall("What sports injury has Max?", valid_at="2026-01-20T00:00:00Z")
     assert "Max has issue sports_injury" in [hit.text for hit in then]
+
+
+def test_a_database_that_only_looks_like_a_palace_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "chroma.sqlite3"
+    with sqlite3.connect(path) as database:
+        database.executescript(
+            """
+            CREATE TABLE collections (name text);
+            INSERT INTO collections VALUES ('mempalace_drawers');
+            CREATE TABLE segments (x); CREATE TABLE embeddings (x); CREATE TABLE embedding_metadata (x);
+            """
+        )
+    database.close()
+    assert recognised(path) is None
+    assert list(Foreign(IMPORTERS["mempalace"]).items(str(path))) == []
 
 
 @pytest.mark.requirement("OAMS-7-mempalace")

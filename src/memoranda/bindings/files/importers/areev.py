@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO, Any, Final, NamedTuple
 
 from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, texts_in
@@ -51,9 +52,10 @@ def _read(source: Source) -> Iterator[Found]:
     for record in _records(source):
         if record.operation == _FORGET:
             forgotten.add(record.address)
-        elif record.operation == _SUPERSEDE:
-            fields = _grain(record).fields
-            ended.update((each, record.at) for each in texts_in(fields, "derived_from"))
+        elif record.operation == _SUPERSEDE and record.blob:
+            # One that cannot be read was also added, and is told there.
+            with suppress(MemorandaError):
+                ended.update((each, record.at) for each in texts_in(_grain(record).fields, "derived_from"))
     for record in _records(source):
         if record.operation != _ADD or record.address in forgotten or not record.blob:
             continue
@@ -75,7 +77,8 @@ def _records(source: Source) -> Iterator[_Record]:
         while start := file.read(1):
             operation, time, address, length = _RECORD.unpack(start + _exactly(file, _RECORD.size - 1, source))
             blob = _exactly(file, length, source)
-            yield _Record(operation, Instant(time >> _TIME_SHIFT), address.hex(), blob)
+            # A time before 1970 is none.
+            yield _Record(operation, Instant(max(0, time) >> _TIME_SHIFT), address.hex(), blob)
 
 
 def _exactly(file: IO[bytes], count: int, source: Source) -> bytes:

@@ -28,6 +28,13 @@ from memoranda.errors import InvalidInput, MemorandaError
 
 _DRAWERS: Final = "mempalace_drawers"
 _FILES: Final = ("chroma.sqlite3", "knowledge_graph.sqlite3")
+# The columns that are read of Chroma's tables, by which drawers are put together.
+_CHROMA: Final = {
+    "collections": {"id", "name"},
+    "segments": {"id", "collection"},
+    "embeddings": {"id", "segment_id", "embedding_id", "created_at"},
+    "embedding_metadata": {"id", "key", "string_value", "int_value", "float_value", "bool_value"},
+}
 _TRIPLES: Final = (
     "id",
     "subject",
@@ -73,7 +80,7 @@ def _is_graph(source: Source) -> bool:
 
 
 def _is_palace(source: Source) -> bool:
-    if not {"segments", "collections", "embeddings", "embedding_metadata"} <= source.tables.keys():
+    if any(not columns <= set(source.tables.get(table, ())) for table, columns in _CHROMA.items()):
         return False
     return any(row.get("name") == _DRAWERS for row in source.rows("collections", ("name",), "id"))
 
