@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from cyclopts import Parameter
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from memoranda.standards.oms.manifest import IndexState
     from memoranda.standards.ump.record import Record
 
-FormatName = Literal["json", "ndjson", "markdown", "mg", "oams"]
+RecordFormat = Literal["json", "ndjson", "markdown"]
+FormatName = Literal[RecordFormat, "mg", "oams"]
 # And what other systems leave; the names of their importers.
 SystemName = Literal[
     "mem0",
@@ -47,6 +48,8 @@ SystemName = Literal[
     "mif",
     "table",
 ]
+# To which memories leave again.
+TargetName = Literal["mem0", "langgraph", "server-memory", "csv"]
 FormatOption = Annotated[
     FormatName | None, Parameter(name="--format", help="The format, if the name does not tell it.")
 ]
@@ -70,7 +73,10 @@ def export(
     target: Annotated[str, Parameter(name="FILE", help="The file, a folder ending in /, or - for standard output.")],
     /,
     *,
-    known: FormatOption = None,
+    known: Annotated[
+        Literal[FormatName, TargetName] | None,
+        Parameter(name="--format", help="The format, or another system; if the name does not tell it."),
+    ] = None,
     project: Annotated[str | None, Parameter(help="Only memories of this project.")] = None,
     history: Annotated[
         bool | None,
@@ -95,6 +101,10 @@ def export(
         raise InvalidInput("--compress is for .mg files")
     if book and (to_folder or shape != "markdown"):
         raise InvalidInput("--book is for one .ump.md file")
+    if shape in ("mem0", "langgraph", "server-memory", "csv"):
+        if project is not None or history is not None or name or strict or to_folder:
+            raise InvalidInput("to another system everything that is stated now leaves, into one file")
+        return _export_system(target, shape, run)
     if shape == "oams":
         if project is not None or history is not None or name:
             raise InvalidInput("OAMS has no projects, histories and ids; choose with --namespace")
@@ -108,12 +118,12 @@ def export(
     # Earlier versions are records of their own, and a file of several is a book.
     is_one = shape == "markdown" and not to_folder and not book
     whole = history if history is not None else not to_folder and not is_one
-    return _export_records(target, shape, is_one, project, whole, name, strict, run)
+    return _export_records(target, cast("RecordFormat", shape), is_one, project, whole, name, strict, run)
 
 
 def _export_records(
     target: str,
-    shape: Literal["json", "ndjson", "markdown"],
+    shape: RecordFormat,
     is_one: bool,
     project: str | None,
     history: bool,
@@ -172,6 +182,16 @@ def _export_memories(target: str, bundle: Bundle, strict: bool, run: GivenRun) -
             reading=reading,
             sorting=sorting,
         )
+    return answer.give(count, report)
+
+
+def _export_system(target: str, system: TargetName, run: GivenRun) -> int:
+    from memoranda.bindings.files import exchange
+    from memoranda.service.exchange import Report
+
+    report, answer = Report(), _Exported(target=target, what="memory", beside={"format": system}, run=run)
+    with run.open() as memoranda, progress("exporting") as done:
+        count = exchange.export_system(memoranda.service, memoranda.access, target, system, report, done)
     return answer.give(count, report)
 
 
@@ -271,7 +291,7 @@ def _at_most_one(records: Iterator[Record]) -> Iterator[Record]:
         yield record
 
 
-def _export_format(target: str, *, to_folder: bool) -> FormatName:
+def _export_format(target: str, *, to_folder: bool) -> FormatName | TargetName:
     from memoranda.bindings.files.formats import require_format
     from memoranda.bindings.files.oams import asks_for_oams
 
@@ -279,13 +299,15 @@ def _export_format(target: str, *, to_folder: bool) -> FormatName:
         return "ndjson"
     if asks_for_oams(target):
         return "oams"
+    if target.lower().endswith(".csv"):
+        return "csv"
     return "markdown" if to_folder else require_format(target)
 
 
 def import_files(
     *sources: Annotated[str, Parameter(name="FILE", help="Files, folders, or - for standard input.")],
     known: Annotated[
-        FormatName | SystemName | None,
+        Literal[FormatName, SystemName] | None,
         Parameter(name="--format", help="The format or the system, if the file does not tell it."),
     ] = None,
     adopt: Annotated[

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Final, Generic, Protocol, TypeVar, cast
 
 from memoranda.bindings.files import formats, mg, mg_report, oams
+from memoranda.bindings.files.exporters import EXPORTERS
 from memoranda.bindings.files.folder import STANDARD_STREAM, Folder, rejoined, shown_name, standard_output, writing
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
 from memoranda.bindings.files.importers.importer import Importer, Survey
@@ -151,6 +152,21 @@ def export_memories(
     """Write memories to a bundle or a file of OAMS; how many there were."""
     memories = _Counter(leaving_memories(service, access, report, namespaces), reading)
     oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite, progress=sorting)
+    return memories.count
+
+
+def export_system(
+    service: Service, access: Access, target: str, system: str, report: Report, progress: Progress = _unheard
+) -> int:
+    """Write memories to a file of another system; how many there were."""
+    memories = _Counter((memory for _, memory in leaving_memories(service, access, report)), progress)
+    lines = EXPORTERS[system](memories, owner_hash(access.default_tenant))
+    if target == STANDARD_STREAM:
+        with standard_output() as file:
+            file.writelines(lines)
+    else:
+        with writing(Path(target)) as file:
+            file.writelines(lines)
     return memories.count
 
 

@@ -1,0 +1,113 @@
+"""Out to other systems and in again: nothing that they can carry is lost, and a second export is the same file."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoranda import Memoranda
+from memoranda.bindings.files import exchange
+from memoranda.bindings.files.exporters import EXPORTERS
+from memoranda.bindings.files.importers.importer import Draft, memory_of
+from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign
+from memoranda.cli.exchange import TargetName
+from memoranda.model.instant import Instant
+from memoranda.service.exchange import Report
+from tests.importers.conftest import SAMPLES, Import
+
+AGAIN = [name for name in EXPORTERS if name in IMPORTERS]
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[Memoranda]:
+    with Memoranda.open(home) as store:
+        yield store
+
+
+def exported(store: Memoranda, target: Path, system: str) -> bytes:
+    exchange.export_system(store.service, store.access, str(target), system, Report())
+    return target.read_bytes()
+
+
+def test_the_command_names_every_exporter() -> None:
+    assert set(get_args(TargetName)) == set(EXPORTERS)
+
+
+@pytest.mark.parametrize("system", AGAIN)
+def test_what_left_comes_in_elsewhere_and_leaves_the_same(
+    store: Memoranda, take: Import, tmp_path: Path, system: str
+) -> None:
+    for sample in ("mem0/mem0_all.json", "langgraph/langgraph.db", "server-memory/memory.jsonl"):
+        take(SAMPLES / sample)
+    store.remember("Deploys on Fridays need two people", user="ada", session="s1", tags=["deploy"])
+    first = exported(store, tmp_path / "first", system)
+    with opened(tmp_path / "elsewhere") as other:
+        report = exchange.import_files(other.service, other.access, [str(tmp_path / "first")])
+        assert report.refused == 0
+        there = {each.text for each in other.list(limit=100)}
+        assert any("Deploys on Fridays need two people" in text for text in there)
+        second = exported(other, tmp_path / "second", system)
+    assert sorted(second.splitlines()) == sorted(first.splitlines())
+
+
+def test_what_came_from_mem0_leaves_as_it_came_unless_it_was_changed(
+    store: Memoranda, take: Import, tmp_path: Path
+) -> None:
+    take(SAMPLES / "mem0" / "mem0_all.json")
+    (hit,) = store.recall("peanuts", user="alice", limit=1)
+    store.revise(hit.id, text="Is allergic to nuts")
+    found = {each["id"]: each for each in json.loads(exported(store, tmp_path / "out", "mem0"))["results"]}
+    came = json.loads((SAMPLES / "mem0" / "mem0_all.json").read_text(encoding="utf-8"))["results"]
+    changed, *rest = came
+    assert [found[each["id"]] for each in rest] == rest
+    assert found[changed["id"]]["memory"] == "Is allergic to nuts"
+    assert found[changed["id"]]["user_id"] == "alice"
+
+
+def test_what_consent_keeps_here_does_not_leave(store: Memoranda, tmp_path: Path) -> None:
+    store.remember("secret plan", consent={"exportable": False})
+    store.remember("open plan")
+    report = Report()
+    count = exchange.export_system(store.service, store.access, str(tmp_path / "out"), "csv", report)
+    assert (count, report.kept) == (1, 1)
+    assert b"secret plan" not in (tmp_path / "out").read_bytes()
+
+
+def test_a_table_has_every_memory_once_and_no_formula(store: Memoranda, tmp_path: Path) -> None:
+    store.remember('=HYPERLINK("http://x")\nand more', tags=["a", "b"], kind="procedural")
+    exported(store, tmp_path / "out.csv", "csv")
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["text"] == '\'=HYPERLINK("http://x")\nand more'
+    assert (row["kind"], row["tags"]) == ("procedural", "a b")
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=30).filter(
+    lambda text: bool(text.strip())
+)
+
+
+@pytest.mark.parametrize("system", ["mem0", "langgraph"])
+@given(
+    drafts=st.lists(st.tuples(TEXT, TEXT, st.sampled_from(["", "ada", "a b"])), max_size=4, unique_by=lambda d: d[0])
+)
+def test_any_text_comes_back_from_a_file_of_another_system(
+    tmp_path_factory: pytest.TempPathFactory, system: str, drafts: list[tuple[str, str, str]]
+) -> None:
+    memories = [
+        memory_of(Draft(where="", id=name, text=text, user=user, original={}, created=Instant(0)), "elsewhere", "me")
+        for name, text, user in drafts
+    ]
+    path = tmp_path_factory.mktemp("out") / "file.json"
+    path.write_bytes(b"".join(EXPORTERS[system](memories, "me")))
+    found: list[Any] = list(Foreign(IMPORTERS[system], "me").items(str(path)))
+    assert [each.error for each in found] == [None] * len(drafts)
+    assert [each.value["value"] for each in found] == [text for _, text, _ in drafts]
