@@ -78,8 +78,12 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that takes the fewest edits, at most two; the first of equals."""
     best, best_distance = None, MAX_DISTANCE + 1
     low = word.lower()
+    letters = set(low)
     for candidate in candidates:
-        if abs(len(candidate) - len(low)) < best_distance and len(low) > 1:
+        if abs(len(candidate) - len(low)) >= best_distance or len(low) < 2:
+            continue
+        # An edit takes one letter away and brings one, at most: words with few letters in common need not be compared.
+        if len(letters ^ set(candidate.lower())) < 2 * best_distance:
             distance = _distance(low, candidate.lower(), best_distance)
             # Two edits make any short word any other.
             if 0 < distance < min(best_distance, max(len(low), 3) - 1):
