@@ -7,6 +7,7 @@ API and the words of OAMS 7, and so is the graph of MemPalace with `nodes` and `
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -136,6 +137,19 @@ def test_a_palace_has_a_memory_for_each_drawer_entity_and_statement(shared: Memo
     assert "Max has issue sports_injury" not in [hit.text for hit in shared.recall("What sports injury has Max?")]
     then = shared.recall("What sports injury has Max?", valid_at="2026-01-20T00:00:00Z")
     assert "Max has issue sports_injury" in [hit.text for hit in then]
+
+
+def test_what_mempalace_exports_as_markdown_are_the_same_drawers(shared: Memoranda, tmp_path: Path) -> None:
+    report = take_known(shared, SAMPLES / "mempalace-export", "mempalace")
+    assert (report.created, report.refused) == (2, 0)
+    said = shared.oams.get("drawer_2", namespace=str(shared.oams.namespace("attic"))).memory
+    assert said["value"] == "The key hangs\n\n## behind the clock"
+    assert (said["tags"], said["created_at"]) == (["keys / spare"], "2026-03-02T10:00:00.000Z")
+    broken = tmp_path / "export"
+    shutil.copytree(SAMPLES / "mempalace-export", broken)
+    (broken / "attic" / "odd.md").write_text("# attic / odd\n\n## drawer_9\n\nno quotation\n", encoding="utf-8")
+    (item,) = (each for each in Foreign(IMPORTERS["mempalace"]).items(str(broken)) if each.error)
+    assert item.where.endswith("attic/odd.md: section 1")
 
 
 def test_a_database_that_only_looks_like_a_palace_is_none(tmp_path: Path) -> None:

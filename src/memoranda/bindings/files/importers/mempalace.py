@@ -1,4 +1,5 @@
-"""MemPalace: the folder of a palace, either of its databases alone, or its graph as JSON with `nodes` and `edges`.
+"""MemPalace: the folder of a palace, either of its databases alone, what it exports as Markdown, or its graph as JSON
+with `nodes` and `edges`.
 
 OAMS 7 maps it: every node is a memory, and an edge makes the node that it starts from the parent of the one it leads
 to, with its type as `metadata.mempalace_edge_type`. In the knowledge graph an edge is a statement with times of its
@@ -7,6 +8,7 @@ own, and so a memory itself, whose parent is its subject. What was filed word fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
@@ -35,6 +37,15 @@ _CHROMA: Final = {
     "embeddings": {"id", "segment_id", "embedding_id", "created_at"},
     "embedding_metadata": {"id", "key", "string_value", "int_value", "float_value", "bool_value"},
 }
+# An export: one file a room, one section a drawer, with its words as a quotation.
+_INDEX: Final = "index.md"
+_INDEX_START: Final = b"# Palace Export"
+_ROOM: Final = re.compile(r"# ([^\n]*?) / ([^\n]*)\n")
+_SECTION: Final = re.compile(r"^## ", re.MULTILINE)
+_EXPORTED: Final = re.compile(
+    r"([^\n]+)\n\n((?:>[^\n]*\n)+)\n\| Field \| Value \|\n\|[-|]+\|\n"
+    r"\| Source \| ([^\n]*) \|\n\| Filed \| ([^\n]*) \|\n\| Added by \| ([^\n]*) \|\n"
+)
 _TRIPLES: Final = (
     "id",
     "subject",
@@ -58,6 +69,8 @@ _TEXT: Final = ("content", "text", "value", "summary", "name")
 
 
 def _recognise(source: Source) -> float:
+    if _is_export(source):
+        return 0.95
     if source.is_folder or source.is_database:
         return 0.95 if any(_is_graph(each) or _is_palace(each) for each in _databases(source)) else 0.0
     if not source.starts(b"{") or b'"nodes"' not in source.head:
@@ -68,11 +81,17 @@ def _recognise(source: Source) -> float:
     return 0.8 if isinstance(edge, dict) and text_in(edge, *_FROM) and text_in(edge, *_TO) else 0.0
 
 
+def _is_export(source: Source) -> bool:
+    if not source.is_folder and not source.is_archive:
+        return False
+    return _INDEX in source.members and source.head_of(_INDEX).startswith(_INDEX_START)
+
+
 def _databases(source: Source) -> Iterator[Source]:
-    if not source.is_folder:
+    if source.is_database:
         yield source
-        return
-    yield from (Source(source.path / name) for name in _FILES if (source.path / name).is_file())
+    elif source.is_folder:
+        yield from (Source(source.path / name) for name in _FILES if (source.path / name).is_file())
 
 
 def _is_graph(source: Source) -> bool:
@@ -86,13 +105,15 @@ def _is_palace(source: Source) -> bool:
 
 
 def _read(source: Source) -> Iterator[Found]:
-    if not source.is_folder and not source.is_database:
+    if not source.is_folder and not source.is_archive and not source.is_database:
         into: dict[str, list[dict[str, Any]]] = {}
         for _, edge in source.listed("edges"):
             if isinstance(edge, dict):
                 into.setdefault(text_in(edge, *_TO), []).append(edge)
         yield from drafts(source.listed("nodes"), partial(_node, into=into, source=source))
         return
+    if _is_export(source):
+        yield from drafts(_exported(source), partial(_drawer, source=source))
     for each in _databases(source):
         if _is_palace(each):
             yield from drafts(_drawers(each), partial(_drawer, source=each))
@@ -146,6 +167,25 @@ def _drawers(source: Source) -> Iterator[tuple[str, Any]]:
             row = names[number]
             document = {"id": row["embedding_id"], "document": held.pop("chroma:document", None), **held}
             yield f"{source.name}: {row['embedding_id']}", {"created_at": row["created_at"], **document}
+
+
+def _exported(source: Source) -> Iterator[tuple[str, Any]]:
+    """The drawers of an export as Markdown, with the names that they have in the palace."""
+    for member in source.members:
+        if member == _INDEX or not member.endswith(".md"):
+            continue
+        text = source.read(member).decode("utf-8", "replace").replace("\r\n", "\n")
+        room = _ROOM.match(text)
+        for number, section in enumerate(_SECTION.split(text)[1:], start=1):
+            where, found = f"{source.where(member)}: section {number}", _EXPORTED.match(section)
+            if found is None or room is None:
+                yield where, InvalidInput("not a drawer as MemPalace exports it")
+                continue
+            name, quoted, origin, filed, added = found.groups()
+            words = "\n".join(line.removeprefix(">").removeprefix(" ") for line in quoted.splitlines())
+            fields = {"source_file": origin, "filed_at": filed, "added_by": added}
+            known = {each: value for each, value in fields.items() if value != "unknown"}
+            yield where, {"id": name, "document": words, "wing": room[1], "room": room[2], **known}
 
 
 def _drawer(document: dict[str, Any], where: str, *, source: Source) -> Draft:
@@ -238,6 +278,7 @@ MEMPALACE: Final = Importer(
             "a memory that says all three; its parent is the subject, the predicate is `mempalace_edge_type`",
         ),
         Mapped("triple: `valid_from`, `valid_to`, `confidence`", "when it is true, and how sure that is"),
+        Mapped("export as Markdown: a section", "a drawer"),
         Mapped("closets (an index of drawers)", "left out"),
     ),
 )
