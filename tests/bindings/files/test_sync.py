@@ -165,6 +165,17 @@ def test_a_change_in_the_store_rewrites_or_removes_the_file(memoranda: Memoranda
     assert sync() == []
 
 
+def test_a_memory_that_was_revised_twice_keeps_its_file(memoranda: Memoranda, folder: Path, sync: Sync) -> None:
+    first = memoranda.remember("one").id
+    sync()
+    (folder / "one.ump.md").rename(folder / "mine.ump.md")
+    sync()
+    memoranda.revise(memoranda.revise(first, "two").id, "three")
+    assert did(sync()) == [("mine.ump.md", "written")]
+    assert files_in(folder) == ["mine.ump.md"]
+    assert sync() == []
+
+
 def test_when_both_changed_the_store_stays_and_the_text_is_kept_beside(
     memoranda: Memoranda, folder: Path, sync: Sync
 ) -> None:

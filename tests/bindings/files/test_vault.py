@@ -192,9 +192,12 @@ def test_a_link_is_found_when_its_note_comes_later(memoranda: Memoranda, folder:
     assert memoranda.get(found["B"]["relations"][0]["target"]).text == "see [[B]] and [[A]]"
     (folder / "B.md").write_text("back to [[A]], changed")
     assert did(sync()) == {"B.md": "revised"}
+    until_then = {"valid_to": "2999-01-01T00:00:00Z"}
+    memoranda.service.revise(memoranda.access, _revision(heads(memoranda)["A"]["id"], {"time": until_then}))
     (folder / "A.md").write_text("see nothing")
     assert did(sync()) == {"A.md": "revised"}
     assert heads(memoranda)["A"].get("relations", []) == []
+    assert heads(memoranda)["A"]["time"]["valid_to"] == "2999-01-01T00:00:00Z"
     assert sync() == []
 
 
@@ -217,6 +220,9 @@ def test_a_lost_state_costs_nothing(memoranda: Memoranda, folder: Path, sync: Sy
     memoranda.remember("from an agent")
     sync()
     memoranda.revise(heads(memoranda)["None"]["id"], "from an agent again")
+    sync()
+    # A copy that was edited is a memory of its own, though it names the other.
+    (folder / "Copy.md").write_text((folder / "from-an-agent.md").read_text().replace("again", "and from me"))
     sync()
     before, files = heads(memoranda), bytes_in(folder)
     for path in (tmp_path / "home" / "sync").iterdir():
@@ -336,12 +342,12 @@ def test_watching_sees_folders_below_and_the_store(memoranda: Memoranda, folder:
     thread.start()
     try:
         until(lambda: len(reports) > 0)
-        (folder / "Journal" / "new").mkdir(parents=True, exist_ok=True)
-        until(lambda: len(reports) > 1)
-        (folder / "Journal" / "new" / "Day.md").write_text("from a file")
+        (tmp_path / "new").mkdir()
+        (tmp_path / "new" / "Day.md").write_text("from a file")
+        (tmp_path / "new").rename(folder / "v1.2")
         until(lambda: "Day" in heads(memoranda))
         memoranda.revise(heads(memoranda)["Day"]["id"], "from an agent")
-        until(lambda: (folder / "Journal" / "new" / "Day.md").read_text() == "from an agent")
+        until(lambda: (folder / "v1.2" / "Day.md").read_text() == "from an agent")
     finally:
         stop.set()
         thread.join()

@@ -275,14 +275,15 @@ def _sources(names: Iterable[str], report: Report, said: str | Importer | None, 
 
 
 def _inside(folder: Path, report: Report, known: str | None, own: str) -> Iterator[_Source]:
-    """A folder of another system, or the files in one; that nothing is found there is said."""
+    """A folder of another system, or the files in one; that nothing in them is understood is said."""
     importer = recognised(folder) if known is None else None
     if importer is not None:
         yield _Source(str(folder), Foreign(importer, own))
         return
     inside = [*_in_order(formats.files_in(folder)), *formats.grain_files_in(folder)]
     yield from (_recognised(str(each), known, own) for each in inside)
-    if not inside:
+    # What nobody put anything into, as an export of nothing, holds nothing that could be refused.
+    if not inside and any(folder.iterdir()):
         report.refuse(str(folder), "", NotFound("nothing in this folder is in a form that is known"))
 
 

@@ -65,6 +65,8 @@ class NotePass(Pass[Note]):
         self._linked: dict[str, set[str]] = {}
         # Files that hold a memory, by its id and by what it says.
         self._by_id: dict[str, str] = {}
+        # New files that name a memory by its id: one that was there before, or copies of it.
+        self._claims: dict[str, list[str]] = {}
         self._by_text: dict[tuple[str, str], str] = {}
         # New files with the ids of their memories to be, and those that say what another one says.
         self._fresh: dict[str, str] = {}
@@ -145,10 +147,16 @@ class NotePass(Pass[Note]):
             if name in entries and entries[name].id:
                 continue
             if note.id and (head := self._head_of(note.id)):
-                self._by_id.setdefault(head, name)
-            elif note.text:
+                self._claims.setdefault(head, []).append(name)
+            if note.text:
                 self._by_text.setdefault(_sameness(note.kind, note.text), name)
         super()._look_at_store()
+        for head, names in self._claims.items():
+            # Whoever says what another memory says is a copy that became that one.
+            claiming = [name for name in names if name not in self._alive]
+            if head in self._loose and claiming:
+                self._loose.remove(head)
+                self._hold(claiming[0], self._shown(head))
         for name in sorted(self._digests):
             held = entries[name].id if name in entries else ""
             if name in self._alive or name in self._problems or (held and self._is_known(held)):
@@ -165,7 +173,8 @@ class NotePass(Pass[Note]):
     def _holder(self, record: Record) -> str:
         key = _sameness(record["kind"], plain_text(record["body"]["text"]))
         chain = (record["id"], *record.get("supersedes", ()))
-        name = next((self._by_id[each] for each in chain if each in self._by_id), "") or self._by_text.get(key, "")
+        name = next((self._by_id[each] for each in chain if each in self._by_id), "")
+        name = name or self._by_text.get(key, "")
         if name and name not in self._alive:
             # Whoever says the same from now on is its twin.
             self._by_text[key] = name
@@ -240,10 +249,7 @@ class NotePass(Pass[Note]):
             wanted = _relations(merged.tags, merged.links)
             known = [each for each in full.get("relations", ()) if not _is_ours(each) or each in wanted]
             patch["relations"] = [*known, *(each for each in wanted if each not in known)][:MAX_RELATIONS]
-        if patch and head["time"].get("valid_to") is not None:
-            # A revision is open-ended unless it says otherwise.
-            patch["time"] = {"valid_to": head["time"]["valid_to"]}
-        return patch
+        return {**patch, **_until(head)} if patch else patch
 
     def _shown_in(self, name: str, note: Note, wanted: _Said, before: str) -> bytes:
         """The file with what it is to say."""
@@ -332,7 +338,7 @@ class NotePass(Pass[Note]):
         record_id = self._state.entries[name].id
         full = self._service.get(self._access, record_id)
         relations = [*full.get("relations", ()), *_relations((), found)][:MAX_RELATIONS]
-        self._pending[name] = self._revise(record_id, {"relations": relations})
+        self._pending[name] = self._revise(record_id, {"relations": relations, **_until(full)})
 
     def _settle(self) -> None:
         """Put down what was written as agreed."""
@@ -375,6 +381,12 @@ def _said_by(record: Record) -> _Said:
         ),
         links=tuple(each["target"] for each in relations if each["type"] == LINK),
     )
+
+
+def _until(record: Record) -> Unchecked:
+    """The end of what a memory says, for its revision: that is open-ended unless it says otherwise."""
+    ends = record["time"].get("valid_to")
+    return {} if ends is None else {"time": {"valid_to": ends}}
 
 
 def _is_tag(kind: str, target: str) -> bool:

@@ -42,7 +42,7 @@ def watch(
     def follow() -> None:
         # Forever: it looks at `stop` every QUIET_MS.
         while isinstance(changes := notified.watch(RESTLESS_MS, QUIET_MS, 0, stop), set):
-            if any(_counts(path.removeprefix(root)) for _, path in changes):
+            if any(_counts(path, root) for _, path in changes):
                 files_changed.set()
                 woken.set()
         stop.set()
@@ -86,7 +86,7 @@ def _notified(folder: str) -> RustNotify:
     )
 
 
-def _counts(path: str) -> bool:
-    """Whether a change may be one of a note; a folder that came or went may hold some."""
-    parts = Path(path).parts
-    return not any(part.startswith(".") for part in parts) and Path(path).suffix.lower() in (".md", "")
+def _counts(path: str, root: str) -> bool:
+    """Whether a change may be one of a note; a folder that came or went may hold some, whatever it is called."""
+    is_hidden = any(part.startswith(".") for part in Path(path.removeprefix(root)).parts)
+    return not is_hidden and (path.lower().endswith(".md") or not Path(path).is_file())
