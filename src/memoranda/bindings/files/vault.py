@@ -140,9 +140,7 @@ class NotePass(Pass[Note]):
 
     def _look_at_store(self) -> None:
         entries = self._state.entries
-        for name, entry in entries.items():
-            if entry.id:
-                self._by_id[entry.id] = name
+        self._by_id = {entry.id: name for name, entry in entries.items() if entry.id}
         for name, note in self._notes.items():
             if name in entries and entries[name].id:
                 continue
@@ -159,16 +157,18 @@ class NotePass(Pass[Note]):
                 self._hold(claiming[0], self._shown(head))
         for name in sorted(self._digests):
             held = entries[name].id if name in entries else ""
-            if name in self._alive or name in self._problems or (held and self._is_known(held)):
-                continue
-            note = self._note(name)
-            if not note.text:
-                continue
-            holder = self._by_text.setdefault(_sameness(note.kind, note.text), name)
-            if holder != name and self._exists(holder) and (holder in self._alive or holder in self._fresh):
-                self._twins[name] = holder
-            else:
-                self._fresh[name] = random_id(secrets.token_bytes(16))
+            if name not in self._alive and name not in self._problems and not (held and self._is_known(held)):
+                self._sort_new(name, self._note(name))
+
+    def _sort_new(self, name: str, note: Note) -> None:
+        """A new file is a new memory, says what another one says, or is empty."""
+        if not note.text:
+            return
+        holder = self._by_text.setdefault(_sameness(note.kind, note.text), name)
+        if holder != name and self._exists(holder) and (holder in self._alive or holder in self._fresh):
+            self._twins[name] = holder
+        else:
+            self._fresh[name] = random_id(secrets.token_bytes(16))
 
     def _holder(self, record: Record) -> str:
         key = _sameness(record["kind"], plain_text(record["body"]["text"]))
