@@ -20,7 +20,7 @@ from memoranda.standards.oams.namespace import parse_namespace
 
 # Names of what has none of its own there are made of what it is called here.
 _NAMES: Final = uuid.UUID("5d8b7a2e-0c63-5f2b-9a6d-3f1f0a4c9e11")
-COLUMNS: Final = ("id", "text", "user", "place", "session", "kind", "tags", "created_at", "updated_at", "confidence")
+COLUMNS: Final = ("id", "text", "user", "project", "session", "kind", "tags", "created_at", "updated_at", "confidence")
 
 
 class _Leaving:
@@ -146,7 +146,7 @@ def _csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
     yield _row(COLUMNS)
     for each in (_Leaving(memory, own) for memory in memories):
         memory, kind = each.memory, each.metadata.get(KIND_KEY) or "semantic"
-        where = (each.user, each.place, each.session, kind, " ".join(memory.get("tags", ())))
+        where = (each.user, each.place, each.session, kind, ";".join(memory.get("tags", ())))
         times = (memory["created_at"], memory["updated_at"], each.metadata.get("confidence", ""))
         yield _row((memory["key"], memory["value"], *where, *times))
 

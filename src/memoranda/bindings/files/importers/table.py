@@ -15,6 +15,7 @@ from typing import Any, Final
 from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, drafts, moment, text_in
 from memoranda.bindings.files.importers.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, Source
 from memoranda.errors import InvalidInput
+from memoranda.model.memory import KINDS
 
 # What a memory may have, and the columns that are taken for it, the first that there is.
 _KNOWN: Final[dict[str, tuple[str, ...]]] = {
@@ -23,7 +24,9 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
     "user": ("user", "user_id", "person"),
     "place": ("project", "namespace", "scope", "folder"),
     "session": ("session", "session_id", "conversation_id", "thread_id"),
+    "kind": ("kind",),
     "tags": ("tags", "categories", "labels"),
+    "confidence": ("confidence",),
     "created": ("created", "created_at", "date", "timestamp"),
     "updated": ("updated", "updated_at", "modified"),
     "valid_from": ("valid_from",),
@@ -37,6 +40,8 @@ _HERE: Final = {
     "user": "owner half of `namespace`",
     "place": "scope",
     "session": "session",
+    "kind": "the kind of memory, if it is one",
+    "confidence": "`metadata.confidence`",
     "tags": "`tags`; in CSV separated by commas or semicolons",
     "created": "`created_at`",
     "updated": "`updated_at`",
@@ -45,6 +50,7 @@ _HERE: Final = {
     "source": "`source_id`",
 }
 _SEPARATOR: Final = re.compile(r"[,;]")
+_QUOTED: Final = re.compile(r"\A'(?=[=+\-@])")
 _ENDINGS: Final = (".csv", ".tsv")
 _DELIMITERS: Final = (",", ";", "\t", "|")
 # By these an object is one of another format.
@@ -109,7 +115,9 @@ def _draft(document: dict[str, Any], where: str, *, columns: Mapping[str, str] |
 
     def said(ours: str) -> str:
         value = held(ours)
-        return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+        told = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+        # Behind a quote stands what a spreadsheet would take for a formula.
+        return _QUOTED.sub("", told)
 
     text, user, tags = said("text"), said("user"), held("tags")
     if not text:
@@ -123,6 +131,8 @@ def _draft(document: dict[str, Any], where: str, *, columns: Mapping[str, str] |
         user=user,
         place=said("place"),
         session=said("session"),
+        kind=next((known for known in KINDS if known == said("kind")), "semantic"),
+        confidence=_share(held("confidence")),
         tags=tags if isinstance(tags, list) else _SEPARATOR.split(said("tags")),
         created=moment(held("created")) or source.modified,
         updated=moment(held("updated")),
@@ -130,6 +140,14 @@ def _draft(document: dict[str, Any], where: str, *, columns: Mapping[str, str] |
         valid_to=moment(held("valid_to")),
         source=said("source"),
     )
+
+
+def _share(value: Any) -> float | None:
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return None
+    return found if 0 <= found <= 1 else None
 
 
 def table_with(said: str) -> Importer:
