@@ -182,7 +182,11 @@ def test_a_memory_store_of_pam_keeps_owner_times_and_what_was_superseded(shared:
     assert new["tags"] == ["fact", "work"]
     rule = shared.oams.get("mem-3", namespace="ada:pam").memory
     assert rule["metadata"]["memoranda:kind"] == "procedural"
-    assert take_known(shared, SAMPLES / "pam" / "conversation-1.json", "pam").created == 2
+    # The folder has all of it: what came already is there, and the conversation is new.
+    whole = exchange.import_files(shared.service, shared.access, [str(SAMPLES / "pam")])
+    assert (whole.created, whole.unchanged, whole.refused) == (2, 3, 0)
+    conversation = exchange.import_files(shared.service, shared.access, [str(SAMPLES / "pam" / "conversation-1.json")])
+    assert conversation.unchanged == 2
     said = shared.oams.get("msg-1", namespace=str(shared.oams.namespace("pam"))).memory
     assert said["metadata"]["memoranda:session"] == "conv-1"
 

@@ -1,4 +1,4 @@
-"""Portable AI Memory (PAM) 1.0: a memory store, and the conversations beside it.
+"""Portable AI Memory (PAM) 1.0: a memory store, a conversation, or the folder of both.
 
 What was superseded or retracted there is true no more, at the latest since it was last changed.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
@@ -27,18 +28,26 @@ from memoranda.model.memory import Kind
 
 _STORE: Final = "portable-ai-memory"
 _CONVERSATION: Final = "portable-ai-memory-conversation"
+_FILE: Final = "memory-store.json"
 _ENDED: Final = ("superseded", "deprecated", "retracted")
 _KINDS: Final[dict[str, Kind]] = {"instruction": "procedural", "skill": "procedural", "identity": "identity"}
 _SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
 
 
 def _recognise(source: Source) -> float:
+    if source.is_folder:
+        return 0.9 if _FILE in source.members and _recognise(Source(source.path / _FILE)) else 0.0
     if not source.starts(b"{") or f'"{_STORE}'.encode() not in source.head:
         return 0.0
     return 0.95 if source.value("schema") in (_STORE, _CONVERSATION) else 0.0
 
 
 def _read(source: Source) -> Iterator[Found]:
+    if source.is_folder:
+        # Vectors lie beside them too, which are made anew.
+        inside = (Source(source.path / each) for each in source.members)
+        yield from chain.from_iterable(_read(each) for each in inside if _recognise(each))
+        return
     owner = source.value("owner")
     user = text_in(owner, "id") if isinstance(owner, dict) else ""
     made_from: dict[str, list[str]] = {}
