@@ -7,8 +7,11 @@ the type check of this file is the test.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,3 +213,21 @@ def test_parts_of_a_record_are_taken_as_ump_names_them(m: Memoranda) -> None:
     assert (record["scope"]["session"], record["scope"]["project"]) == ("one", "talk")
     assert record["time"]["valid_from"] == at
     assert (record["lifecycle"]["confidence"], record["consent"]["exportable"]) == (0.5, False)
+
+
+UNCLOSED = """
+import sys
+from memoranda import Memoranda
+m = Memoranda.open(sys.argv[1])
+m.remember("tea is green")
+m.recall("tea")
+"""
+
+
+def test_a_program_that_ends_without_closing_it_leaves_a_closed_store_and_everything_on_record(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", UNCLOSED, str(tmp_path)], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not (tmp_path / "memoranda.db-wal").exists()
+    with Memoranda.open(tmp_path) as opened:
+        recorded = opened.service.audit(opened.access, {})
+    assert {"remember", "recall"} <= {event["op"] for event in recorded}

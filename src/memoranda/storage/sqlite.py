@@ -13,6 +13,7 @@ and for up to BUSY_SECONDS.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import queue
 import random
@@ -162,6 +163,8 @@ class SqliteDatabase:
         self._watching = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="memoranda-writer", daemon=True)
         self._thread.start()
+        # A program that ends without closing it loses nothing that waits, and no thread is in SQLite while Python ends.
+        atexit.register(self.close)
 
     def _connect_first(self) -> SqliteConnection:
         try:
@@ -310,6 +313,7 @@ class SqliteDatabase:
                 return
             self._closed = True
             self._ready.notify_all()
+        atexit.unregister(self.close)
         self._thread.join(self._writer_seconds)
         if self._thread.is_alive():
             return  # It waits for a disk that does not answer, and ends with the process.
