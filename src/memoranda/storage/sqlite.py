@@ -161,10 +161,14 @@ class SqliteDatabase:
             self._behind = "the database cannot be written"
             _log.warning("%s cannot be written: it is read, and reads are not put on record", path)
         self._watching = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="memoranda-writer", daemon=True)
-        self._thread.start()
-        # A program that ends without closing it loses nothing that waits, and no thread is in SQLite while Python ends.
+        self._thread = self._start()
+
+    def _start(self) -> threading.Thread:
+        """Begin to write. Who ends without closing it loses nothing, and no thread is in SQLite while Python ends."""
+        thread = threading.Thread(target=self._run, name="memoranda-writer", daemon=True)
+        thread.start()
         atexit.register(self.close)
+        return thread
 
     def _connect_first(self) -> SqliteConnection:
         try:
