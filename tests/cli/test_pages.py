@@ -31,6 +31,25 @@ PAGES = [
 ELSEWHERE = {"cal.md", "consolidate.md", "oams.md"}
 
 
+# Where there is no curl: as much of it as the pages use.
+CURL = """\
+import sys, urllib.request
+words, headers, rest = iter(sys.argv[1:]), {}, {}
+for word in words:
+    if word == "-H":
+        name, _, value = next(words).partition(": ")
+        headers[name] = value
+    elif word == "-d":
+        rest["data"] = next(words).encode()
+    elif word == "-X":
+        rest["method"] = next(words)
+    elif not word.startswith("-"):
+        url = word
+with urllib.request.urlopen(urllib.request.Request(url, headers=headers, **rest)) as answer:
+    sys.stdout.buffer.write(answer.read())
+"""
+
+
 def blocks_of(page: Path) -> list[str]:
     """What a person copies as it is; not what installs and tests this very clone."""
     blocks = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -76,6 +95,9 @@ def test_the_commands_of_the_pages_run_in_order_in_an_empty_home(tmp_path: Path)
     caller = tmp_path / "bin" / "memoranda"
     caller.write_text(f"#!{sys.executable} -IS\n" + CALLER.format(socket=str(tmp_path / "socket")))
     caller.chmod(0o755)
+    if shutil.which("curl") is None:
+        (tmp_path / "bin" / "curl").write_text(f"#!{sys.executable} -IS\n{CURL}")
+        (tmp_path / "bin" / "curl").chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**kept, **WORDS_ALONE, "HOME": str(tmp_path), "PATH": path, "MEMORANDA_PASSPHRASE": "correct horse"}
