@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import zipfile
 from pathlib import Path
@@ -76,6 +77,13 @@ def test_a_memory_of_mem0_says_whose_it_is_where_it_came_from_and_in_which_role(
     origin = memory["metadata"]["imported_from"]
     assert (origin["system"], origin["id"], origin["document"]) == ("mem0", original["id"], original)
     assert store.recall("peanuts", user="alice")[0].text == "Is allergic to peanuts"
+
+
+def test_a_folder_with_files_of_several_systems_is_read_file_by_file(take: Import, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("mem0/mem0_all.json", "mem0/hist.db", "langgraph/langgraph.db"):
+        shutil.copy(SAMPLES / name, tmp_path / "folder")
+    assert take(tmp_path / "folder").created == 5 + 5 + 3
 
 
 @pytest.mark.requirement("OAMS-7-mem0")

@@ -281,6 +281,7 @@ def _inside(folder: Path, report: Report, known: str | None, own: str) -> Iterat
         yield _Source(str(folder), Foreign(importer, own))
         return
     inside = [*_in_order(formats.files_in(folder)), *formats.grain_files_in(folder)]
+    inside += [each for each in formats.plain_files(folder) if each not in inside and recognised(each) is not None]
     yield from (_recognised(str(each), known, own) for each in inside)
     # What nobody put anything into, as an export of nothing, holds nothing that could be refused.
     if not inside and any(folder.iterdir()):

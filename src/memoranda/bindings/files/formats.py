@@ -214,15 +214,16 @@ def _object(value: object) -> Unchecked:
 
 def files_in(folder: Path) -> list[Path]:
     """The record files directly in a folder, links and hidden ones left out, by name."""
-    return [path for path in _plain_files(folder) if format_of(path.name)]
+    return [path for path in plain_files(folder) if format_of(path.name)]
 
 
 def grain_files_in(folder: Path) -> list[Path]:
     """The .mg files directly in a folder, likewise."""
-    return [path for path in _plain_files(folder) if path.name.lower().endswith(GRAINS_ENDING)]
+    return [path for path in plain_files(folder) if path.name.lower().endswith(GRAINS_ENDING)]
 
 
-def _plain_files(folder: Path) -> list[Path]:
+def plain_files(folder: Path) -> list[Path]:
+    """Every file directly in a folder, likewise."""
     return sorted(
         path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_symlink() and path.is_file()
     )
