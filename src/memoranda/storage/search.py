@@ -20,7 +20,6 @@ from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Meaning, Reason, Selected, Selection, Words
 from memoranda.retrieval.exact import Exact, exact_in, has_beginning, has_phrase, plain
 from memoranda.retrieval.languages import CODES
-from memoranda.retrieval.time_words import spans_in
 from memoranda.retrieval.words import Word, asked, beginning
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Row
@@ -324,6 +323,7 @@ class Search:
     def _question(self, leg: Words, distinct: list[Word], held: int) -> Question:
         from memoranda.retrieval.analysis import names_in
         from memoranda.retrieval.ranking import Question
+        from memoranda.retrieval.time_words import spans_in
 
         asked_at = datetime.fromtimestamp((self.now if leg.asked_at is None else leg.asked_at) / 1000, UTC)
         return Question(

@@ -18,7 +18,6 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.find import find_own, whole_name
 from memoranda.service.core.screening import hidden, suspected
 from memoranda.service.core.views import unless_damaged, view
-from memoranda.service.openwop import workspace
 from memoranda.service.ump.remember import said
 from memoranda.service.ump.revise import forget, revise
 from memoranda.service.verify import versions
@@ -64,6 +63,9 @@ class SuspectBeside(msgspec.Struct, frozen=True, kw_only=True):
 
 def suspects_beside(context: Context, access: Access) -> Iterator[SuspectBeside]:
     """What looks like a secret beside memories: in files, which are removed, and in logs, which end with their runs."""
+    # Needed here alone: no other verb of UMP loads openwop.
+    from memoranda.service.openwop import workspace
+
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
         heads = {file["path"]: int(file["version"]) for file in workspace.listing(snapshot)}
