@@ -452,3 +452,11 @@ def test_every_query_that_is_asked_for_by_name_is_there_and_none_is_left_over() 
     asked = set(re.findall(r'(?:_rows|_run|_run_many|_versions|\.rows?|\.run|\.run_many)\(\s*"(\w+)"', source))
     assert asked - set(load_queries("sqlite")) == set()
     assert [name for name in load_queries("sqlite") if f'"{name}"' not in source] == []
+
+
+def test_who_watches_a_store_that_is_closed_is_told_so_in_our_words() -> None:
+    database = SqliteDatabase(None)
+    assert database.token() == database.token()
+    database.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        database.token()

@@ -290,6 +290,7 @@ class SqliteDatabase:
 
     def token(self) -> int:
         with self._watching, translated():
+            self._refuse_when_closed()
             found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
             return int(found[0]) if found else 0
 
@@ -328,7 +329,8 @@ class SqliteDatabase:
                 connection.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         while not self._readers.empty():
             self._readers.get_nowait().raw.close()
-        self._watcher.raw.close()
+        with self._watching:
+            self._watcher.raw.close()
         self._writer.raw.close()
         if self._heads is not None:
             self._heads.close()
