@@ -302,6 +302,9 @@ def _recognised(name: str, known: str | None, own: str) -> _Source:
         shape, seen = oams.look(sys.stdin.buffer)
         stream = rejoined(seen, sys.stdin.buffer)
         return _Source(name, formats.RECORDS if shape is None else oams, stream)
+    if Path(name).is_dir():
+        # Only bundles come here, and theirs is a README that could be a note.
+        return _Source(name, oams)
     # A bundle of areev begins almost like a file of grains, and LangGraph's items have the names of OAMS's fields: they
     # are told by what they hold.
     importer = recognised(Path(name))
