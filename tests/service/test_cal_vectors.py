@@ -15,6 +15,7 @@ from memoranda.service.service import Service
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Add, Assemble, Hash, History, Query, Revert, Statement, Supersede
+from memoranda.storage.word_index import OpenSegment, WordIndex
 from tests.service.cal_samples import Stores
 from tests.service.world import World
 from tests.standards.cal.published import EXAMPLES, text_of
@@ -248,3 +249,21 @@ def test_a_quota_is_free_again_after_a_minute(world: World) -> None:
     assert caught.value.cal_code == "CAL-E052"
     world.advance(60_000)
     assert run(world, text)["operation"] == "add"
+
+
+def test_reading_the_word_index_for_the_first_time_is_not_the_questions_fault(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put(subject="ada", relation="drinks", object="green tea", confidence=0.9)
+    passed = 0.0
+    read = WordIndex.segments
+
+    def slowly(index: WordIndex) -> list[OpenSegment]:
+        nonlocal passed
+        passed += 0.0 if passed else 60.0
+        return read(index)
+
+    monkeypatch.setattr(WordIndex, "segments", slowly)
+    monkeypatch.setattr("time.monotonic", lambda: passed)
+    assert run(world, 'RECALL LIKE "tea"')["total"] == 1
+    assert passed == 60.0

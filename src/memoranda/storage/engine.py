@@ -144,6 +144,10 @@ class Snapshot(Protocol):
         """How many are selected of each subject, relation, session, form or verification, in any order."""
         ...
 
+    def warm(self) -> None:
+        """Read what every search needs of the word index: the first in a process has to wait for it."""
+        ...
+
     def match(
         self,
         selection: Selection,

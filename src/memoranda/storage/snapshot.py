@@ -26,6 +26,7 @@ from memoranda.storage.paging import Paging
 from memoranda.storage.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.search import Memory, Search
 from memoranda.storage.selection import FOREVER_MS, Naming, SelectionSql
+from memoranda.storage.word_index import WordIndex
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -190,6 +191,11 @@ class SqlSnapshot(BackgroundReads):
 
     def _paging(self, selection: Selection, now: Instant) -> Paging:
         return Paging(self._connection, lambda each: self._selection(each, now), selection)
+
+    def warm(self) -> None:
+        for segment in WordIndex(self._connection, self._tenant_id, self._kept().segments).segments():
+            if segment.facts.has_talks:
+                _ = segment.facts.neighbours
 
     def match(
         self,

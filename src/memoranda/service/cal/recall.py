@@ -431,6 +431,10 @@ class Reader:
 
     def _match(self, text: str, selection: Selection, limit: int, *, whole: bool = False) -> Matches:
         legs = self.context.meaning.legs(asked_for(self.context, Words(text=text)))
+        began = time.monotonic()
+        self.snapshot.warm()
+        # What the first question after a start waits for is not the question's fault.
+        self.deadline += time.monotonic() - began
         return self.snapshot.match(selection, legs, limit=limit, whole=whole, now=self.session.now)
 
     def _page(self, question: _Question, window: Window, offset: int) -> tuple[list[Item], int | None, bool]:
