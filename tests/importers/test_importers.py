@@ -235,6 +235,36 @@ def test_members_of_an_archive_are_read_in_place_and_a_bomb_is_not(tmp_path: Pat
     assert [each.name for each in tmp_path.iterdir()] == ["export.zip"]
 
 
+@pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_archive_is_refused_by_name(store: Memoranda, take: Import, tmp_path: Path, packing: int) -> None:
+    path = tmp_path / "export.zip"
+    said = json.dumps([{"uuid": "c", "chat_messages": [{"uuid": "m", "sender": "human", "text": "x" * 40}]}])
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        archive.writestr("conversations.json", said)
+    whole = path.read_bytes()
+    start = 30 + len("conversations.json")
+    for place in range(start, min(start + 60, whole.index(b"PK\x01\x02"))):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        report = take(path, known="claude", is_dry=True)
+        # A bit that means nothing may be another; whatever it damages is told, and once.
+        assert report.refused == 1 or report.created == 1
+        assert all("export.zip" in each.where for each in report.refusals)
+    # Encrypted, and packed in a way that nobody knows: bits and numbers in both heads.
+    for place, number in ((6, 1), (8, 99)):
+        path.write_bytes(_with_head(whole, place, number))
+        report = take(path, known="claude")
+        assert (report.created, report.refused) == (0, 1)
+    assert not list(store.list())
+
+
+def _with_head(archive: bytes, place: int, number: int) -> bytes:
+    """An archive of one member with another number in its head, and in the list of members, where it lies two later."""
+    listed = archive.index(b"PK\x01\x02") + place + 2
+    made = bytearray(archive)
+    made[place : place + 2] = made[listed : listed + 2] = number.to_bytes(2, "little")
+    return bytes(made)
+
+
 def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x", encoding="utf-8")
     folder = tmp_path / "folder"

@@ -39,7 +39,7 @@ from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.storage.engine import Unit
 
 # Written in one unit: large enough to be fast, small enough that others get their turn.
-BATCH_LIMIT: Final = 1_000
+BATCH_LIMIT: Final = 500
 # More are counted, and read by nobody.
 LISTED_LIMIT: Final = 100
 _OPS: Final[dict[Form, str]] = {"ump": "import", "oams": "oams.import", "oms": "oms.import"}

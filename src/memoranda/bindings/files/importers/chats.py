@@ -19,6 +19,7 @@ from memoranda.bindings.files.importers.importer import (
     moment_in,
     spoken,
     text_in,
+    turn,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput, MemorandaError
@@ -60,19 +61,20 @@ def _documents(source: Source, name: str = _CONVERSATIONS) -> Iterator[tuple[str
         yield f"{source.where(member)}:{number}", document
 
 
-def _turn(where: str, document: dict[str, Any], conversation: dict[str, Any], speaker: str, text: str) -> Draft:
+def _turn(
+    where: str, message: dict[str, Any], conversation: dict[str, Any], speaker: str, text: str, source: Source
+) -> Draft:
     """One message; the ids of both systems are unique everywhere."""
-    title = text_in(conversation, "title", "name")
-    return Draft(
-        where=where,
-        id=text_in(document, "id", "uuid"),
-        text=f"{speaker}: {text}",
-        original=document,
+    created = moment_in(message, "create_time", "created_at") or moment_in(conversation, "create_time", "created_at")
+    return turn(
+        message,
+        where,
+        name=text_in(message, "id", "uuid"),
+        speaker=speaker,
+        text=text,
         session=text_in(conversation, "conversation_id", "id", "uuid"),
-        kind="episodic",
-        created=moment_in(document, "create_time", "created_at")
-        or moment_in(conversation, "create_time", "created_at"),
-        metadata={"chat_title": title} if title else {},
+        created=created or source.modified,
+        chat_title=text_in(conversation, "title", "name"),
     )
 
 
@@ -88,17 +90,19 @@ def _read_chatgpt(source: Source) -> Iterator[Found]:
             yield Unreadable(where, InvalidInput("not a conversation of ChatGPT: it has no `mapping`"))
         else:
             messages = [node.get("message") for node in nodes.values() if isinstance(node, dict)]
-            yield from _messages(where, conversation, [each for each in messages if isinstance(each, dict)])
+            yield from _messages(where, conversation, [each for each in messages if isinstance(each, dict)], source)
 
 
-def _messages(where: str, conversation: dict[str, Any], messages: list[dict[str, Any]]) -> Iterator[Found]:
+def _messages(
+    where: str, conversation: dict[str, Any], messages: list[dict[str, Any]], source: Source
+) -> Iterator[Found]:
     """What was said, also what was asked or answered again in another way."""
     for message in sorted(messages, key=lambda each: moment_in(each, "create_time") or 0):
         author = message.get("author")
         speaker = _SPEAKERS.get(text_in(author, "role")) if isinstance(author, dict) else None
         text = _parts(message.get("content"))
         if speaker is not None and text and text_in(message, "id"):
-            yield _turn(where, message, conversation, speaker, text)
+            yield _turn(where, message, conversation, speaker, text, source)
 
 
 def _parts(content: Any) -> str:
@@ -116,7 +120,7 @@ CHATGPT: Final = Importer(
     read=_read_chatgpt,
     mapping=(
         Mapped("a message of `user` or `assistant`", "an episodic memory `User: …` or `ChatGPT: …`"),
-        Mapped("a message of `system` or `tool`", "left out"),
+        Mapped("a message of `system` or `tool`, or without a text", "left out"),
         Mapped("`id` of a message", "`key`"),
         Mapped("`conversation_id`", "session"),
         Mapped("`title`", "`metadata.chat_title`"),
@@ -144,7 +148,7 @@ def _read_claude(source: Source) -> Iterator[Found]:
         for message in messages:
             if isinstance(message, dict) and (text := _said(message)) and text_in(message, "uuid"):
                 speaker = person if message.get("sender") == "human" else "Claude"
-                yield _turn(where, message, conversation, speaker, text)
+                yield _turn(where, message, conversation, speaker, text, source)
     for where, project in _objects(source, "projects.json"):
         yield from _project(where, project)
     for where, known in _objects(source, "memories.json"):
@@ -211,6 +215,7 @@ CLAUDE: Final = Importer(
     mapping=(
         Mapped("a message of `human`", "an episodic memory that begins with the person's name, or `User:`"),
         Mapped("a message of `assistant`", "an episodic memory `Claude: …`"),
+        Mapped("a message without a text", "left out"),
         Mapped("`uuid` of a message", "`key`"),
         Mapped("`uuid` of the conversation", "session"),
         Mapped("`name` of the conversation", "`metadata.chat_title`"),

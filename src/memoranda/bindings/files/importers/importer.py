@@ -204,6 +204,30 @@ def drafts(documents: Iterable[tuple[str, Any]], draft: Callable[[dict[str, Any]
             yield Unreadable(where, error)
 
 
+def turn(
+    message: dict[str, Any],
+    where: str,
+    *,
+    name: str,
+    speaker: str,
+    text: str,
+    session: str,
+    created: Instant,
+    **said: str,
+) -> Draft:
+    """What somebody said in a conversation; of `said`, what says something."""
+    return Draft(
+        where=where,
+        id=name,
+        text=f"{speaker}: {text}",
+        original=message,
+        session=session,
+        kind="episodic",
+        created=created,
+        metadata={name: value for name, value in said.items() if value},
+    )
+
+
 def object_in(document: Any, name: str) -> dict[str, Any]:
     """A field that is an object; an empty one where it is none."""
     found = document.get(name)

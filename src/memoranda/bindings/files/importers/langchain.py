@@ -17,6 +17,7 @@ from memoranda.bindings.files.importers.importer import (
     drafts,
     spoken,
     text_in,
+    turn,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
@@ -61,13 +62,13 @@ def _draft(document: dict[str, Any], where: str, *, session: str, number: int, s
     if not isinstance(data, dict) or not text:
         raise InvalidInput("not a message of LangChain: it says nothing under `data.content`")
     speaker = text_in(data, "name") or _SPEAKERS.get(text_in(document, "type"), "User")
-    return Draft(
-        where=where,
-        id=text_in(data, "id") or f"{session} {number}",
-        text=f"{speaker}: {text}",
-        original=document,
+    return turn(
+        document,
+        where,
+        name=text_in(data, "id") or f"{session} {number}",
+        speaker=speaker,
+        text=text,
         session=session,
-        kind="episodic",
         created=source.modified,
     )
 

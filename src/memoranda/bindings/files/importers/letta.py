@@ -19,6 +19,7 @@ from memoranda.bindings.files.importers.importer import (
     moment_in,
     spoken,
     text_in,
+    turn,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
@@ -103,15 +104,15 @@ def _turn(
     called = text_in(agent, "id", "name") or source.path.stem
     name = text_in(agent, "name")
     speaker = name if name and message.get("role") == "assistant" else _SPEAKERS[message["role"]]
-    return Draft(
-        where=where,
-        id=text_in(message, "id") or f"{called} {number}",
-        text=f"{speaker}: {text}",
-        original=message,
+    return turn(
+        message,
+        where,
+        name=text_in(message, "id") or f"{called} {number}",
+        speaker=speaker,
+        text=text,
         session=called,
-        kind="episodic",
         created=moment_in(message, "created_at") or source.modified,
-        metadata={"letta_agent": name} if name else {},
+        letta_agent=name,
     )
 
 

@@ -21,6 +21,7 @@ from memoranda.bindings.files.importers.importer import (
     spoken,
     text_in,
     texts_in,
+    turn,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput
@@ -104,16 +105,15 @@ def _turn(message: dict[str, Any], where: str, *, about: dict[str, Any], source:
     speaker = _SPEAKERS.get(text_in(message, "role"))
     if speaker is None or not text or not text_in(message, "id"):
         raise InvalidInput("not a message of PAM: it needs an `id`, a `role` and a `content` with a text")
-    title = text_in(about, "title")
-    return Draft(
-        where=where,
-        id=text_in(message, "id"),
-        text=f"{speaker}: {text}",
-        original=message,
+    return turn(
+        message,
+        where,
+        name=text_in(message, "id"),
+        speaker=speaker,
+        text=text,
         session=text_in(about, "id"),
-        kind="episodic",
         created=moment_in(message, "created_at") or source.modified,
-        metadata={"chat_title": title} if title else {},
+        chat_title=text_in(about, "title"),
     )
 
 

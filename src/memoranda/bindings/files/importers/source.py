@@ -7,9 +7,11 @@ and never unpacked, links are not followed, and of a database only its own table
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -33,10 +35,12 @@ MAX_DOCUMENT_BYTES: Final = 4 * 1_048_576
 # Files of a folder or an archive, and how deep they lie.
 MAX_MEMBERS: Final = 100_000
 MAX_DEPTH: Final = 32
-# What a member of an archive comes to for each of its bytes there: text rarely does fifty.
-_MAX_RATIO: Final = 200
+# What a member of an archive comes to for each of its bytes there: text and JSON do ten, rarely thirty.
+_MAX_RATIO: Final = 100
 _SQLITE: Final = b"SQLite format 3\x00"
 _UNREAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+# Damaged, encrypted, or packed in a way that is not known, as zipfile and what it unpacks with say it.
+_UNPACKED: Final = (zipfile.BadZipFile, RuntimeError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 _ZIP: Final = b"PK\x03\x04"
 # What a query may do before it is given up: some seconds of work.
 _STEPS: Final = 100_000
@@ -328,7 +332,7 @@ def _is_plain(name: str) -> bool:
 def _named(name: str) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+    except _UNPACKED as error:
         raise InvalidInput(f"{name}: the archive cannot be read ({error})") from None
 
 
