@@ -28,6 +28,7 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Installing the libraries that Memoranda runs on, as pinned in requirements.lock"
 	@$(PIP) install --no-compile --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --editable .
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/memoranda models add || echo "Not all that finds memories by what they mean is here; to try again: memoranda models add"
 	@touch $(READY)
 	@echo "Ready: $(BIN)/memoranda"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -84,12 +85,26 @@ def test_only_discovery_and_health_are_public() -> None:
         "/ump/capabilities",
         "/.well-known/ump.json",
         "/.well-known/openwop",
+        # What it is and how to use it, for a browser.
+        "/",
         "/healthz",
         "/readyz",
         "/openapi.json",
         # The same document, under the name that openwop gives it.
         "/v1/openapi.json",
     }
+
+
+def test_a_browser_at_the_address_gets_a_page_that_links_to_what_is_open(server: Running) -> None:
+    with server.client("") as stranger:
+        answer = stranger.get("/", headers={"accept": "text/html"})
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "script" not in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        links = re.findall(r'href="([^"]+)"', answer.text)
+        assert links
+        assert [stranger.get(link).status_code for link in links] == [200] * len(links)
+        assert f"http://{stranger.base_url.host}:{stranger.base_url.port}/mcp" in answer.text
 
 
 def test_an_unknown_route_needs_a_credential_first(server: Running) -> None:

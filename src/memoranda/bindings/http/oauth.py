@@ -11,8 +11,6 @@ All names are those under which the server was reached, which the guard has chec
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -46,6 +44,7 @@ from starlette.types import Message
 
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
+from memoranda.bindings.http.page import page, page_headers
 from memoranda.bindings.http.threads import Threads
 from memoranda.errors import ForbiddenScope, InvalidInput, RateLimited, Unauthorized
 from memoranda.service.core.access import GRANT_AUDIENCE, SCOPES
@@ -381,15 +380,6 @@ def _back(asked: Asked, base: str, **said: str) -> Response:
     return RedirectResponse(construct_redirect_uri(asked.redirect_uri, **said, state=asked.state, iss=base), 303)
 
 
-_STYLE: Final = (
-    ":root{color-scheme:light dark}"
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:34em;margin:4em auto;padding:0 1em}"
-    "input{width:100%;box-sizing:border-box;font:inherit;padding:.4em}"
-    "button{font:inherit;padding:.4em 1.2em;margin:1em 1em 0 0}.wrong{color:light-dark(#a00,#f77)}"
-)
-_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-
-
 def _question(sealed: str, asked: Asked, client: Client, wrong: str = "") -> Response:
     place = urlsplit(asked.redirect_uri)
     where = "a program on this machine" if is_loopback(asked.redirect_uri) else f"{place.scheme}://{place.netloc}"
@@ -414,18 +404,4 @@ def _page(body: str, status: int, target: str | None = None) -> Response:
     if target is not None:
         # Browsers hold a form to this through the redirect that answers it; addresses of IPv6 cannot be said.
         forms = "*" if "[" in target else f"'self' http://{target} https://{target}"
-    policy = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'; base-uri 'none'"
-    head = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>Memoranda: let a program in</title><style>{_STYLE}</style>"
-    )
-    return HTMLResponse(
-        head + body,
-        status,
-        {
-            "Content-Security-Policy": f"{policy}; form-action {forms}",
-            "X-Frame-Options": "DENY",
-            # With no-referrer browsers would not say where the form comes from either.
-            "Referrer-Policy": "same-origin",
-        },
-    )
+    return HTMLResponse(page("let a program in", body), status, page_headers(forms))

@@ -7,6 +7,7 @@ from typing import Any, Final
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.call import Call
 from memoranda.bindings.http.operation import Refusal, Standard, in_header
+from memoranda.bindings.http.page import welcome
 from memoranda.encoding.shapes import COUNT, NAME, closed, one_of, ref
 from memoranda.errors import MemorandaError
 from memoranda.service.service import Service
@@ -304,6 +305,16 @@ OPERATIONS: Final = (
         "AuditVerifyAnswer",
         asks=AuditVerifyRequest,
         example={"owner": EXAMPLE_OWNER},
+    ),
+    _row(
+        "GET",
+        "/",
+        "welcome",
+        "A page for people: what this is, and how to use it",
+        welcome,
+        "",
+        gives={"text/html": {"schema": {"type": "string"}}},
+        **_PUBLIC,
     ),
     _row("GET", "/healthz", "alive", "Whether the process is alive", alive, "Health", **_PUBLIC),
     _row("GET", "/readyz", "ready", "Whether the store answers", ready, "Health", is_public=True),
