@@ -279,3 +279,15 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
     text = unit * (400_000 // len(unit))
     with at_most(10):
         convert_markers(hide(text, detect(text)))
+
+
+@given(
+    st.one_of(
+        st.uuids().map(str),
+        st.sampled_from((32, 64)).flatmap(lambda size: st.text("0123456789abcdef", min_size=size, max_size=size)),
+        st.datetimes().map(lambda at: at.isoformat() + "Z"),
+    )
+)
+def test_names_and_times_of_documents_are_no_secrets(value: str) -> None:
+    assert detect(value) == []
+    assert detect(f"{value}\n\n{value}") == []

@@ -16,7 +16,17 @@ from memoranda.service.core.noticing import notice
 
 # What a field mostly is besides a text: no mapping, which takes longer to tell.
 _NUMBERS: Final = frozenset((int, float, bool, type(None)))
-_DID_KEY: Final = re.compile(r"did:key:z[1-9A-HJ-NP-Za-km-z]{40,60}", re.ASCII)
+# Every document names who wrote it, itself and when it was written, by what looks random or like a number: DIDs, UUIDs,
+# hashes in hexadecimal, instants. Nothing of that shape is a secret (tests/encoding/test_detection.py).
+_PLAIN: Final = re.compile(
+    r"did:key:z[1-9A-HJ-NP-Za-km-z]{40,60}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{64}"
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)",
+    re.ASCII,
+)
+# Single words in which nothing was found: tags, kinds and the names of places are the same in many documents.
+_CLEAN: Final[dict[str, None]] = {}
+_CLEAN_CHARS: Final = 40
+_CLEAN_LIMIT: Final = 4_096
 
 
 def screened(context: Context, text: str, where: str) -> str:
@@ -98,13 +108,17 @@ def _is_suspect(fields: Mapping[str, Any], *, originals: bool = False) -> bool:
     found: list[str] = []
     _gather(fields, found, originals)
     # With a line between them: none runs into the next.
-    return bool(detect("\n\n".join(found)))
+    if detect("\n\n".join(found)):
+        return True
+    if len(_CLEAN) > _CLEAN_LIMIT:
+        _CLEAN.clear()
+    _CLEAN.update((each, None) for each in found if len(each) <= _CLEAN_CHARS and " " not in each)
+    return False
 
 
 def _gather(value: Any, found: list[str], originals: bool) -> None:
     if isinstance(value, str):
-        # Every document names who wrote it, by what looks random.
-        if not (value.startswith("did:key:") and _DID_KEY.fullmatch(value)):
+        if value not in _CLEAN and not _PLAIN.fullmatch(value):
             found.append(value)
     elif type(value) in _NUMBERS:
         return
