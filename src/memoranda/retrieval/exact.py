@@ -11,7 +11,7 @@ import unicodedata
 from typing import Final, NamedTuple
 
 from memoranda.retrieval.languages import fold, language_of, little_words
-from memoranda.retrieval.words import STARRED, UNSPACED, WORD
+from memoranda.retrieval.words import STARRED, WORD, unspaced
 
 _QUOTES: Final = '"“”„«»「」『』'
 _PHRASE: Final = re.compile(f"[{_QUOTES}]([^{_QUOTES}]{{1,200}})[{_QUOTES}]")
@@ -58,7 +58,7 @@ def exact_in(question: str) -> Exact:
 
 def plain(text: str) -> str:
     """A text as its words, folded, with a space between two; every sign of a script without spaces is one."""
-    spaced = UNSPACED.sub(lambda run: f" {' '.join(run[0])} ", unicodedata.normalize("NFKC", text))
+    spaced = unspaced().sub(lambda run: f" {' '.join(run[0])} ", unicodedata.normalize("NFKC", text))
     return " ".join(fold(word) for word in WORD.findall(spaced))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
 from typing import Final, NamedTuple
 
 from memoranda.retrieval.languages import (
@@ -40,7 +41,7 @@ BEGINNING_CHARS: Final = 3
 WORD: Final = re.compile(r"[^\W_]+")
 # The same in ASCII and in small letters, where it is sooner found.
 _PLAIN_WORD: Final = re.compile(r"[a-z0-9]+")
-UNSPACED: Final = re.compile(
+_UNSPACED: Final = (
     r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 # Written as one though it has parts: `parse_instant`, `no-floating-promises`, `src/app.py`, `parseInstant`.
@@ -119,6 +120,12 @@ def said(text: str) -> str:
     return " ".join(word for each in text.casefold().split() if (word := each.strip(_MARKS)))
 
 
+@cache
+def unspaced() -> re.Pattern[str]:
+    """Letters of what is written without spaces. So many of them take a while, and most texts have none."""
+    return re.compile(_UNSPACED)
+
+
 def beginning(word: str) -> str:
     """The search word of all words that begin so; no word has a star."""
     return f"{word[:BEGINNING_CHARS]}*"
@@ -171,7 +178,7 @@ def _split(text: str) -> tuple[list[str], list[str]]:
 
 
 def _terms(token: str, folded: str, language: str) -> list[str]:
-    if not token.isascii() and UNSPACED.search(folded):
+    if not token.isascii() and unspaced().search(folded):
         return _cut(token, language)
     if token.isdigit() and token.isascii():
         # Numbers are the same in every language, and too many to be kept for each.
@@ -183,7 +190,7 @@ def _cut(token: str, language: str) -> list[str]:
     """Split a word into its spaced and its unspaced parts."""
     parts: list[str] = []
     end = 0
-    for run in UNSPACED.finditer(token):
+    for run in unspaced().finditer(token):
         if run.start() > end:
             parts.append(stem(token[end : run.start()], language))
         characters = run[0]
