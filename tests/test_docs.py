@@ -67,7 +67,9 @@ def test_python_examples_print_what_they_say(
             assert promised in printed or promised.startswith("framed")
 
 
-@pytest.mark.parametrize("module", ["memoranda.app", "memoranda.aio", "memoranda.library.memories"])
+@pytest.mark.parametrize(
+    "module", ["memoranda.app", "memoranda.aio", "memoranda.library.memories", "memoranda.library.files"]
+)
 def test_the_library_examples_in_the_docstrings_run(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

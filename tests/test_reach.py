@@ -1,7 +1,7 @@
 """Nothing in the source is dead, and every requirement is proved on something that an entry point reaches.
 
-Entry points are the command line, what an open store can do (`Memoranda`, `Service`), and what `docs/standards` names
-for use without a store. The servers are reached from the command line.
+Entry points are the command line, what an open store can do (`Memoranda`, `Service`), `memoranda.convert`, and what
+`docs/standards` names for use without a store. The servers are reached from the command line.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def entry_points() -> Iterator[str]:
         "memoranda:__getattr__",
         "memoranda.app:Memoranda",
         "memoranda.aio:AsyncMemoranda",
+        "memoranda.library.files:convert",
     )
     yield from (entry.target for section in SECTIONS for entry in section.entries)
     for each in reach.definitions:

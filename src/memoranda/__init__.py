@@ -3,6 +3,7 @@
 Memoranda, AsyncMemoranda     the front door
 Memory, Hit, Version, Stats   what the verbs give; `Remembered`, `Revised`
 Ump, Oams, Grains, Cal, Openwop   the verbs of each standard, with its own requests: `m.ump`, `m.grains` …
+convert                       files in another form, without a store
 MemorandaError and below      what they raise
 """
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         Unauthorized,
         Unsupported,
     )
+    from memoranda.library.files import convert
     from memoranda.library.results import Hit, Memory, Version
     from memoranda.service.cal.cal import Cal
     from memoranda.service.oams.oams import Oams
@@ -68,11 +70,13 @@ __all__ = [
     "Unsupported",
     "Version",
     "__version__",
+    "convert",
 ]
 # Where what is not an error lives. Loaded when asked for: `memoranda --version` need not open a database library.
 _HOMES = {
     "AsyncMemoranda": "aio",
     "Memoranda": "app",
+    "convert": "library.files",
     "Hit": "library.results",
     "Memory": "library.results",
     "Version": "library.results",

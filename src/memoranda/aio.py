@@ -88,6 +88,8 @@ class AsyncMemoranda:
     suspects = _Verb(Memoranda.suspects)
     redact = _Verb(Memoranda.redact)
     import_records = _Verb(Memoranda.import_records)
+    import_files = _Verb(Memoranda.import_files)
+    undo_import = _Verb(Memoranda.undo_import)
     verify = _Verb(Memoranda.verify)
     consolidate = _Verb(Memoranda.consolidate)
     undo = _Verb(Memoranda.undo)

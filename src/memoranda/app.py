@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from memoranda.service.consolidation.dreams import DreamRun
     from memoranda.service.consolidation.runs import Undone
     from memoranda.service.exchange import Report
+    from memoranda.service.imports import UndoneImport
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.ump.overview import Stats
@@ -569,6 +570,44 @@ class Memoranda:
         from memoranda.service.exchange import numbered
 
         return self.ump.import_items(numbered("ump", records), restore=restore)
+
+    def import_files(
+        self,
+        *paths: str | Path,
+        system: str | None = None,
+        adopt: bool = False,
+        namespace: str | None = None,
+        restore: bool = False,
+        dry_run: bool = False,
+    ) -> Report:
+        """Take in what files, folders, archives and databases hold, of ours or of another system.
+
+        `system` says what they are where they do not tell, as `memoranda import --format` does; `adopt` makes it all
+        one's own, `namespace` puts what is of OAMS or another system there. `undo_import` takes it back out.
+
+        >>> import tempfile
+        >>> with Memoranda.open(":memory:") as m, tempfile.TemporaryDirectory() as folder:
+        ...     table = Path(folder, "notes.csv")
+        ...     _ = table.write_text("id,text,date\\n1,use pnpm,2026-01-15\\n")
+        ...     m.import_files(table).created, m.undo_import().forgotten
+        (1, 1)
+        """
+        from memoranda.bindings.files.exchange import import_files
+
+        return import_files(
+            self.service,
+            self.access,
+            [str(path) for path in paths],
+            known=system,
+            adopt=adopt,
+            into=None if namespace is None else self.oams.namespace(namespace),
+            restore=restore,
+            is_dry=dry_run,
+        )
+
+    def undo_import(self, name: str | None = None) -> UndoneImport:
+        """Take back an import, the last unless one of `ump.imports` is named; what was changed since stays."""
+        return self.ump.undo_import(name)
 
     def verify(self) -> VerifyReport:
         """Check every signature, the audit chain and the database."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,58 @@ def test_a_table_is_taken_in_by_the_columns_that_a_person_names(run: Command, tm
     assert "without --format" in run("import", table, "--map", "text=what", "--format", "mem0").err
     assert "text=NAME" in run("import", table, "--map", "user=who").err
     assert "not piped in" in run("import", "-", "--map", "text=what").err
+
+
+def test_a_file_is_converted_without_a_store_and_comes_back(
+    run: Command, home: Path, notes: list[str], tmp_path: Path
+) -> None:
+    run("export", tmp_path / "all.ndjson")
+    shutil.rmtree(home)
+    there = run("--json", "convert", tmp_path / "all.ndjson", tmp_path / "all.mg")
+    assert (there.code, there.json["converted"], there.json["carried"]) == (0, len(notes), len(notes))
+    assert there.json["format"] == "mg"
+    back = run("convert", tmp_path / "all.mg", "-")
+    assert back.out == (tmp_path / "all.ndjson").read_text(encoding="utf-8")
+    assert f"{len(notes)} converted ({len(notes)} as they are" in back.err
+    assert not home.exists()
+
+
+def test_a_conversion_says_what_did_not_go_and_what_has_no_place(
+    run: Command, notes: list[str], tmp_path: Path
+) -> None:
+    source = tmp_path / "all.ndjson"
+    run("export", source)
+    with source.open("ab") as file:
+        file.write(b"{]\n")
+    dry = run("convert", source, tmp_path / "out", "--to", "server-memory", "--dry-run")
+    assert dry.code == 1
+    assert not (tmp_path / "out").exists()
+    done = run("convert", source, tmp_path / "out", "--to", "server-memory")
+    assert done.code == 1
+    assert f"all.ndjson:{len(notes) + 1}: " in done.err
+    assert done.out == dry.out.removeprefix("would be: ")
+    assert f"times (of {len(notes)})" in done.out
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (("all.ndjson", "all.ndjson"), "not written over"),
+        (("all.ndjson", "all.unknown"), "cannot tell the format"),
+        (("all.ndjson", "all.ndjson.gz", "--to", "ndjson", "--compress"), "--compress is for .mg files"),
+        (("all.ndjson", "out/", "--to", "csv"), "a folder holds"),
+        (("all.ndjson", "one.ump.md"), "a .ump.md file holds one memory"),
+        (("missing.ndjson", "out.mg"), "no such file"),
+    ],
+)
+def test_a_conversion_that_cannot_be_is_refused(
+    run: Command, notes: list[str], tmp_path: Path, said: tuple[str, ...], words: str
+) -> None:
+    run("export", tmp_path / "all.ndjson")
+    before = (tmp_path / "all.ndjson").read_bytes()
+    source, target, *options = said
+    ran = run("convert", tmp_path / source, f"{tmp_path}/{target}", *options)
+    assert ran.code == 1
+    assert words in ran.err
+    assert (tmp_path / "all.ndjson").read_bytes() == before
+    assert {each.name for each in tmp_path.iterdir()} == {"home", "all.ndjson"}

@@ -71,6 +71,7 @@ SECTIONS: tuple[Section, ...] = (
                 ("import", "import_files", "Take memories in from files or folders."),
                 ("verify", "verify", "Check signatures: of the whole store, or of files."),
             ),
+            *_entries("convert", ("convert", "convert", "Write a file in another form, without a store.")),
             *_entries("oams.command", ("oams", "oams", "Memories of OAMS: in the store, and in files.")),
             *_entries("oms.command", ("oms", "oms", "Memory grains (OMS): in the store, and in .mg files.")),
             *_entries(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
@@ -95,8 +95,10 @@ def export(
     it. What its consent keeps here does not leave, and what was forgotten neither. What stays behind is said by
     name, and the exit code is 1.
     """
+    from memoranda.bindings.files import exchange
+
     to_folder = target.endswith("/") or (target != "-" and Path(target).is_dir())
-    shape = known or _export_format(target, to_folder=to_folder)
+    shape = known or cast("FormatName | TargetName", exchange.form_of(target))
     if compress and shape != "mg":
         raise InvalidInput("--compress is for .mg files")
     if book and (to_folder or shape != "markdown"):
@@ -147,7 +149,7 @@ def _export_records(
             return answer.refuse(found)
         report = Report()
         records = _at_least_one(leaving(report)) if names else leaving(report)
-        records = _at_most_one(records) if is_one else records
+        records = exchange.at_most_one(records) if is_one else records
         if to_folder:
             count = exchange.export_folder(records, Path(target), done)
         else:
@@ -280,30 +282,6 @@ def _at_least_one(records: Iterator[Record]) -> Iterator[Record]:
         raise NotFound("none of these memories may leave: they are forgotten, or their consent keeps them here")
 
 
-def _at_most_one(records: Iterator[Record]) -> Iterator[Record]:
-    """The record; raised while the file is still being written, InvalidInput leaves none behind."""
-    for count, record in enumerate(records):
-        if count:
-            raise InvalidInput(
-                "a .ump.md file holds one memory, so that others can read it; name a folder (NAME/) for one file each, "
-                "an .ndjson file, one memory with --id, or say --book"
-            )
-        yield record
-
-
-def _export_format(target: str, *, to_folder: bool) -> FormatName | TargetName:
-    from memoranda.bindings.files.formats import require_format
-    from memoranda.bindings.files.oams import asks_for_oams
-
-    if target == "-":
-        return "ndjson"
-    if asks_for_oams(target):
-        return "oams"
-    if target.lower().endswith(".csv"):
-        return "csv"
-    return "markdown" if to_folder else require_format(target)
-
-
 def import_files(
     *sources: Annotated[str, Parameter(name="FILE", help="Files, folders, or - for standard input.")],
     known: Annotated[
@@ -338,35 +316,46 @@ def import_files(
         return _undo_import(sources, run, is_dry=dry_run)
     if adopt and namespace is not None:
         raise InvalidInput("--adopt keeps the scopes and --namespace does not; say one of them")
-    surveys: list[dict[str, object]] = []
-
-    def found(source: str, system: str, survey: Survey) -> None:
-        surveys.append({"source": source, "system": system, "memories": survey.memories, "users": survey.users})
-        if not run.json:
-            of_users = f" of {counted(survey.users, 'user')}" if survey.users else ""
-            note(f"{source}: from {system}, {counted(survey.memories, 'memory', 'memories')}{of_users}")
-
+    surveys = Surveys(is_quiet=run.json)
     with run.open() as memoranda, progress("importing") as done:
         report = exchange.import_files(
             memoranda.service,
             memoranda.access,
             _sources(sources),
-            known=_system(known, columns),
+            known=system_of(known, columns),
             adopt=adopt,
             into=None if namespace is None else memoranda.oams.namespace(namespace),
             restore=restore,
             is_dry=dry_run,
             progress=done,
-            found=found,
+            found=surveys.add,
+            expect=done.expect,
         )
     if not run.json:
         note_report(report)
-    document = {**_import_document(report, dry_run=dry_run), **({"sources": surveys} if surveys else {})}
+    document = {**_import_document(report, dry_run=dry_run), **surveys.document()}
     run.answer(document, lambda: line(_import_line(report, dry_run=dry_run)))
     return 1 if report.refused else 0
 
 
-def _system(known: str | None, columns: str | None) -> str | Importer | None:
+@dataclass(slots=True, kw_only=True)
+class Surveys:
+    """What sources of other systems hold, said to a person when it is known."""
+
+    is_quiet: bool
+    found: list[dict[str, object]] = field(default_factory=list)
+
+    def add(self, source: str, system: str, survey: Survey) -> None:
+        self.found.append({"source": source, "system": system, "memories": survey.memories, "users": survey.users})
+        if not self.is_quiet:
+            of_users = f" of {counted(survey.users, 'user')}" if survey.users else ""
+            note(f"{source}: from {system}, {counted(survey.memories, 'memory', 'memories')}{of_users}")
+
+    def document(self) -> dict[str, object]:
+        return {"sources": self.found} if self.found else {}
+
+
+def system_of(known: str | None, columns: str | None) -> str | Importer | None:
     """What the files are said to be; whoever names columns says that they are tables."""
     from memoranda.bindings.files.importers.table import table_with
 

@@ -134,15 +134,30 @@ def note_report(report: Report) -> None:
         note(f"and {more} more like these")
 
 
+class Bar:
+    """A bar of a step: called with how much is done; without a terminal nothing is shown."""
+
+    def __init__(self, bars: Progress | None = None, task: TaskID | None = None) -> None:
+        self._bars, self._task = bars, task
+
+    def __call__(self, done: int) -> None:
+        if self._bars is not None and self._task is not None:
+            self._bars.update(self._task, completed=done)
+
+    def expect(self, total: int) -> None:
+        """Say how much there is in all."""
+        if self._bars is not None and self._task is not None:
+            self._bars.update(self._task, total=total)
+
+
 @contextmanager
-def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error if that is a terminal; the function it gives takes how much is done."""
+def progress(title: str, total: int | None = None) -> Iterator[Bar]:
+    """A bar on standard error if that is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield Bar()
         return
-    with _bars() as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    with _bars() as bars:
+        yield Bar(bars, bars.add_task(title, total=total))
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import refuse_secrets
 from memoranda.service.core.succession import append_next
-from memoranda.service.core.views import load_record, project_document, record_of, ump_document
+from memoranda.service.core.views import Speaking, load_record, project_document, record_of, ump_document
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
@@ -113,7 +113,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 def ready_record(context: Context, access: Access, draft: object, now: Instant) -> Ready:
     """A record, or the document that it is the view of."""
     accepted = remember.accept(context, access, draft, now, is_from_file=True)
-    inner, index = ump.unwrap(accepted.record), _index_of(accepted.record)
+    inner, index = ump.unwrap(accepted.record), index_of(accepted.record)
     if inner is not None:
         original = _or_none(lambda: _original_of_record(context, access, accepted.record, inner, now))
         if original is not None:
@@ -141,7 +141,7 @@ def _adopted_original(
 ) -> Ready | None:
     record = cast("Record", draft)
     inner = ump.unwrap(record)
-    if inner is None or not _is_view(context, record, inner):
+    if inner is None or not is_view(context, record, inner):
         return None
     tenant, space = access.default_tenant, draft["scope"].get("project", "")
     if inner.standard == ump.STANDARD:
@@ -150,7 +150,7 @@ def _adopted_original(
         memory = rename(parse(inner.native, max_bytes=_MAX_NATIVE_BYTES))
         ready = _memory(context, memories.accept(context, access, memory, complete=True))
     else:
-        ready = _ready_document(context, access, inner, tenant, space, now, _bounds_of(record))
+        ready = _ready_document(context, access, inner, tenant, space, now, bounds_of(record))
     return _with_state_of(ready, record)
 
 
@@ -175,18 +175,19 @@ def _original_of_record(
     context: Context, access: Access, record: Record, inner: Document, now: Instant
 ) -> Ready | None:
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
-    ready = _ready_document(context, access, inner, tenant, space, now, _bounds_of(record))
-    return _with_state_of(ready, record) if ready.tenant == tenant and _is_view(context, record, inner) else None
+    ready = _ready_document(context, access, inner, tenant, space, now, bounds_of(record))
+    return _with_state_of(ready, record) if ready.tenant == tenant and is_view(context, record, inner) else None
 
 
-def _is_view(context: Context, record: Record, inner: Document) -> bool:
+def is_view(context: Speaking, record: Record, inner: Document) -> bool:
+    """Whether a record says just what its view of a document says, but for what a store may say about it later."""
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
     shown = load_record(inner.native) if inner.standard == ump.STANDARD else record_of(context, inner, tenant, space)
-    kept = _bounds_of(record)
+    kept = bounds_of(record)
     return _without_state(shown if kept is None else ump.with_bounds(shown, kept)) == _without_state(record)
 
 
-def _bounds_of(record: Record) -> Bounds | None:
+def bounds_of(record: Record) -> Bounds | None:
     """What earlier versions bind a document to, as the record around it tells. Raises StoreCorrupt."""
     kept = _state_of(record).get("bounds")
     return None if kept is None else decode(dump(kept))
@@ -199,7 +200,7 @@ def _state_of(record: Record) -> Mapping[str, Any]:
     return known
 
 
-def _index_of(record: Record) -> IndexState:
+def index_of(record: Record) -> IndexState:
     """What another store knew of a record beside what it says. Raises InvalidInput for what none says."""
     known, where = _state_of(record), f"body.structured.{STATE_KEY}"
     verdict, closed = known.get("verification", UNVERIFIED), known.get("closed")
@@ -208,7 +209,7 @@ def _index_of(record: Record) -> IndexState:
     if closed is not None and (type(closed) is not int or not 0 <= closed <= LATEST):
         raise InvalidInput(f"{where}.closed must be an instant in milliseconds")
     try:
-        _bounds_of(record)
+        bounds_of(record)
     except StoreCorrupt:
         raise InvalidInput(f"{where}.bounds is not what binds a memory") from None
     try:
@@ -225,7 +226,7 @@ def _with_state_of(ready: Ready, record: Record) -> Ready:
     return replace(
         ready,
         known_as=record["id"],
-        index=_index_of(record),
+        index=index_of(record),
         successor=successors[-1] if successors else None,
         valid_to=None if valid_to is None or not successors else parse_instant(valid_to),
     )
@@ -255,6 +256,8 @@ def ready_grain(
     inner = oms.unwrap(opened.grain)
     if inner is not None:
         ready = _or_none(lambda: _original_of_grain(context, access, opened.grain, delivery, inner, tenant, now))
+        if ready is not None and index == DEFAULT:
+            return replace(ready, known_as=opened.grain.address)
         if ready is not None:
             return replace(ready, known_as=opened.grain.address, index=index, successor=index.superseded_by)
     return _grain(context, access, opened, tenant, index)
@@ -469,6 +472,12 @@ def _ready_document(
         accepted = remember.accept(context, access, parse(inner.native), now)
         if ump_document(accepted.record) != inner:
             raise InvalidInput("not the record that it is named after")
+        # A record that says more than a grain can travels whole, and may itself be the view of a document.
+        within = ump.unwrap(accepted.record)
+        if within is not None and bounds_of(accepted.record) is not None:
+            original = _or_none(lambda: _original_of_record(context, access, accepted.record, within, now))
+            if original is not None:
+                return original
         return _record(context, replace(accepted, new=_tightened(context, accepted.new, kept)))
     if inner.standard == oms.STANDARD:
         opened = open_given(context, inner.native)

@@ -37,6 +37,8 @@ from memoranda.standards.ump import markdown
 from memoranda.standards.ump.record import Record
 
 Progress = Callable[[int], None]
+# A source of another system, that system, and what is in it.
+Found = Callable[[str, str, Survey], None]
 T = TypeVar("T")
 
 
@@ -53,6 +55,9 @@ class Codec(Protocol):
     def verify(self, source: str, report: Report, progress: Progress, stream: IO[bytes] | None = None) -> None:
         """Check every signature and address of a source; no store is needed."""
 
+    def count(self, source: str) -> int | None:
+        """How many a source holds, if that can be told without reading what they say."""
+
 
 class _Grains:
     """Grains, which are never read from a stream that was looked at: standard input is taken for them only by name."""
@@ -66,12 +71,15 @@ class _Grains:
         except MemorandaError as error:
             report.refuse(source, "", error)
 
+    def count(self, source: str) -> int | None:
+        return mg.count(source)
+
 
 GRAIN_FILES: Final = _Grains()
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class Source:
     """A file, a bundle or standard input; of the latter perhaps the start was looked at to tell what it is."""
 
     name: str
@@ -85,6 +93,18 @@ class _Source:
 # --- out -------------------------------------------------------------------------------------------------------------
 
 
+def form_of(target: str) -> str:
+    """The form that the name of what is to be written asks for; standard output gets records. Raises InvalidInput."""
+    if target == STANDARD_STREAM:
+        return "ndjson"
+    if oams.asks_for_oams(target):
+        return OAMS
+    if target.lower().endswith(".csv"):
+        return "csv"
+    is_folder = target.endswith("/") or Path(target).is_dir()
+    return "markdown" if is_folder else formats.require_format(target)
+
+
 def look_first(leaving: Callable[[Report], Iterable[object]]) -> Report | None:
     """Go through what would leave and write nothing: the report if anything would stay behind or be cut, else None."""
     report = Report()
@@ -95,7 +115,7 @@ def look_first(leaving: Callable[[Report], Iterable[object]]) -> Report | None:
 
 def export_file(records: Iterable[Record], target: str, known: Format, progress: Progress = _unheard) -> int:
     """Write records to a file that appears whole or not at all, or to standard output; how many there were."""
-    counter = _Counter(records, progress)
+    counter = Counter(records, progress)
     if target == STANDARD_STREAM:
         with standard_output() as file:
             formats.write(file, counter, known)
@@ -110,7 +130,7 @@ def export_folder(records: Iterable[Record], folder: Path, progress: Progress = 
     folder.mkdir(parents=True, exist_ok=True)
     taken = {path.name.casefold() for path in folder.iterdir()}
     holders = dict(_holders(folder))
-    counter = _Counter(records, progress)
+    counter = Counter(records, progress)
     with Folder(folder) as opened_folder:
         for record in counter:
             name = holders.get(record["id"]) or file_name(record, taken)
@@ -150,7 +170,7 @@ def export_memories(
     sorting: Progress = _unheard,
 ) -> int:
     """Write memories to a bundle or a file of OAMS; how many there were."""
-    memories = _Counter(leaving_memories(service, access, report, namespaces), reading)
+    memories = Counter(leaving_memories(service, access, report, namespaces), reading)
     oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite, progress=sorting)
     return memories.count
 
@@ -159,15 +179,20 @@ def export_system(
     service: Service, access: Access, target: str, system: str, report: Report, progress: Progress = _unheard
 ) -> int:
     """Write memories to a file of another system; how many there were."""
-    memories = _Counter((memory for _, memory in leaving_memories(service, access, report)), progress)
-    lines = EXPORTERS[system](memories, owner_hash(access.default_tenant))
+    memories = Counter((memory for _, memory in leaving_memories(service, access, report)), progress)
+    write_system(memories, target, system, owner_hash(access.default_tenant))
+    return memories.count
+
+
+def write_system(memories: Iterable[Memory], target: str, system: str, own: str) -> None:
+    """Write memories to a file of another system; `own` is what OAMS calls the owner."""
+    lines = EXPORTERS[system](memories, own)
     if target == STANDARD_STREAM:
         with standard_output() as file:
             file.writelines(lines)
     else:
         with writing(Path(target)) as file:
             file.writelines(lines)
-    return memories.count
 
 
 def leaving_memories(
@@ -182,6 +207,17 @@ def leaving_memories(
     return service.oams.export(access, namespaces=chosen or None, report=report)
 
 
+def at_most_one(records: Iterable[Record]) -> Iterator[Record]:
+    """The record; raised while the file is still being written, InvalidInput leaves none behind."""
+    for count, record in enumerate(records):
+        if count:
+            raise InvalidInput(
+                "a .ump.md file holds one memory, so that others can read it; name a folder (NAME/) for one file each, "
+                "an .ndjson file, one memory with --id, or say --book"
+            )
+        yield record
+
+
 def _holders(folder: Path) -> Iterator[tuple[str, str]]:
     """(id, file name) of the records that already are in a folder."""
     for path in formats.files_in(folder):
@@ -192,7 +228,7 @@ def _holders(folder: Path) -> Iterator[tuple[str, str]]:
                 yield found[0]["id"], path.name
 
 
-class _Counter(Generic[T]):
+class Counter(Generic[T]):
     """What passes by, counted."""
 
     def __init__(self, passing: Iterable[T], progress: Progress) -> None:
@@ -221,22 +257,23 @@ def import_files(
     restore: bool = False,
     is_dry: bool = False,
     progress: Progress | None = None,
-    found: Callable[[str, str, Survey], None] | None = None,
+    found: Found | None = None,
+    expect: Progress | None = None,
 ) -> Report:
     """Take in the memories of files and folders, whatever their form; `into` is for those of OAMS alone.
 
     `known` is the form or the system, where the files do not tell it.
 
-    Told to `found` is each source of another system: its name, the system, and what it holds.
+    Told to `found` is each source of another system: its name, the system, and what it holds; to `expect` how many
+    there are in all, if that can be told.
     """
     report = Report()
     named = list(sources)
-    several = list(_sources(named, report, known, owner_hash(access.default_tenant)))
+    several = list(sources_of(named, report, known, owner_hash(access.default_tenant)))
     for each in several:
         if into is not None and each.codec is not oams and not isinstance(each.codec, Foreign):
             raise InvalidInput(f"--namespace is for memories of OAMS, and {shown_name(each.name)} holds none")
-        if found is not None and isinstance(each.codec, Foreign):
-            found(each.name, each.codec.importer.title, each.codec.survey(each.name))
+    survey(several, found, expect)
     return service.import_items(
         access,
         chain.from_iterable(each.items() for each in several),
@@ -250,22 +287,39 @@ def import_files(
     )
 
 
+def survey(sources: Iterable[Source], found: Found | None, expect: Progress | None) -> None:
+    """Tell what sources of other systems hold, and how many there are in all."""
+    total: int | None = 0
+    for each in sources:
+        count: int | None = None
+        if isinstance(each.codec, Foreign) and (found is not None or expect is not None):
+            held = each.codec.survey(each.name)
+            count = held.memories + held.unreadable
+            if found is not None:
+                found(each.name, each.codec.importer.title, held)
+        elif expect is not None and each.name != STANDARD_STREAM:
+            count = each.codec.count(each.name)
+        total = None if count is None or total is None else total + count
+    if expect is not None and total:
+        expect(total)
+
+
 def verify_files(sources: Iterable[str], *, known: str | None = None, progress: Progress | None = None) -> Report:
     """Check the integrity block of every record, and every grain, in files and folders; no store is needed."""
     report = Report()
-    for each in _sources(sources, report, known):
+    for each in sources_of(sources, report, known):
         each.codec.verify(each.name, report, progress or _unheard, each.stream)
     return report
 
 
-def _sources(names: Iterable[str], report: Report, said: str | Importer | None, own: str = "") -> Iterator[_Source]:
+def sources_of(names: Iterable[str], report: Report, said: str | Importer | None, own: str = "") -> Iterator[Source]:
     """Files and bundles as they are named, other folders as the files in them."""
     known = said if isinstance(said, str) else None
     importer = IMPORTERS.get(known or "") if said is known else said
     for name in names:
         path = Path(name)
         if isinstance(importer, Importer) and (path.exists() or name == STANDARD_STREAM):
-            yield _Source(name, Foreign(importer, own))
+            yield Source(name, Foreign(importer, own))
         elif name == STANDARD_STREAM or path.is_file() or (path.is_dir() and _is_bundle(name, known)):
             yield _recognised(name, known, own)
         elif path.is_dir():
@@ -274,11 +328,11 @@ def _sources(names: Iterable[str], report: Report, said: str | Importer | None, 
             report.refuse(name, "", NotFound("there is no such file or folder"))
 
 
-def _inside(folder: Path, report: Report, known: str | None, own: str) -> Iterator[_Source]:
+def _inside(folder: Path, report: Report, known: str | None, own: str) -> Iterator[Source]:
     """A folder of another system, or the files in one; that nothing in them is understood is said."""
     importer = recognised(folder) if known is None else None
     if importer is not None:
-        yield _Source(str(folder), Foreign(importer, own))
+        yield Source(str(folder), Foreign(importer, own))
         return
     inside = [*_in_order(formats.files_in(folder)), *formats.grain_files_in(folder)]
     inside += [each for each in formats.plain_files(folder) if each not in inside and recognised(each) is not None]
@@ -295,24 +349,24 @@ def _is_bundle(folder: str, known: str | None) -> bool:
 _CODECS: Final[dict[str, Codec]] = {GRAINS: GRAIN_FILES, OAMS: oams}
 
 
-def _recognised(name: str, known: str | None, own: str) -> _Source:
+def _recognised(name: str, known: str | None, own: str) -> Source:
     if known is not None:
-        return _Source(name, _CODECS.get(known) or formats.Records(cast("FileFormat", known)))
+        return Source(name, _CODECS.get(known) or formats.Records(cast("FileFormat", known)))
     if name == STANDARD_STREAM:
         shape, seen = oams.look(sys.stdin.buffer)
         stream = rejoined(seen, sys.stdin.buffer)
-        return _Source(name, formats.RECORDS if shape is None else oams, stream)
+        return Source(name, formats.RECORDS if shape is None else oams, stream)
     if Path(name).is_dir():
         # Only bundles come here, and theirs is a README that could be a note.
-        return _Source(name, oams)
+        return Source(name, oams)
     # A bundle of areev begins almost like a file of grains, and LangGraph's items have the names of OAMS's fields: they
     # are told by what they hold.
     importer = recognised(Path(name))
     if importer is not None:
-        return _Source(name, Foreign(importer, own))
+        return Source(name, Foreign(importer, own))
     if mg.recognises(name):
-        return _Source(name, GRAIN_FILES)
-    return _Source(name, oams if oams.recognises(name) else formats.RECORDS)
+        return Source(name, GRAIN_FILES)
+    return Source(name, oams if oams.recognises(name) else formats.RECORDS)
 
 
 def _in_order(paths: Iterable[Path]) -> list[Path]:

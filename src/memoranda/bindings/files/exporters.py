@@ -15,7 +15,19 @@ from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import ORIGIN_KEY
 from memoranda.encoding import json_text
-from memoranda.standards.oams.memory import KIND_KEY, SESSION_KEY, Memory, metadata_of
+from memoranda.model import native
+from memoranda.model.native import NATIVE_KEY
+from memoranda.standards.oams.memory import (
+    ACTOR_KEY,
+    EXPIRES_KEY,
+    KIND_KEY,
+    SESSION_KEY,
+    VALID_FROM_KEY,
+    VALID_TO_KEY,
+    VISIBILITY_KEY,
+    Memory,
+    metadata_of,
+)
 from memoranda.standards.oams.namespace import parse_namespace
 
 # Names of what has none of its own there are made of what it is called here.
@@ -168,3 +180,40 @@ EXPORTERS: Final[dict[str, Exporter]] = {
     "server-memory": _server_memory,
     "csv": _csv,
 }
+
+
+# What a memory may say that a system has no place for: what people call it, and what it is said in.
+_PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "kind": (KIND_KEY,),
+    "visibility": (VISIBILITY_KEY,),
+    "end of retention": (EXPIRES_KEY,),
+    "time in which it is true": (VALID_FROM_KEY, VALID_TO_KEY),
+    "session": (SESSION_KEY,),
+    "confidence": ("confidence",),
+    "author": (ACTOR_KEY,),
+    "original document and its signature": (NATIVE_KEY,),
+}
+_SAID: Final[dict[str, frozenset[str]]] = {
+    "mem0": frozenset(("session", "confidence", "metadata", "times")),
+    "langgraph": frozenset(("tags", "times")),
+    "server-memory": frozenset(),
+    "csv": frozenset(("kind", "session", "confidence", "tags", "times")),
+}
+
+
+def unsaid(memory: Memory, system: str) -> list[str]:
+    """What a memory says and the file of a system will not; none of what leaves as it came from there."""
+    each, said = _Leaving(memory, ""), _SAID[system]
+    if each.original(system) is not None:
+        return []
+    found = [part for part, names in _PARTS.items() if part not in said and any(each.metadata.get(n) for n in names)]
+    if "tags" not in said and len(memory.get("tags", ())) > (system == "mem0"):
+        found.append("tags")
+    if "metadata" not in said and each.said.keys() - {"confidence", "entity", "langgraph_namespace"}:
+        found.append("metadata")
+    if "times" not in said:
+        found.append("times")
+    # The view of a document names that as its source.
+    inner = native.unwrap(each.metadata)
+    has_source = memory.get("source_id") not in (None, "" if inner is None else inner.name)
+    return found + ["what it was made from"] * bool(memory.get("parent_id") or has_source)

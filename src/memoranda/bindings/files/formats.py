@@ -44,6 +44,7 @@ GRAINS_ENDING: Final = ".mg"
 # A record that fits, written with every character escaped, and its line feed.
 MAX_LINE_BYTES: Final = MAX_RECORD_BYTES + 1
 _BOM: Final = b"\xef\xbb\xbf"
+_CHUNK_BYTES: Final = 1_048_576
 
 
 def format_of(name: str) -> Format | None:
@@ -136,8 +137,22 @@ class Records:
                 report.refuse(item.where, item.name, SignatureInvalid(said))
             progress(report.verified + report.refused)
 
+    def count(self, source: str) -> int | None:
+        """How many there are, if each has a line."""
+        is_lines = self.known == "ndjson" or (self.known is None and format_of(source) == "ndjson")
+        return lines_in(Path(source)) if is_lines else None
+
 
 RECORDS: Final = Records()
+
+
+def lines_in(path: Path) -> int | None:
+    """How many lines a file has; None of what cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
+    except OSError:
+        return None
 
 
 def bounded_lines(file: IO[bytes], max_bytes: int) -> Iterator[bytes]:

@@ -112,6 +112,15 @@ def recognises(source: str) -> bool:
     return start == _CONTAINER_START or start[:1] in (b"\x01", b"\xd2", b"\x84")
 
 
+def count(source: str) -> int | None:
+    """How many grains a container says that it holds; None of everything else."""
+    try:
+        with Path(source).open("rb") as file:
+            return container.FileHeader.parse(file.read(container.HEADER_BYTES)).count
+    except (OSError, MemorandaError):
+        return None
+
+
 @contextmanager
 def reading(file: IO[bytes], beside: Path | None = None) -> Iterator[Reader]:
     """The container in a file; a compressed one unfolds on disk."""
@@ -217,9 +226,18 @@ def _with_states(reader: Reader) -> Iterator[tuple[bytes, IndexState]]:
 
 
 def pack(
-    target: str, items: Iterable[tuple[bytes | Grain, IndexState]], *, order: Order, compress: bool, progress: Progress
+    target: str,
+    items: Iterable[tuple[bytes | Grain, IndexState]],
+    *,
+    order: Order,
+    compress: bool,
+    progress: Progress,
+    known: Iterable[tuple[str, IndexState]] = (),
 ) -> Written:
-    """Write a container that appears whole or not at all, or goes to standard output."""
+    """Write a container that appears whole or not at all, or goes to standard output.
+
+    `known` is asked when all grains are there, for what turned out about some of them by then.
+    """
     beside = None if target == STANDARD_STREAM else Path(target).absolute().parent
     if beside is not None and not beside.is_dir():
         raise NotFound(f"{target}: there is no such folder to write to")
@@ -228,18 +246,25 @@ def pack(
         limit = MAX_UNFOLDED_BYTES if compress else container.MAX_FILE_BYTES
         if target == STANDARD_STREAM:
             writer = container.Writer(sys.stdout.buffer, spool, order=order, compress=compress, max_file_bytes=limit)
-            written = _fill(writer, items, progress)
+            written = _fill(writer, items, known, progress)
             sys.stdout.buffer.flush()
             return written
         with writing(Path(target)) as file:
             writer = container.Writer(file, spool, order=order, compress=compress, max_file_bytes=limit)
-            return _fill(writer, items, progress)
+            return _fill(writer, items, known, progress)
 
 
-def _fill(writer: container.Writer, items: Iterable[tuple[bytes | Grain, IndexState]], progress: Progress) -> Written:
+def _fill(
+    writer: container.Writer,
+    items: Iterable[tuple[bytes | Grain, IndexState]],
+    known: Iterable[tuple[str, IndexState]],
+    progress: Progress,
+) -> Written:
     for count, (grain, state) in enumerate(items, start=1):
         writer.append(grain, state)
         progress(count)
+    for address, state in known:
+        writer.note(address, state)
     return writer.finish()
 
 

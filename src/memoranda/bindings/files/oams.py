@@ -29,6 +29,7 @@ from memoranda.bindings.files.folder import (
     writing,
 )
 from memoranda.bindings.files.formats import MARKDOWN_ENDING as UMP_MARKDOWN_ENDING
+from memoranda.bindings.files.formats import lines_in
 from memoranda.bindings.files.oams_bundle import MARKDOWN_ENDINGS, BundleReader, BundleWriter
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable, Unsupported
@@ -242,6 +243,14 @@ def verify(source: str, report: Report, progress: Progress, stream: IO[bytes] | 
     """Memories of OAMS have no signatures to verify."""
     error = Unsupported("memories of OAMS are not signed; check them with: memoranda oams validate")
     report.refuse(source, "", error)
+
+
+def count(source: str) -> int | None:
+    """How many memories there are, if each has a line."""
+    path = Path(source)
+    if path.is_dir():
+        return lines_in(path / bundle.LINES_NAME)
+    return lines_in(path) if source.lower().endswith(LINES_ENDINGS) else None
 
 
 @dataclass(slots=True, kw_only=True)

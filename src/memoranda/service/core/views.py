@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 import orjson
 from msgspec.structs import replace
@@ -39,6 +39,13 @@ T = TypeVar("T")
 EXPIRED: Final = "its retention ended"
 
 
+class Speaking(Protocol):
+    """Whoever shows documents through UMP: which version of it."""
+
+    @property
+    def ump_version(self) -> UmpVersion: ...
+
+
 def ump_document(record: Record) -> Document:
     """A signed record as a native document."""
     return Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=record["id"], native=dump(record))
@@ -50,7 +57,7 @@ def project(context: Context, version: Version) -> Projection:
     return read if version.bounds is None else bound(read, version.bounds)
 
 
-def project_document(context: Context, document: Document, tenant: str, space: str) -> Projection:
+def project_document(context: Speaking, document: Document, tenant: str, space: str) -> Projection:
     """A document read without its standard. `space` is where it is kept: an openwop entry does not say so itself."""
     if document.standard == UMP:
         return mapping.project(load_record(document.native))
@@ -67,7 +74,7 @@ def project_document(context: Context, document: Document, tenant: str, space: s
     raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
 
 
-def project_memory(context: Context, memory: Memory, tenant: str) -> Projection:
+def project_memory(context: Speaking, memory: Memory, tenant: str) -> Projection:
     """An OAMS memory without its words; whoever a claimed namespace belongs to is its user.
 
     What is the whole view of another document is read as that document: a person it names, say, is to be found.
@@ -99,7 +106,7 @@ class Original(NamedTuple):
     kept: Bounds | None
 
 
-def original_of(context: Context, memory: Memory, tenant: str) -> Original | None:
+def original_of(context: Speaking, memory: Memory, tenant: str) -> Original | None:
     """What an OAMS memory is the whole view of. What says anything else has none."""
     from memoranda.standards.oams import mapping as oams_mapping
 
@@ -120,7 +127,7 @@ def original_of(context: Context, memory: Memory, tenant: str) -> Original | Non
     return Original(inner, replace(read, scope=replace(read.scope, space=space, user=read.scope.user or user)), kept)
 
 
-def _read_original(context: Context, inner: Document, tenant: str, space: str) -> Projection | None:
+def _read_original(context: Speaking, inner: Document, tenant: str, space: str) -> Projection | None:
     """A document that somebody put into a memory, if it holds; a record only of this owner and in this space."""
     if inner.standard == UMP:
         if not _is_record(inner.native, context.ump_version):
@@ -246,7 +253,7 @@ def _translated(context: Context, version: Version, read: tuple[Grain, Projectio
 
 
 def record_of(
-    context: Context, document: Document, tenant: str, space: str, read: tuple[Grain, Projection] | None = None
+    context: Speaking, document: Document, tenant: str, space: str, read: tuple[Grain, Projection] | None = None
 ) -> Record:
     """A document as a record: itself, the record it was made from, or one with the document inside."""
     if document.standard == UMP:
@@ -262,7 +269,7 @@ def record_of(
     return mapping.from_projection(projection, document, version=context.ump_version)
 
 
-def _record_of_memory(context: Context, document: Document, tenant: str) -> Record:
+def _record_of_memory(context: Speaking, document: Document, tenant: str) -> Record:
     """An OAMS memory as a record. What is the view of another document is shown as that document is."""
     memory = load_memory(document.native)
     original = original_of(context, memory, tenant)

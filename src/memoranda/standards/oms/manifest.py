@@ -23,6 +23,9 @@ STATUSES: Final = (UNVERIFIED, "verified", "contested", "retracted")
 
 _RECORD_NAME: Final = re.compile(r"urn:ump:[a-z2-7]{1,128}")
 
+# A signature, times and names: a thousand of them.
+_MAX_RECORD_CHARS: Final = 65_536
+
 _MSGPACK_MAP_16, _MSGPACK_MAP_32 = 0xDE, 0xDF
 _CBOR_MAP = 5
 
@@ -38,8 +41,12 @@ class IndexState:
     last_accessed_at: int | None = None
     # What UMP calls the successor; ours, and passed over by other readers.
     successor_name: str | None = None
+    # What the record that it came as said beside its document, as JSON; ours, too.
+    record: str | None = None
 
     def __post_init__(self) -> None:
+        if self.record is not None and not (type(self.record) is str and len(self.record) <= _MAX_RECORD_CHARS):
+            raise GrainError("memoranda:record is not what a record says", oms_code="ERR_SCHEMA")
         if self.successor_name is not None and not _RECORD_NAME.fullmatch(str(self.successor_name)):
             raise GrainError("memoranda:successor is not the name of a record", oms_code="ERR_SCHEMA")
         if self.superseded_by is not None:
@@ -62,6 +69,7 @@ _KEYS: Final = {
     "ac": "access_count",
     "laa": "last_accessed_at",
     "memoranda:successor": "successor_name",
+    "memoranda:record": "record",
 }
 
 
@@ -81,6 +89,7 @@ def merge(ours: IndexState, theirs: IndexState) -> IndexState:
         successor_name=next(
             (each.successor_name for each in (ours, theirs) if each.superseded_by == superseded_by), None
         ),
+        record=ours.record or theirs.record,
     )
 
 

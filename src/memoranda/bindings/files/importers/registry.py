@@ -98,3 +98,7 @@ class Foreign:
         stream: IO[bytes] | None = None,  # noqa: ARG002
     ) -> None:
         report.refuse(source, "", Unsupported(f"memories of {self.importer.title} carry no signature to check"))
+
+    def count(self, source: str) -> int | None:
+        held = self.survey(source)
+        return held.memories + held.unreadable

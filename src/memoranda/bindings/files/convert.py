@@ -1,0 +1,168 @@
+"""From one form to another: read by the codecs of an import, translated without a store, written as an export is.
+
+ump     records: .ndjson, .ump.json, one .ump.md or a folder of them
+oms     .mg
+oams    a bundle, .oams.jsonl, .oams.md
+others  files of other systems, which are made from memories of OAMS
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Final, TypeVar
+
+from memoranda.bindings.files import exchange, mg, oams
+from memoranda.bindings.files.exchange import Counter, Found, Progress, Source
+from memoranda.bindings.files.exporters import EXPORTERS, unsaid
+from memoranda.bindings.files.folder import STANDARD_STREAM
+from memoranda.bindings.files.formats import GRAINS, OAMS, Format
+from memoranda.bindings.files.importers.importer import Importer
+from memoranda.encoding.garbage import seldom_collected
+from memoranda.errors import InvalidInput
+from memoranda.service.convert import Carried, Conversion, Target
+from memoranda.service.exchange import Item, Report
+from memoranda.standards.oams.memory import Memory
+from memoranda.standards.ump.shapes import Version as UmpVersion
+
+T = TypeVar("T")
+_RECORDS: Final[dict[str, Format]] = {"json": "json", "ndjson": "ndjson", "markdown": "markdown"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Converted:
+    """What a conversion came to."""
+
+    report: Report
+    # In the other form what they were; and as views, with what they were inside.
+    unchanged: int = 0
+    carried: int = 0
+    # What another system has no place for, and how many memories said it.
+    unsaid: Tally[str] = field(default_factory=Tally)
+
+    @property
+    def written(self) -> int:
+        return self.report.exported
+
+
+class _NothingLeft(Exception):
+    """Ends the writing of a file that would hold nothing of what was given."""
+
+
+def convert_file(
+    source: str,
+    target: str,
+    shape: str,
+    *,
+    known: str | Importer | None = None,
+    owner: str | None = None,
+    ump_version: UmpVersion = "0.1",
+    exported_at: int = 0,
+    compress: bool = False,
+    overwrite: bool = False,
+    is_dry: bool = False,
+    progress: Progress = lambda _: None,
+    found: Found | None = None,
+    expect: Progress | None = None,
+) -> Converted:
+    """Write what a file, a folder or an archive holds in another form; of what cannot be, the report tells.
+
+    `known` is the form or the system of the source, where it does not tell it, and `owner` has what comes from a form
+    that does not say whose it is. Nothing is written if nothing could be read.
+    """
+    _refuse_same(source, target)
+    conversion = Conversion(given=owner, ump_version=ump_version)
+    several = list(exchange.sources_of([source], conversion.report, known, conversion.own))
+    exchange.survey(several, found, expect)
+    work = _Work(conversion=conversion, sources=several, target=target, shape=shape, progress=progress)
+    with suppress(_NothingLeft), seldom_collected():
+        work.read_only() if is_dry else work.write(exported_at, compress=compress, overwrite=overwrite)
+    return Converted(
+        report=conversion.report, unchanged=conversion.unchanged, carried=conversion.carried, unsaid=work.unsaid
+    )
+
+
+def _refuse_same(source: str, target: str) -> None:
+    if STANDARD_STREAM in (source, target):
+        return
+    one, other = Path(source), Path(target)
+    if other.exists() and one.exists() and one.samefile(other):
+        raise InvalidInput(f"{target}: what is read is not written over; name another file")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """One file on its way to another."""
+
+    conversion: Conversion
+    sources: list[Source]
+    target: str
+    shape: str
+    progress: Progress
+    unsaid: Tally[str] = field(default_factory=Tally)
+
+    @property
+    def form(self) -> Target:
+        return "oms" if self.shape == GRAINS else "ump" if self.shape in _RECORDS else "oams"
+
+    def write(self, exported_at: int, *, compress: bool, overwrite: bool) -> None:
+        target, conversion = self.target, self.conversion
+        if self.form == "oms":
+            grains = self._some(self._shown(conversion.grain))
+            mg.pack(
+                target,
+                grains,
+                order="given",
+                compress=compress,
+                progress=self.progress,
+                known=conversion.successions(),
+            )
+        elif self.form == "ump":
+            records = Counter(self._some(self._shown(conversion.record)), self.progress)
+            if target.endswith("/") or Path(target).is_dir():
+                exchange.export_folder(records, Path(target))
+            else:
+                one = exchange.at_most_one(records) if self.shape == "markdown" else records
+                exchange.export_file(one, target, _RECORDS[self.shape])
+        elif self.shape == OAMS:
+            memories = Counter(self._some(self._shown(conversion.memory)), self.progress)
+            shape = oams.shape_by_name(target)
+            oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite)
+        else:
+            told = iter(Counter(self._some(self._said()), self.progress))
+            # Whose they are, the first may tell.
+            first = list(islice(told, 1))
+            exchange.write_system(chain(first, told), target, self.shape, conversion.own)
+
+    def read_only(self) -> None:
+        """Go through everything, and write nothing."""
+        show: Callable[[Carried], object] = self.conversion.memory
+        if self.form != "oams":
+            show = self.conversion.grain if self.form == "oms" else self.conversion.record
+        shown: Iterable[object] = self._said() if self.shape in EXPORTERS else self._shown(show)
+        for _ in Counter(shown, self.progress):
+            pass
+
+    def _items(self) -> Iterator[Item]:
+        return chain.from_iterable(each.items() for each in self.sources)
+
+    def _shown(self, show: Callable[[Carried], T]) -> Iterator[T]:
+        if self.form == "ump":
+            grains = [each for each in self.sources if each.codec is exchange.GRAIN_FILES]
+            if grains and all(each.name != STANDARD_STREAM for each in grains):
+                self.conversion.learn_names(lambda: chain.from_iterable(each.items() for each in grains))
+        return self.conversion.converted(self._items(), self.form, show)
+
+    def _said(self) -> Iterator[Memory]:
+        for _, memory in self._shown(self.conversion.memory):
+            self.unsaid.update(unsaid(memory, self.shape))
+            yield memory
+
+    def _some(self, shown: Iterable[T]) -> Iterator[T]:
+        yield from shown
+        if self.conversion.report.refused and not self.conversion.report.exported:
+            raise _NothingLeft
