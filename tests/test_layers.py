@@ -28,6 +28,7 @@ LAYERS = (
     "app",
     "aio",
     "backup",
+    "hosts",
     "cli",
 )
 # `memoranda` itself holds only the version and a lazy door to `app`.

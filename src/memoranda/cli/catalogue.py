@@ -56,10 +56,17 @@ SECTIONS: tuple[Section, ...] = (
     ),
     Section(
         "Agents",
-        _entries(
-            "openwop",
-            ("openwop", "openwop", "Agent memory of openwop: entries, distillation, commitments."),
-            ("proposals", "proposals", "What agents propose to learn: apply it, or refuse it."),
+        (
+            *_entries(
+                "connect",
+                ("connect", "connect", "Add the memory to the agents on this machine: Claude Code, Cursor, Codex …"),
+                ("disconnect", "disconnect", "Take the memory out of them again."),
+            ),
+            *_entries(
+                "openwop",
+                ("openwop", "openwop", "Agent memory of openwop: entries, distillation, commitments."),
+                ("proposals", "proposals", "What agents propose to learn: apply it, or refuse it."),
+            ),
         ),
     ),
     Section(

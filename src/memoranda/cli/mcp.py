@@ -25,7 +25,7 @@ def _explain(home: Path) -> None:
         f"this is the MCP server of {home}, waiting for an agent on standard input; Ctrl-C ends it.\n"
         "An agent starts it by itself: put this into its MCP configuration (.mcp.json, claude_desktop_config.json …):\n"
         f"  {dump({'mcpServers': server}).decode()}\n"
-        f"For Claude Code: claude mcp add memoranda -- {command} mcp\n"
+        "Or let it be put there: memoranda connect\n"
         "Over HTTP: memoranda serve, then http://127.0.0.1:8420/mcp"
     )
 

@@ -1,0 +1,248 @@
+"""connect and disconnect, on real configurations of every host, in a home of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+
+from memoranda.hosts.plan import BACKUP_SUFFIX
+from memoranda.hosts.table import HOSTS, RULES, Host, Machine
+
+SAMPLES = {path.stem: path for path in (Path(__file__).parents[1] / "hosts" / "samples").iterdir()}
+NAMES = [host.name for host in HOSTS]
+
+
+@pytest.fixture
+def person(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """A home folder in which no host is yet."""
+    folder = tmp_path / "person"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("PATH", str(folder))
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "CLINE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    # A process under a mask of its own; a file keeps its mode all the same.
+    before = os.umask(0o077)
+    yield Machine.this()
+    os.umask(before)
+
+
+def named(name: str) -> Host:
+    return next(host for host in HOSTS if host.name == name)
+
+
+def given(machine: Machine, name: str) -> tuple[Path, bytes]:
+    """The sample of a host where the host has it."""
+    path, data = named(name).configuration(machine), SAMPLES[name].read_bytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    path.chmod(0o640)
+    return path, data
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_host_gets_the_memory_and_its_file_comes_back_as_it_was(run: Command, person: Machine, name: str) -> None:
+    host = named(name)
+    path, data = given(person, name)
+    answer = run("connect", name, "--no-check", "--json")
+    assert answer.code == 0
+    (change,) = answer.json["changes"]
+    assert change["changed"]
+    assert change["file"] == str(path)
+    text, original = path.read_bytes().decode(), data.decode()
+    was, document = host.form.parse(original), host.form.parse(text)
+    entry = host.slot(document).entry(document)
+    command = entry.get("command", entry.get("cmd"))
+    assert Path(command[0] if isinstance(command, list) else command).is_absolute()
+    assert host.slot(document).take(document) == host.slot(was).take(host.slot(was).put(was, entry))
+    # Every line is still there: comments, order, unknown keys.
+    after = iter(text.replace(",", "").splitlines())
+    if "\n" in original:
+        assert all(
+            any(line.removesuffix("{}") in each for each in after) for line in original.replace(",", "").splitlines()
+        )
+    assert ("\r\n" in text) == ("\r\n" in original)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    backup = path.with_name(path.name + BACKUP_SUFFIX)
+    assert backup.read_bytes() == data
+    again = run("connect", name, "--no-check", "--json").json["changes"]
+    assert [each["changed"] for each in again] == [False]
+    assert path.read_bytes().decode() == text
+    assert run("disconnect", name).code == 0
+    assert path.read_bytes() == data
+    assert not backup.exists()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_file_that_was_not_there_goes_again(run: Command, person: Machine) -> None:
+    for host in HOSTS:
+        person.path(host.signs[0]).mkdir(parents=True, exist_ok=True)
+    assert run("connect", "--all", "--no-check", "--rules").code == 0
+    states = run("connect", "--json").json["hosts"]
+    assert [each["name"] for each in states if each["connected"]] == NAMES
+    # What is pasted by hand is what a new file says.
+    for each in run("connect", "--print", "--json").json["hosts"]:
+        assert Path(each["file"]).read_text(encoding="utf-8") == each["text"]
+    assert "ump_recall" in person.path("{claude}/CLAUDE.md").read_text(encoding="utf-8")
+    assert run("disconnect", "--all").code == 0
+    assert [path for path in person.path("{home}").rglob("*") if path.is_file()] == []
+
+
+def test_what_was_changed_meanwhile_stays_when_the_memory_is_taken_out(run: Command, person: Machine) -> None:
+    path, _ = given(person, "codex")
+    rules = person.path("{codex}/AGENTS.md")
+    rules.write_text("# Mine\n", encoding="utf-8")
+    assert run("connect", "codex", "--no-check", "--rules").code == 0
+    path.write_text(path.read_text(encoding="utf-8") + "\n[features]\nnew = true\n", encoding="utf-8")
+    rules.write_text(rules.read_text(encoding="utf-8") + "\nBe brief.\n", encoding="utf-8")
+    assert run("disconnect", "codex").code == 0
+    assert (
+        path.read_text(encoding="utf-8") == SAMPLES["codex"].read_text(encoding="utf-8") + "\n[features]\nnew = true\n"
+    )
+    assert rules.read_text(encoding="utf-8") == "# Mine\n\nBe brief.\n"
+    assert run("disconnect", "codex").out.startswith("Codex CLI: was not connected")
+
+
+def test_a_dry_run_shows_the_change_and_makes_none(run: Command, person: Machine) -> None:
+    path, data = given(person, "zed")
+    answer = run("connect", "zed", "--dry-run", "--rules")
+    assert '+    "memoranda": {' in answer.out
+    assert "would be connected" in answer.out
+    assert "vim_mode" not in answer.out
+    assert path.read_bytes() == data
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_broken_file_is_never_touched_and_the_others_go_on(run: Command, person: Machine) -> None:
+    path, _ = given(person, "cursor")
+    path.write_bytes(b'{"mcpServers": {')
+    given(person, "gemini")
+    answer = run("connect", "cursor", "gemini", "--no-check")
+    assert answer.code == 1
+    assert f"memoranda: {path}: it is not JSON, not even with comments: line 1" in answer.err
+    assert path.read_bytes() == b'{"mcpServers": {'
+    assert "Gemini CLI: connected" in answer.out
+    assert run("disconnect", "cursor").code == 1
+    assert "its file cannot be read" in run("connect").out
+    for data in (b"\xff\xfe{\x00}\x00", b'{"mcpServers": 3}', b"[1]"):
+        path.write_bytes(data)
+        assert run("connect", "cursor", "--no-check").code == 1
+        assert path.read_bytes() == data
+
+
+def test_a_link_to_a_file_is_followed_and_any_other_refused(run: Command, person: Machine, tmp_path: Path) -> None:
+    path, data = given(person, "cursor")
+    real = tmp_path / "dotfiles.json"
+    path.rename(real)
+    path.symlink_to(real)
+    assert run("connect", "cursor", "--no-check").code == 0
+    assert path.is_symlink()
+    assert b"memoranda" in real.read_bytes()
+    assert run("disconnect", "cursor").code == 0
+    assert real.read_bytes() == data
+    for target in (tmp_path / "nowhere", tmp_path):
+        path.unlink()
+        path.symlink_to(target)
+        answer = run("connect", "cursor", "--no-check")
+        assert answer.code == 1
+        assert "is a link" in answer.err
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_who_is_not_here_or_not_known_is_named(run: Command, person: Machine) -> None:
+    missing = run("connect", "windsurf")
+    assert (missing.code, missing.err) == (
+        1,
+        "memoranda: Windsurf is not on this machine; for another: memoranda connect windsurf --print\n",
+    )
+    assert "there is no host 'emacs'; there are claude-code" in run("connect", "emacs").err
+    assert run("connect", "--json").json["hosts"][0] == {
+        "name": "claude-code",
+        "title": "Claude Code",
+        "here": False,
+        "connected": False,
+        "file": str(person.path("{home}/.claude.json")),
+        "problem": None,
+    }
+
+
+def test_the_server_is_asked_before_anything_is_written(
+    run: Command, person: Machine, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, data = given(person, "cursor")
+    broken = home / "memoranda"
+    home.mkdir()
+    broken.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    broken.chmod(0o700)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.argv", [str(broken)])
+        answer = run("connect", "cursor")
+    assert answer.code == 1
+    assert "the server does not answer, so nothing was changed" in answer.err
+    assert path.read_bytes() == data
+    answer = run("connect", "cursor")
+    assert answer.code == 0
+    assert "the server answers, with 6 tools" in answer.err
+    entry = json.loads(path.read_bytes())["mcpServers"]["memoranda"]
+    assert entry["args"] == ["mcp", "--data", str(home)]
+
+
+def test_the_owner_and_the_store_of_this_shell_are_handed_on(
+    run: Command, person: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORANDA_OWNER", "ada")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "nowhere" / "python"))
+    store = f"sqlite:///{tmp_path}/x.db"
+    (host,) = run("connect", "cursor", "--print", "--json", "--store", store).json["hosts"]
+    entry = json.loads(host["text"])["mcpServers"]["memoranda"]
+    assert entry["command"] == sys.executable
+    assert entry["args"][:3] == ["-m", "memoranda", "mcp"]
+    assert entry["args"][5:] == ["--store", store, "--owner", "ada"]
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "place"),
+    [
+        ("darwin", "claude-desktop", "Library/Application Support/Claude/claude_desktop_config.json"),
+        ("win32", "claude-desktop", "Roaming/Claude/claude_desktop_config.json"),
+        ("darwin", "vscode", "Library/Application Support/Code/User/mcp.json"),
+        ("win32", "zed", "Roaming/Zed/settings.json"),
+        ("darwin", "zed", ".config/zed/settings.json"),
+        ("win32", "goose", "Roaming/Block/goose/config/config.yaml"),
+        ("linux", "claude-code", "moved/.claude.json"),
+        ("linux", "codex", ".codex/config.toml"),
+    ],
+)
+def test_each_system_has_its_places(tmp_path: Path, system: str, name: str, place: str) -> None:
+    environment = {"APPDATA": str(tmp_path / "Roaming"), "CLAUDE_CONFIG_DIR": str(tmp_path / "moved")}
+    machine = Machine(tmp_path, environment, system)
+    assert named(name).configuration(machine) == tmp_path / place
+
+
+def test_opencode_of_either_version_and_name_is_served(run: Command, person: Machine) -> None:
+    path = person.path("{config}/opencode/opencode.jsonc")
+    path.parent.mkdir(parents=True)
+    path.write_text('{"mcp": {"servers": {}}, "model": "m"}', encoding="utf-8")
+    assert run("connect", "opencode", "--no-check").code == 0
+    assert json.loads(path.read_bytes())["mcp"]["servers"]["memoranda"]["type"] == "local"
+    assert run("disconnect", "opencode").code == 0
+    assert path.read_text(encoding="utf-8") == '{"mcp": {"servers": {}}, "model": "m"}'
+
+
+def test_the_page_names_every_host_its_place_and_the_rules() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "connect.md").read_text(encoding="utf-8")
+    machine = Machine(Path("~"), {}, "linux")
+    assert RULES in page
+    for host in HOSTS:
+        row = next(line for line in page.splitlines() if f"| `{host.name}` |" in line)
+        assert host.title in row
+        assert (f"`{machine.path(host.files[0])}`" if host.name != "cline" else "`cline_mcp_settings.json`") in row
+        assert host.slots[-1].path[0] in row
+        assert not host.rules or machine.path(host.rules).name in page
