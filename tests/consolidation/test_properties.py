@@ -155,6 +155,7 @@ def test_two_processes_with_other_hash_seeds_write_the_same() -> None:
         "Redis requires glibc",
         "use pnpm ok",
         "Use pnpm, ok",
+        "Ann: I live in Rome",
         "Garlic soup needs time",
         "The garlic soup of Ann is famous",
     ]

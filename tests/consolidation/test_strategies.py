@@ -36,10 +36,9 @@ def dreams(strategy: str, *notes: Note, now: int = NOW, **options: int) -> list[
     return run(strategy, notes, now=now, options=Options(**options))  # type: ignore[arg-type]
 
 
-def test_the_nine_strategies_are_those_of_the_standard() -> None:
-    assert list(STRATEGIES) == (
-        "synthesize pattern_extract insight_generate compress associate validate evolve forecast reflect".split()
-    )
+def test_the_strategies_are_the_nine_of_the_standard_and_our_own() -> None:
+    nine = "synthesize pattern_extract insight_generate compress associate validate evolve forecast reflect".split()
+    assert list(STRATEGIES) == [*nine, "vendor:statements"]
     with pytest.raises(InvalidInput, match="must be one of synthesize"):
         run("vendor:x", [], now=NOW)
 

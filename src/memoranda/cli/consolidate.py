@@ -45,7 +45,7 @@ def dream(
         str,
         Parameter(
             help="One, several separated by commas, or all: synthesize, pattern_extract, insight_generate, compress, "
-            "associate, validate, evolve, forecast, reflect."
+            "associate, validate, evolve, forecast, reflect; or vendor:statements, what people stated in conversations."
         ),
     ],
     namespace: Annotated[
@@ -91,13 +91,13 @@ def dream(
 
 
 def _strategies(text: str) -> tuple[str, ...]:
-    from memoranda.standards.oams.memory import STRATEGIES
+    from memoranda.standards.oams.memory import STATEMENTS, STRATEGIES
 
     asked = STRATEGIES if text.strip() == ALL else names(text)
-    unknown = next((each for each in asked if each not in STRATEGIES), None)
+    unknown = next((each for each in asked if each not in (*STRATEGIES, STATEMENTS)), None)
     if unknown is not None or not asked:
         wrong = "none given" if unknown is None else f"unknown strategy {one_line(unknown)!r}"
-        raise InvalidInput(f"--strategy: {wrong}; there are {', '.join(STRATEGIES)}, and all")
+        raise InvalidInput(f"--strategy: {wrong}; there are {', '.join((*STRATEGIES, STATEMENTS))}, and all")
     return tuple(dict.fromkeys(asked))
 
 

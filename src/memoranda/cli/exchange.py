@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from cyclopts import Parameter
 
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import audit_entries, counted, line, note, note_report, progress, progress_steps
+from memoranda.cli.show import audit_entries, counted, line, note, note_report, one_line, progress, progress_steps
 from memoranda.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from memoranda.app import Memoranda
     from memoranda.bindings.files.importers.importer import Importer, Survey
     from memoranda.service.core.access import Access
     from memoranda.service.exchange import Report
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from memoranda.standards.oms.manifest import IndexState
     from memoranda.standards.ump.record import Record
 
+_STATEMENTS_SHOWN: Final = 10
 RecordFormat = Literal["json", "ndjson", "markdown"]
 FormatName = Literal[RecordFormat, "mg", "oams"]
 # And what other systems leave; the names of their importers.
@@ -299,6 +302,10 @@ def import_files(
     ] = None,
     restore: Annotated[bool, Parameter(help="Bring back what was forgotten here since the file was written.")] = False,
     dry_run: Annotated[bool, Parameter(help="Say what would be taken in, and do nothing.")] = False,
+    extract: Annotated[
+        bool,
+        Parameter(help="Show what people stated in conversations that came, for review; nothing of it is written."),
+    ] = False,
     undo: Annotated[
         bool, Parameter(negative=(), help="Take back the last import: no file is named, and what changed since stays.")
     ] = False,
@@ -316,7 +323,10 @@ def import_files(
         return _undo_import(sources, run, is_dry=dry_run)
     if adopt and namespace is not None:
         raise InvalidInput("--adopt keeps the scopes and --namespace does not; say one of them")
+    if extract and dry_run:
+        raise InvalidInput("--extract reads what was taken in; it does not go with a dry run")
     surveys = Surveys(is_quiet=run.json)
+    spoken: set[Namespace] = set()
     with run.open() as memoranda, progress("importing") as done:
         report = exchange.import_files(
             memoranda.service,
@@ -330,12 +340,38 @@ def import_files(
             progress=done,
             found=surveys.add,
             expect=done.expect,
+            spoken=spoken if extract else None,
         )
+        stated = [_stated(memoranda, each) for each in sorted(spoken)]
     if not run.json:
         note_report(report)
     document = {**_import_document(report, dry_run=dry_run), **surveys.document()}
-    run.answer(document, lambda: line(_import_line(report, dry_run=dry_run)))
+    run.answer(
+        {**document, **({"candidates": stated} if extract else {})}, lambda: _show_import(report, dry_run, stated)
+    )
     return 1 if report.refused else 0
+
+
+def _stated(memoranda: Memoranda, namespace: Namespace) -> dict[str, Any]:
+    """What people stated in the conversations of a namespace, and how to review it; nothing is written."""
+    from memoranda.standards.oams.memory import STATEMENTS
+
+    found = memoranda.oams.verbs.consolidate(namespace, STATEMENTS, is_dry=True)
+    new = [each for each in found.outputs if each.result in ("created", "updated")]
+    statements = [{"text": each.memory["value"], "from": [key for key, _ in each.inputs]} for each in new]
+    review = f"memoranda consolidate --strategy {STATEMENTS} --namespace {shlex.quote(str(namespace))}"
+    return {"namespace": str(namespace), "statements": statements, "review": review}
+
+
+def _show_import(report: Report, dry_run: bool, stated: list[dict[str, Any]]) -> None:
+    line(_import_line(report, dry_run=dry_run))
+    for each in stated:
+        statements = each["statements"]
+        line(f"{counted(len(statements), 'statement')} to review{':' if statements else ''}")
+        for statement in statements[:_STATEMENTS_SHOWN]:
+            line(f"  {one_line(statement['text'])}")
+        if statements:
+            line(f"none of them is remembered yet; to see them with their turns, and agree: {each['review']}")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -30,8 +30,8 @@ from memoranda.model.instant import parse_instant
 from memoranda.service.core.access import Access
 from memoranda.service.exchange import Item, Report
 from memoranda.service.service import Service
-from memoranda.standards.oams.memory import Memory
-from memoranda.standards.oams.namespace import Namespace, owner_hash
+from memoranda.standards.oams.memory import SESSION_KEY, Memory, metadata_of
+from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.ump import markdown
 from memoranda.standards.ump.record import Record
@@ -259,13 +259,14 @@ def import_files(
     progress: Progress | None = None,
     found: Found | None = None,
     expect: Progress | None = None,
+    spoken: set[Namespace] | None = None,
 ) -> Report:
     """Take in the memories of files and folders, whatever their form; `into` is for those of OAMS alone.
 
     `known` is the form or the system, where the files do not tell it.
 
     Told to `found` is each source of another system: its name, the system, and what it holds; to `expect` how many
-    there are in all, if that can be told.
+    there are in all, if that can be told; `spoken` gets the namespaces in which there are conversations.
     """
     report = Report()
     named = list(sources)
@@ -274,9 +275,12 @@ def import_files(
         if into is not None and each.codec is not oams and not isinstance(each.codec, Foreign):
             raise InvalidInput(f"--namespace is for memories of OAMS, and {shown_name(each.name)} holds none")
     survey(several, found, expect)
+    items = chain.from_iterable(each.items() for each in several)
+    if spoken is not None:
+        items = _noticing(items, spoken, into, owner_hash(access.default_tenant) if adopt else None)
     return service.import_items(
         access,
-        chain.from_iterable(each.items() for each in several),
+        items,
         adopt=adopt,
         into=into,
         restore=restore,
@@ -285,6 +289,17 @@ def import_files(
         report=report,
         label=", ".join(map(shown_name, named)),
     )
+
+
+def _noticing(
+    items: Iterable[Item], spoken: set[Namespace], into: Namespace | None, owner: str | None
+) -> Iterator[Item]:
+    """The items; the namespaces of what was said in conversations are noticed, as they will be called."""
+    for item in items:
+        if item.form == "oams" and item.error is None and SESSION_KEY in metadata_of(item.value):
+            theirs = parse_namespace(item.value["namespace"])
+            spoken.add(into or Namespace(owner or theirs.owner, theirs.scope))
+        yield item
 
 
 def survey(sources: Iterable[Source], found: Found | None, expect: Progress | None) -> None:

@@ -1,4 +1,4 @@
-"""The nine dream strategies of OAMS §6, without a model: values in, values out, the same bytes for the same notes.
+"""The nine dream strategies of OAMS §6 and one of ours, without a model: the same bytes for the same notes.
 
     synthesize        merge what says the same into one text that keeps every different statement
     pattern_extract   surface what recurs: templates, figures, tags, rhythms
@@ -9,6 +9,7 @@
     evolve            put the later statement where a note is overtaken
     forecast          say what is planned, due again or on a line, with its basis
     reflect           describe the store itself
+    vendor:statements what people stated in conversations, for review
 
 A strategy that finds nothing says nothing. A writer may reword a result; it cannot change what the result rests on.
 """
@@ -29,6 +30,7 @@ from memoranda.consolidation.strategies.merging import compress, synthesize
 from memoranda.consolidation.strategies.outlook import forecast
 from memoranda.consolidation.strategies.overview import reflect
 from memoranda.consolidation.strategies.patterns import pattern_extract
+from memoranda.consolidation.strategies.statements import statements
 from memoranda.consolidation.text.note import Note, clean
 from memoranda.consolidation.text.reading import Reading, markers, numbers
 from memoranda.errors import InvalidInput
@@ -46,6 +48,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
         "evolve": evolve,
         "forecast": forecast,
         "reflect": reflect,
+        "vendor:statements": statements,
     }
 )
 DEFAULT_OPTIONS: Final = Options()

@@ -218,8 +218,9 @@ def requested(context: Context, access: Access, request: DreamRequest) -> DreamR
 
 
 def _check(strategy: str, options: Options) -> None:
-    if strategy not in memory.STRATEGIES:
-        raise InvalidInput(f"strategy must be one of {', '.join(memory.STRATEGIES)}")
+    known = (*memory.STRATEGIES, memory.STATEMENTS)
+    if strategy not in known:
+        raise InvalidInput(f"strategy must be one of {', '.join(known)}")
     if options.limit > RESULTS_LIMIT:
         raise InvalidInput(f"limit must be at most {RESULTS_LIMIT} results")
     if options.budget_tokens > BUDGET_TOKENS_LIMIT:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from memoranda.encoding.shapes import TEXT, Schema, closed, maybe, one_of, ref, said, schema, some
 from memoranda.standards.oams.codes import MEANINGS
-from memoranda.standards.oams.memory import STRATEGIES
+from memoranda.standards.oams.memory import STATEMENTS, STRATEGIES
 from memoranda.standards.oams.requests import BatchRequest, MemoryShape, Sent, Whole
 from memoranda.standards.oams.rpc import MAX_BATCH, MAX_ID_CHARS
 
@@ -62,7 +62,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         "run_id namespace strategy dry_run inputs stayed written outputs taken_back left_out",
         run_id=said(TEXT, "By which it can be undone, if anything was written."),
         namespace=TEXT,
-        strategy=one_of(STRATEGIES),
+        strategy=one_of((*STRATEGIES, STATEMENTS)),
         dry_run={"type": "boolean"},
         inputs=said(_COUNT, "How many memories were read."),
         stayed=said(_COUNT, "How many were not, because their consent keeps their words as they are."),
@@ -90,7 +90,7 @@ ANSWERS: Final[dict[str, Schema]] = {
                 "run_id namespace strategy at created updated taken_back can_be_undone",
                 run_id=TEXT,
                 namespace=TEXT,
-                strategy=one_of(STRATEGIES),
+                strategy=one_of((*STRATEGIES, STATEMENTS)),
                 at={"type": "string", "format": "date-time"},
                 created=_KEYS,
                 updated=_KEYS,

@@ -35,6 +35,9 @@ Strategy = Literal[
     "reflect",
 ]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+# And ours: what people stated in conversations.
+StatementsStrategy = Literal["vendor:statements"]
+STATEMENTS: Final[StatementsStrategy] = "vendor:statements"
 VENDOR_PREFIX: Final = "vendor:"
 SCORE_KEY: Final = "score"
 TAGS_KEY: Final = "memoranda:tags"
