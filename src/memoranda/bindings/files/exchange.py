@@ -275,7 +275,7 @@ def import_files(
         if into is not None and each.codec is not oams and not isinstance(each.codec, Foreign):
             raise InvalidInput(f"--namespace is for memories of OAMS, and {shown_name(each.name)} holds none")
     survey(several, found, expect)
-    items = chain.from_iterable(each.items() for each in several)
+    items: Iterator[Item] = chain.from_iterable(each.items() for each in several)
     if spoken is not None:
         items = _noticing(items, spoken, into, owner_hash(access.default_tenant) if adopt else None)
     return service.import_items(
