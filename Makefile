@@ -90,7 +90,7 @@ bench-retrieval: develop  ## measure how well recall finds (ARGS="--conversation
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 	@$(BIN)/$(LOCK) --extra embed -o requirements.lock pyproject.toml
-	@$(BIN)/$(LOCK) -c requirements.lock --extra embed --extra tokens --group dev -o requirements-dev.lock pyproject.toml
+	@$(BIN)/$(LOCK) -c requirements.lock --extra embed --extra postgres --extra tokens --group dev -o requirements-dev.lock pyproject.toml
 
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -32,8 +32,8 @@ class Watch:
         self._reading = SqliteDatabase.reading
         watch = self
 
-        def reading(database: SqliteDatabase) -> AbstractContextManager[Connection]:
-            return watch.watched(database)
+        def reading(database: SqliteDatabase, tenant: str | None = None) -> AbstractContextManager[Connection]:
+            return watch.watched(database, tenant)
 
         SqliteDatabase.reading = reading  # type: ignore[assignment,method-assign]
 
@@ -41,7 +41,7 @@ class Watch:
         SqliteDatabase.reading = self._reading  # type: ignore[method-assign]
 
     @contextmanager
-    def watched(self, database: SqliteDatabase) -> Iterator[Connection]:
+    def watched(self, database: SqliteDatabase, tenant: str | None) -> Iterator[Connection]:
         opened: list[tuple[SqliteDatabase, str]] = self._open.__dict__.setdefault("opened", [])
         here = (database, _who(sys._getframe()))
         outer = [who for each, who in opened if each is database and who]
@@ -49,7 +49,7 @@ class Watch:
             self.nested.append(f"{here[1]} reads while {outer[-1]} does")
         opened.append(here)
         try:
-            with self._reading(database) as connection:
+            with self._reading(database, tenant) as connection:
                 yield connection
         finally:
             opened.remove(here)

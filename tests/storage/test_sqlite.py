@@ -35,7 +35,8 @@ from memoranda.storage.rows import (
 )
 from memoranda.storage.selection import Naming, SelectionSql
 from memoranda.storage.sql_engine import SqlEngine
-from memoranda.storage.sqlite import LATER_SECONDS, SqliteDatabase
+from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.write_queue import LATER_SECONDS
 from tests.storage.contract import NOW, EngineContract, document, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract

@@ -22,6 +22,7 @@ class Checking:
     """The rows of one tenant, against its documents."""
 
     database: Database
+    tenant: str
     # A snapshot of the tenant on a connection.
     snapshot: Callable[[Connection], SqlSnapshot]
     # None of what cannot be read any more.
@@ -32,7 +33,7 @@ class Checking:
         wrong: dict[str, int] = defaultdict(int)
         after = 0
         while True:
-            with self.database.reading() as connection:
+            with self.database.reading(self.tenant) as connection:
                 snapshot = self.snapshot(connection)
                 asked = {"tenant_id": snapshot.tenant_id, "first": after + 1, "end": _END}
                 ids = [row[0] for row in connection.rows("index_rows_some", {**asked, "limit": _CHUNK})]

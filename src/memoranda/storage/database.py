@@ -47,15 +47,19 @@ class Connection(Protocol):
 class Database(Soundness, Protocol):
     """A place that keeps rows durably."""
 
-    def reading(self) -> AbstractContextManager[Connection]:
-        """A consistent snapshot."""
+    def reading(self, tenant: str | None = None) -> AbstractContextManager[Connection]:
+        """A consistent snapshot for a tenant; without one, of what belongs to the installation and of all tenants."""
         ...
 
-    def write(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` in a transaction; return only when it is durable. An exception undoes it alone."""
+    def write(self, work: Callable[[Connection], T], tenant: str | None = None) -> T:
+        """Run `work` in a transaction; return only when it is durable. An exception undoes it alone.
+
+        Whose work it is a database may need to know: it shows that transaction nothing else, or runs the work of others
+        beside it.
+        """
         ...
 
-    def write_later(self, work: Callable[[Connection], None]) -> None:
+    def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
         """Run `work` in a transaction soon; do not wait for it."""
         ...
 
@@ -65,6 +69,10 @@ class Database(Soundness, Protocol):
 
     def scrub(self, patience_seconds: float) -> bool:
         """Make erased bytes unreadable in every file of the store; False if others are still reading."""
+        ...
+
+    def settled(self) -> int:
+        """Every version up to this number is there, or will never be: no transaction has one that is still to come."""
         ...
 
     def token(self) -> int:

@@ -17,10 +17,11 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     Parameters are written `:name` in every text; a connection gives them to its database in the way that has.
     """
 
-    # A JSON array as the right side of IN: texts and numbers, and fingerprints in hexadecimal.
+    # A JSON array as the right side of IN: texts, numbers, and fingerprints in hexadecimal.
     values: str
+    numbers: str
     keys: str
-    # The same as rows with a column `value`.
+    # One of numbers as rows with a column `value`.
     rows: str
     # Reads a table by this index and no other.
     hint: str
@@ -30,9 +31,20 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
 SQLITE: Final = Dialect(
     values="(SELECT value FROM json_each({0}))",
+    numbers="(SELECT value FROM json_each({0}))",
     keys="(SELECT unhex(value) FROM json_each({0}))",
     rows="json_each({0}) {1}",
     # SQLite has no statistics here and would guess.
     hint="{0} INDEXED BY {1}",
     join="{0} CROSS JOIN {1}",
+)
+
+POSTGRES: Final = Dialect(
+    values="(SELECT jsonb_array_elements_text({0}::jsonb))",
+    numbers="(SELECT jsonb_array_elements_text({0}::jsonb)::bigint)",
+    keys="(SELECT decode(jsonb_array_elements_text({0}::jsonb), 'hex'))",
+    rows="(SELECT jsonb_array_elements_text({0}::jsonb)::bigint AS value) {1}",
+    # It has statistics, and no hints.
+    hint="{0}",
+    join="{0} JOIN {1}",
 )

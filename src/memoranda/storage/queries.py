@@ -21,7 +21,8 @@ def load_queries(database: str) -> dict[str, str]:
     headings = list(_HEADING.finditer(text))
     for heading, following in zip(headings, [*headings[1:], None], strict=True):
         body = text[heading.end() : following.start() if following else len(text)]
-        found[heading[1]][heading[2]] = body.strip()
+        # What is said before a query stands at the end of the one before it.
+        found[heading[1]][heading[2]] = _COMMENT.sub("", body).strip()
     return {name: _filled(body, found["fragment"]) for name, body in found["name"].items()}
 
 

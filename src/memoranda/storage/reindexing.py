@@ -62,7 +62,7 @@ class Reindexing:
         pieces = self._pieces_after(after, outdated)
         while pieces:
             piece = pieces.pop(0)
-            with self.database.reading() as connection:
+            with self.database.reading(self.tenant) as connection:
                 snapshot = self.snapshot(connection)
                 entries = self._entries(connection, snapshot, piece)
             if self.database.write(partial(self._put, snapshot.tenant_id, piece, entries)):
@@ -75,14 +75,14 @@ class Reindexing:
         return count
 
     def _pieces_after(self, after: int, outdated: bool) -> list[Piece]:
-        with self.database.reading() as connection:
+        with self.database.reading(self.tenant) as connection:
             pieces = list(self._pieces(connection, self.snapshot(connection)))
         return [each for each in pieces if each.end > after and (each.is_outdated or not outdated)]
 
     def problems(self) -> list[str]:
         """What is not in the index as the documents say; nothing if all is well."""
         found: list[str] = []
-        with self.database.reading() as connection:
+        with self.database.reading(self.tenant) as connection:
             snapshot = self.snapshot(connection)
             for piece in self._pieces(connection, snapshot):
                 entries = self._entries(connection, snapshot, piece)
@@ -143,7 +143,7 @@ class Reindexing:
         """Put a piece in the place of what was there, if that is still what it was."""
         from memoranda.retrieval.segment import build
 
-        index = WordIndex(connection, tenant_id, self.cache)
+        index = WordIndex(connection, tenant_id, self.cache).held()
         names = index.names()
         held = tuple(name for name in names if piece.first <= name.first_version < piece.end)
         # What was written after the last segment that was seen is in one of its own.

@@ -455,7 +455,7 @@ class SelectionSql:
 
     def _among(self, test: IsAmong) -> str:
         listed = self._json(test.version_ids)
-        within = f"s.version_id IN {self._dialect.values.format(listed)}"
+        within = f"s.version_id IN {self._dialect.numbers.format(listed)}"
         if test.or_verification is not None:
             within = f"({within} OR s.verification = {self._bind(test.or_verification)})"
         elif not test.negated:

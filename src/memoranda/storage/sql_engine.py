@@ -97,12 +97,12 @@ class SqlEngine:
 
     @contextmanager
     def read(self, tenant: str) -> Iterator[Snapshot]:
-        with self._database.reading() as connection:
+        with self._database.reading(tenant) as connection:
             row = connection.row("tenant_get", {"name": tenant})
             yield SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row, self.documents)
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
-        return self._database.write(lambda connection: self._unit(connection, tenant, work))
+        return self._database.write(lambda connection: self._unit(connection, tenant, work), tenant)
 
     def record_later(self, tenant: str, entry: AuditEntry) -> None:
         self._database.check_recording()
@@ -113,7 +113,7 @@ class SqlEngine:
                 batch = self._batches[tenant] = _AuditBatch(self._batching)
             batch.entries.append(entry)
         if is_new:
-            self._database.write_later(lambda connection: self._unit(connection, tenant, batch.record))
+            self._database.write_later(lambda connection: self._unit(connection, tenant, batch.record), tenant)
 
     def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
         named = {"name": tenant}
@@ -180,7 +180,7 @@ class SqlEngine:
             self._database.write(partial(self._put_without, found, replaced))
 
     def _put_without(self, rows: list[UnindexedRow], replaced: Replaced, connection: Connection) -> None:
-        index = WordIndex(connection, rows[0].tenant_id, self._memory.segments)
+        index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).held()
         # What was merged meanwhile is looked for again.
         if index.replace_all(replaced):
             done = as_json([row.version_id for row in rows])
@@ -200,7 +200,7 @@ class SqlEngine:
 
     def _put_merged(self, tenant_id: int, run: list[SegmentName], merged: Segment, connection: Connection) -> bool:
         """Put a segment in the place of those it was made from, if they are still there; whether more is to do."""
-        index = WordIndex(connection, tenant_id, self._memory.segments)
+        index = WordIndex(connection, tenant_id, self._memory.segments).held()
         if set(run) <= set(index.names()):
             index.replace(run, merged)
         return bool(index.overdue())
@@ -217,7 +217,7 @@ class SqlEngine:
 
     def index_problems(self, tenant: str, reads: Reads, tells: Callable[[Version], Said | None]) -> list[str]:
         word_index = self._reindexing(tenant, reads)
-        checking = Checking(database=self._database, snapshot=word_index.snapshot, tells=tells)
+        checking = Checking(database=self._database, tenant=tenant, snapshot=word_index.snapshot, tells=tells)
         return [*word_index.problems(), *checking.problems()]
 
     def _reindexing(self, tenant: str, reads: Reads) -> Reindexing:

@@ -19,7 +19,6 @@ import queue
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -32,8 +31,8 @@ from memoranda.storage.database import Connection, Params, Row
 from memoranda.storage.dialect import SQLITE
 from memoranda.storage.heads import SYNC_SECONDS, End, Heads, Loss, losses_of
 from memoranda.storage.queries import load_queries
+from memoranda.storage.selection import FOREVER_MS
 from memoranda.storage.sqlite_file import (
-    BUSY_SECONDS,
     STATEMENTS_LIMIT,
     Watched,
     has_no_log,
@@ -46,19 +45,12 @@ from memoranda.storage.sqlite_file import (
     wait_a_little,
 )
 from memoranda.storage.turns import Outcome, Piece, PieceFailedError, Turns
+from memoranda.storage.write_queue import WriteQueue, failed
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-# More pieces in one commit do not get faster, they only make the first of them wait.
-GROUP_LIMIT = 256
-# How long work that nobody waits for may be held back, and how much of it.
-LATER_SECONDS = 0.05
-LATER_LIMIT = 20_000
-# What cannot be put on record, because the disk is full, is tried again so soon; and so much of it may wait.
-AGAIN_SECONDS = 0.5
-BEHIND_LIMIT = 1_000
 READERS_LIMIT = 8
 WRITER_CACHE_KIB = 32_000
 # So long a store that is closed waits for those who still read.
@@ -127,7 +119,7 @@ class SqliteDatabase:
 
         `refuses_unrecorded`: refuse what cannot be put on record at once, instead of recording it later.
         """
-        self._refuses_unrecorded = refuses_unrecorded
+        self.queue = WriteQueue(refuses_unrecorded=refuses_unrecorded)
         self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
         self._path = path
         self._vfs = vfs
@@ -136,13 +128,6 @@ class SqliteDatabase:
         self._queries = load_queries("sqlite")
         self._readers: queue.LifoQueue[SqliteConnection] = queue.LifoQueue()
         self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
-        self._ready = threading.Condition()
-        self._now: deque[Piece] = deque()
-        self._later: deque[Piece] = deque()
-        self._later_since = 0.0
-        self._closed = False
-        # Why what was to be put on record is not, as long as it is not.
-        self._behind: str | None = None
         self.is_read_only = path is not None and is_read_only(path)
         with translated():
             self._writer = self._connect_first()
@@ -158,7 +143,7 @@ class SqliteDatabase:
                 self._writer.raw.close()
                 raise
         if self.is_read_only:
-            self._behind = "the database cannot be written"
+            self.queue.behind = "the database cannot be written"
             _log.warning("%s cannot be written: it is read, and reads are not put on record", path)
         self._watching = threading.Lock()
         self._thread = self._start()
@@ -202,8 +187,8 @@ class SqliteDatabase:
         return [] if self._path is None else [*losses_of(self._path), *self._unrecorded_losses]
 
     @contextmanager
-    def reading(self) -> Iterator[SqliteConnection]:
-        self._refuse_when_closed()
+    def reading(self, tenant: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 -- every query names it
+        self.queue.refuse_when_closed()
         if self._file is not None:
             self._file.check()
         with self._slot(), self._turns.reading() if self._turns else nullcontext(), translated():
@@ -230,10 +215,9 @@ class SqliteDatabase:
         except apsw.Error:
             connection.raw.close(True)
             raise
-        with self._ready:
-            if not self._closed:
-                self._readers.put(connection)
-                return
+        if not self.queue.is_closed:
+            self._readers.put(connection)
+            return
         # Nobody will look for it any more, and the last one that is closed takes the write-ahead log away.
         connection.raw.close()
 
@@ -247,50 +231,32 @@ class SqliteDatabase:
         finally:
             self._reader_slots.release()
 
-    def write(self, work: Callable[[Connection], T]) -> T:
-        piece = Piece(work)
-        with self._ready:
-            self._refuse_when_closed()
-            self._refuse_when_read_only()
-            self._now.append(piece)
-            self._ready.notify_all()
-        result: T = piece.wait(self._writer_seconds)
-        return result
+    def write(self, work: Callable[[Connection], T], tenant: str | None = None) -> T:
+        self._refuse_when_read_only()
+        return self.queue.write(work, tenant, self._writer_seconds)
 
-    def write_later(self, work: Callable[[Connection], None]) -> None:
-        with self._ready:
-            self._refuse_when_closed()
+    def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
+        if self.is_read_only:
+            self.queue.refuse_when_closed()
             self.check_recording()
-            if self.is_read_only:
-                return
-            if not self._ready.wait_for(lambda: len(self._later) < LATER_LIMIT, BUSY_SECONDS):
-                raise StoreUnavailable(f"no room to put this on record within {BUSY_SECONDS:.0f} s")
-            if not self._later:
-                self._later_since = time.monotonic()
-                self._ready.notify_all()
-            self._later.append(Piece(work, is_waited_for=False))
+            return
+        self.queue.write_later(work, tenant)
 
     def check_recording(self) -> None:
-        if self._behind is None:
-            return
-        if self._refuses_unrecorded or len(self._later) >= BEHIND_LIMIT:
-            raise StoreUnavailable(f"{self._behind}: this cannot be put on record, and so is not answered")
+        self.queue.check_recording()
 
     def flush(self) -> None:
-        last = Piece(lambda _: None)
-        with self._ready:
-            self._refuse_when_closed()
-            if self.is_read_only:
-                return
-            # Behind everything that waits there, which is due at once: one batch may not hold it all.
-            self._later.append(last)
-            self._later_since = 0.0
-            self._ready.notify_all()
-        last.wait(self._writer_seconds)
+        self.queue.refuse_when_closed()
+        if not self.is_read_only:
+            self.queue.flush(self._writer_seconds)
+
+    def settled(self) -> int:
+        # One writes at a time: what is there was written in the order of its numbers.
+        return FOREVER_MS
 
     def token(self) -> int:
         with self._watching, translated():
-            self._refuse_when_closed()
+            self.queue.refuse_when_closed()
             found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
             return int(found[0]) if found else 0
 
@@ -313,11 +279,8 @@ class SqliteDatabase:
         return [str(line) for (line,) in found if line != "ok"]
 
     def close(self) -> None:
-        with self._ready:
-            if self._closed:
-                return
-            self._closed = True
-            self._ready.notify_all()
+        if not self.queue.close():
+            return
         atexit.unregister(self.close)
         self._thread.join(self._writer_seconds)
         if self._thread.is_alive():
@@ -342,43 +305,17 @@ class SqliteDatabase:
             if not self._reader_slots.acquire(timeout=max(0.0, until - time.monotonic())):
                 return
 
-    def _refuse_when_closed(self) -> None:
-        if self._closed:
-            raise StoreUnavailable("the store is closed")
-
     def _refuse_when_read_only(self) -> None:
         if self.is_read_only:
             raise StoreUnavailable("the database, or the disk that it is on, is read-only or full")
 
     def _run(self) -> None:
-        while (batch := self._next_batch()) is not None:
+        # Now and then the ends are let be on the disk, though nothing more is written.
+        while (batch := self.queue.take(SYNC_SECONDS if self._heads and self._heads.is_dirty else None)) is not None:
             if batch:
                 self._commit(batch)
             if self._heads is not None:
                 self._heads.sync(only_if_due=bool(batch))
-
-    def _next_batch(self) -> list[Piece] | None:
-        """Wait for work: urgent work at once, other work when it is due or something urgent goes anyway.
-
-        None when there is nothing more to do, and no work when it is time to let the ends be on the disk.
-        """
-        with self._ready:
-            while not self._now:
-                if self._later:
-                    due_in = self._later_since + LATER_SECONDS - time.monotonic()
-                    if due_in <= 0 or self._closed:
-                        break
-                    self._ready.wait(due_in)
-                elif self._closed:
-                    return None
-                elif self._ready.wait(SYNC_SECONDS if self._heads and self._heads.is_dirty else None):
-                    continue
-                else:
-                    return []
-            batch = [self._later.popleft() for _ in range(min(len(self._later), GROUP_LIMIT))]
-            batch += [self._now.popleft() for _ in range(min(len(self._now), GROUP_LIMIT))]
-            self._ready.notify_all()
-            return batch
 
     def _commit(self, batch: list[Piece]) -> None:
         """Run the pieces in one transaction; tell their waiters only after the commit."""
@@ -390,30 +327,8 @@ class SqliteDatabase:
                 except PieceFailedError:
                     outcomes = self._one_by_one(batch)
         except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
-            outcomes = [(piece, None, error) for piece in batch]
-        self._keep_unrecorded(outcomes)
-        for piece, result, failure in outcomes:
-            if piece.is_waited_for:
-                piece.settle(result, failure)
-
-    def _keep_unrecorded(self, outcomes: list[Outcome]) -> None:
-        """What nobody waits for is not lost because the disk is full: it is tried again, and others are told of it."""
-        records = [(piece, failure) for piece, _, failure in outcomes if not piece.is_waited_for]
-        failed = [(piece, failure) for piece, failure in records if failure is not None]
-        again = [piece for piece, failure in failed if isinstance(failure, StoreUnavailable) and not self._closed]
-        for piece, failure in failed:
-            if piece not in again:
-                _log.error("something could not be put on record: %s", failure)
-        with self._ready:
-            if again:
-                if self._behind is None:
-                    _log.error("%s: nothing is put on record until that is mended", failed[0][1])
-                self._behind = str(failed[0][1])
-                self._later.extendleft(reversed(again))
-                self._later_since = time.monotonic() + AGAIN_SECONDS - LATER_SECONDS
-            elif records and self._behind is not None:
-                _log.warning("what waited to be put on record is on record")
-                self._behind = None
+            outcomes = failed(batch, error)
+        self.queue.settle(outcomes)
 
     def _together(self, batch: list[Piece]) -> list[Outcome]:
         """The usual case: nothing fails, so nothing needs a savepoint, which makes the word index write early."""

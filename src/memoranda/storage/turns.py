@@ -19,10 +19,13 @@ class Piece:
     takes `_turn` first, the writer that begins it or the waiter that gives it up, decides whether it is done.
     """
 
-    __slots__ = ("_failure", "_is_begun", "_result", "_settled", "_turn", "is_waited_for", "work")
+    __slots__ = ("_failure", "_is_begun", "_result", "_settled", "_turn", "is_waited_for", "tenant", "work")
 
-    def __init__(self, work: Callable[[Connection], Any], *, is_waited_for: bool = True) -> None:
+    def __init__(
+        self, work: Callable[[Connection], Any], tenant: str | None = None, *, is_waited_for: bool = True
+    ) -> None:
         self.work = work
+        self.tenant = tenant
         self.is_waited_for = is_waited_for
         self._result: Any = None
         self._failure: BaseException | None = None

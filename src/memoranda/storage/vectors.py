@@ -57,7 +57,7 @@ class VectorQueue:
 
         def work(connection: Connection) -> bool:
             connection.run("embedding_model_add", {"name": model})
-            row = _model(connection, model)
+            row = _locked(connection, model)
             assert row is not None
             if row.holder not in ("", holder) and now < row.until_ms <= now + LEASE_MS:
                 return False
@@ -70,7 +70,7 @@ class VectorQueue:
         """Let another process go on at once."""
 
         def work(connection: Connection) -> None:
-            row = _model(connection, model)
+            row = _locked(connection, model)
             if row is not None and row.holder == holder:
                 _put(connection, row, upto=row.upto, holder="", until_ms=0)
 
@@ -78,10 +78,11 @@ class VectorQueue:
 
     def next(self, model: str, limit: int) -> Batch:
         """What comes next."""
+        settled = self._database.settled()
         with self._database.reading() as connection:
             row = _model(connection, model)
             after = 0 if row is None else row.upto
-            rows = connection.rows("versions_to_embed", {"after": after, "limit": limit})
+            rows = connection.rows("versions_to_embed", {"after": after, "upto": settled, "limit": limit})
             upto = max(after, rows[-1][0]) if rows else after
             found: list[ToEmbed] = []
             by_tenant: dict[tuple[str, int], list[int]] = {}
@@ -98,7 +99,7 @@ class VectorQueue:
         """Put down what was made of a batch; False if another process has done that meanwhile."""
 
         def work(connection: Connection) -> bool:
-            row = _model(connection, model)
+            row = _locked(connection, model)
             if row is None or row.holder != holder or row.upto != batch.after:
                 return False
             self._add(connection, row.model_id, vectors)
@@ -111,7 +112,7 @@ class VectorQueue:
         """Delete some vectors of a model that is not used any more; whether there may be more."""
 
         def work(connection: Connection) -> bool:
-            row = _model(connection, model)
+            row = _locked(connection, model)
             if row is None:
                 return False
             named = {"model_id": row.model_id}
@@ -154,6 +155,12 @@ def _last(connection: Connection) -> int:
 
 def _model(connection: Connection, name: str) -> _ModelRow | None:
     row = connection.row("embedding_model_get", {"name": name})
+    return None if row is None else _ModelRow(*row)
+
+
+def _locked(connection: Connection, name: str) -> _ModelRow | None:
+    """The same for whoever changes it."""
+    row = connection.row("embedding_model_lock", {"name": name})
     return None if row is None else _ModelRow(*row)
 
 

@@ -135,6 +135,11 @@ class WordIndex:
     def __init__(self, connection: Connection, tenant_id: int, cache: SegmentCache) -> None:
         self._connection, self._tenant_id, self._cache = connection, tenant_id, cache
 
+    def held(self) -> WordIndex:
+        """The same for whoever changes it without a unit of work: nobody else does until the transaction ends."""
+        self._connection.rows("tenant_hold", {"tenant_id": self._tenant_id})
+        return self
+
     # --- reading -----------------------------------------------------------------------------------------
 
     def names(self) -> list[SegmentName]:

@@ -78,10 +78,10 @@ def test_with_a_full_disk_reads_are_answered_and_recorded_later(tmp_path: Path) 
         remember(client)
         fill(server, client)
         database = database_of(server)
-        answered = read_until(client, lambda _: database._behind is not None)
+        answered = read_until(client, lambda _: database.queue.behind is not None)
         answered += read_until(client, lambda answer: answer.status_code == 200)
         grow_to(server, 1_000_000)
-        until(lambda: database._behind is None, "what waited is on record")
+        until(lambda: database.queue.behind is None, "what waited is on record")
         assert recorded(server) == answered
         assert client.post("/ump/remember", json=draft("there is room again")).status_code == 200
 
@@ -96,7 +96,7 @@ def test_with_a_full_disk_reads_are_refused_where_that_was_chosen(tmp_path: Path
         assert client.get("/readyz").status_code == 503
         database = database_of(server)
         grow_to(server, 1_000_000)
-        until(lambda: database._behind is None, "what waited is on record")
+        until(lambda: database.queue.behind is None, "what waited is on record")
         assert client.get("/readyz").status_code == 200
         # Every read that was answered is on record, and no other.
         assert recorded(server) == answered

