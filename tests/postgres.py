@@ -1,8 +1,8 @@
 """A real PostgreSQL for tests: started from a wheel when one first asks for it, or another (MEMORANDA_TEST_POSTGRES).
 
 It listens on a socket in a folder of its own, as a user without rights when the tests run as root (PostgreSQL refuses
-root), and keeps nothing: it does not wait for the disk. Each test gets a database of its own, copied from one that has the tables
-already; the store is opened by a user that is no superuser and owns nothing else.
+root), and keeps nothing: it does not wait for the disk. Each test gets a database with nothing in it; the store is
+opened by a user that is no superuser.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from memoranda.storage.postgres import PostgresDatabase
 from tests.waiting import until
 
 _USER: Final = "memoranda_test"
@@ -39,6 +38,18 @@ _SETTINGS: Final = {
 }
 
 
+# What is there before anything was written.
+_CLEAN: Final = """
+DO $$ DECLARE found text; BEGIN
+  SELECT string_agg(quote_ident(tablename), ', ') INTO found FROM pg_tables
+  WHERE schemaname = 'public' AND tablename NOT IN ('meta', 'key_ring');
+  EXECUTE 'TRUNCATE ' || found || ' RESTART IDENTITY';
+END $$;
+DELETE FROM meta WHERE name NOT IN ('schema', 'layout');
+UPDATE key_ring SET changes = 0;
+"""
+
+
 class Server:
     """One cluster, and the databases in it."""
 
@@ -46,25 +57,46 @@ class Server:
         """`dsn` names a superuser's database."""
         self._dsn = dsn
         self._count = 0
-        self._template = f"memoranda_{os.getpid()}_template"
+        # Databases that nobody uses: to empty one is sooner done than to make one.
+        self._free: list[str] = []
         with self._admin() as admin:
             found = admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (_USER,)).fetchone()
             if found is None:
                 admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'test'").format(sql.Identifier(_USER)))
-        self._create(self._template)
-        PostgresDatabase(self.address(self._template)).close()
-        atexit.register(self._drop, self._template)
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """The address of a store of its own, with nothing in it."""
-        self._count += 1
-        name = f"memoranda_{os.getpid()}_{self._count}"
-        self._create(name, template=self._template)
+        """The address of a database with nothing in it but, perhaps, empty tables of ours."""
+        name = self._free.pop() if self._free else self._made()
         try:
             yield self.address(name)
         finally:
-            self._drop(name)
+            with psycopg.connect(self.address(name, None), autocommit=True) as admin:
+                # What still holds a lock is a store that was not closed.
+                admin.execute("SET lock_timeout = '10s'")
+                if admin.execute("SELECT to_regclass('meta')").fetchone() != (None,):
+                    admin.execute(_CLEAN)
+            self._free.append(name)
+
+    def scratch(self) -> str:
+        """The name of a database that nobody else gets."""
+        return self._made()
+
+    def drop_connections(self) -> None:
+        """Cut off everybody, as a restart does."""
+        with self._admin() as admin:
+            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (_USER,))
+
+    def _made(self) -> str:
+        self._count += 1
+        name = f"memoranda_{os.getpid()}_{self._count}"
+        with self._admin() as admin:
+            made = sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE template0 ENCODING 'UTF8'")
+            admin.execute(made.format(sql.Identifier(name), sql.Identifier(_USER)))
+        # Of a server that ends with us nothing is left anyway.
+        if "MEMORANDA_TEST_POSTGRES" in os.environ:
+            atexit.register(self._drop, name)
+        return name
 
     def address(self, name: str, user: str | None = _USER) -> str:
         """Where a database is, for a user; for the superuser if there is none."""
@@ -76,12 +108,6 @@ class Server:
         secret = f":{quote(str(password), safe='')}" if password else ""
         port = f"&port={parts['port']}" if "port" in parts else ""
         return f"postgresql://{who}{secret}@/{name}?host={host}{port}"
-
-    def _create(self, name: str, template: str = "template0") -> None:
-        made = "CREATE DATABASE {} OWNER {} TEMPLATE {} ENCODING 'UTF8' STRATEGY file_copy"
-        names = (sql.Identifier(each) for each in (name, _USER, template))
-        with self._admin() as admin:
-            admin.execute(sql.SQL(made).format(*names))
 
     def _drop(self, name: str) -> None:
         with self._admin() as admin:
@@ -110,8 +136,8 @@ def _started() -> str:
         account = {"user": "nobody", "group": "nogroup", "extra_groups": []}
         shutil.chown(folder, "nobody", "nogroup")
     data = folder / "data"
-    made = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
-    subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=folder, **account)
+    made = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+    subprocess.run([programs / "initdb", *made], check=True, stdout=subprocess.DEVNULL, cwd=folder, **account)
     options = [f"-c{name}={value}" for name, value in {**_SETTINGS, "unix_socket_directories": str(folder)}.items()]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -24,6 +24,7 @@ LAYERS = (
     "conformance",
     "settings",
     "keys",
+    "stores",
     "library",
     "app",
     "aio",

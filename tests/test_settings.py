@@ -21,7 +21,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
     home = said(tmp_path, 'port = 1\nhost = "::1"\nrate_limit = 7\nallowed_hosts = ["a", "b"]\ncal_evolve = "off"\n')
     found = load_settings({"MEMORANDA_PORT": "2", "MEMORANDA_HOST": "127.0.0.2"}, home=home, port=3, owner=None)
     assert (found.port, found.host, found.rate_limit) == (3, "127.0.0.2", 7)
-    assert (found.allowed_hosts, found.cal_evolve, found.encryption) == (("a", "b"), "off", "users")
+    assert (found.allowed_hosts, found.cal_evolve, found.encryption) == (("a", "b"), "off", "auto")
     assert load_settings({"MEMORANDA_HOME": str(home)}).port == 1
 
 
@@ -35,7 +35,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
         ('allowed_hosts = "a"', "allowed_hosts: must be a list of texts"),
         ("allowed_hosts = [1]", "allowed_hosts: must be a list of texts"),
         ("host = 5", "host: must be a text"),
-        ('encryption = "some"', "must be one of users, all, off"),
+        ('encryption = "some"', "must be one of auto, users, all, off"),
         ("port = 70000", "from 0 to 65535"),
         ("max_bytes = -1", "0 for no limit"),
         ('compliance = ["gpdr"]', "there is no preset 'gpdr'"),

@@ -15,7 +15,7 @@ from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
-from memoranda.keys import MasterKeyFile, refuse_readable_by_others, write_private_once
+from memoranda.keys import refuse_readable_by_others, write_private_once
 from memoranda.library.keywords import HowLong, Listed, When, Where, check, moment, plain
 from memoranda.library.memories import OamsMemories
 from memoranda.library.results import Hits, Memories, Memory, Versions, hit, version
@@ -31,7 +31,7 @@ from memoranda.service.core.quotas import Quotas
 from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolver, Vault
 from memoranda.service.service import Service
 from memoranda.service.ump.ump import Ump
-from memoranda.settings import Settings, load_settings, sqlite_path
+from memoranda.settings import Settings, is_postgres, load_settings, sqlite_path
 from memoranda.standards.cal.printing.counter import counter_named
 from memoranda.standards.ump.plain import PlainMemory, PlainQuestion
 from memoranda.standards.ump.record import Record
@@ -43,11 +43,10 @@ from memoranda.standards.ump.requests import (
     RehydrateRequest,
 )
 from memoranda.standards.ump.shapes import Kind, Outcome, Provenance, Relation, Visibility
-from memoranda.storage.cipher import Cipher, Coverage, NoCipher, RingCipher
-from memoranda.storage.key_ring import SqliteKeyRing
+from memoranda.storage.database import Database
 from memoranda.storage.sql_engine import SqlEngine
-from memoranda.storage.sqlite import SqliteDatabase
 from memoranda.storage.system import last_recorded
+from memoranda.stores import open_cipher, open_database
 
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
@@ -67,8 +66,6 @@ if TYPE_CHECKING:
 
 OPERATOR_KEY_FILE = "operator.key"
 OWNER_CREDENTIAL_FILE = "owner.credential"
-MASTER_KEY_FILE = "master.key"
-KEY_RING_FILE = "memoranda.keys"
 DID_FOLDER = "dids"
 # Under which name the database says whose store it is.
 _OPERATOR = "operator"
@@ -91,7 +88,7 @@ def open_service(settings: Settings, *, patience_seconds: float = 0.0, embedder:
     path = settings.database_path
     if path is not None and path.parent != settings.home:
         _make_private_folder(path.parent)
-    database = SqliteDatabase(path, refuses_unrecorded=settings.audit_unwritable == "refuse")
+    database = open_database(settings)
     try:
         return _service(settings, database, patience_seconds, embedder)
     except BaseException:
@@ -99,16 +96,14 @@ def open_service(settings: Settings, *, patience_seconds: float = 0.0, embedder:
         raise
 
 
-def _service(
-    settings: Settings, database: SqliteDatabase, patience_seconds: float, embedder: Embedder | None
-) -> Service:
+def _service(settings: Settings, database: Database, patience_seconds: float, embedder: Embedder | None) -> Service:
     documents = did_documents(settings.home / DID_FOLDER)
     operator = _operator_of(database, settings.home)
     context = Context(
         engine=SqlEngine(
             database,
             sealer(settings.ump_version),
-            _cipher(settings, settings.database_path),
+            open_cipher(settings),
             document_key=operator.derive(b"document seal"),
         ),
         operator=operator,
@@ -120,8 +115,8 @@ def _service(
         run_retention_ms=_retention("run_retention", settings.run_retention),
         presets=frozenset(settings.compliance),
         grain_profile=settings.grain_profile,
-        encrypts_users=settings.encryption != "off",
-        encrypts_all=settings.encryption == "all",
+        encrypts_users=settings.coverage is not None,
+        encrypts_all=settings.coverage == "all",
         secrets=_vault(settings),
         cal=_cal_host(settings),
         meaning=_meaning(settings, patience_seconds)
@@ -182,17 +177,6 @@ def _vault(settings: Settings) -> Vault:
     return Vault(resolvers, policy=policy, is_alone=settings.workers == 1)
 
 
-def _cipher(settings: Settings, database: Path | None) -> Cipher:
-    """The key ring beside the database. It is opened even when nothing new is encrypted: something may be."""
-    ring = None if database is None else database.with_name(KEY_RING_FILE)
-    if settings.encryption == "off" and (ring is None or not ring.exists()):
-        return NoCipher()
-    coverage: Coverage | None = None
-    if settings.encryption in ("users", "all"):
-        coverage = "all" if settings.encryption == "all" else "users"
-    return RingCipher(SqliteKeyRing(ring), MasterKeyFile(settings.home / MASTER_KEY_FILE if ring else None), coverage)
-
-
 def did_documents(folder: Path) -> dict[str, object]:
     """The DID documents that the owner put there, by their id: signatures of did:web are checked against them."""
     found: dict[str, object] = {}
@@ -242,7 +226,7 @@ def operator_key(home: Path) -> SigningKey:
         raise StoreUnavailable(f"{path} is not an operator key any more; restore it from a backup") from None
 
 
-def _operator_of(database: SqliteDatabase, home: Path) -> SigningKey:
+def _operator_of(database: Database, home: Path) -> SigningKey:
     """The key that signs for this store. Beside one that another signed for, none is made and none other is used."""
     path = home / OPERATOR_KEY_FILE
     with database.reading() as connection:
@@ -314,7 +298,8 @@ class Memoranda:
         owner: str | None = None,
         embedder: tuple[str, EmbedTexts] | None = None,
     ) -> Self:
-        """Open a data directory, a `.db` file, `sqlite:///PATH`, or ":memory:"; the default data directory if none.
+        """Open a data directory, a `.db` file, `sqlite:///PATH`, `postgresql://…`, or ":memory:"; the default data
+        directory if none. The keys to a store on PostgreSQL are in the default data directory.
 
         `embedder`: the name of a model of your own, and a function from texts to as many lists of numbers.
         """
@@ -647,6 +632,8 @@ def _place(path_or_url: str | Path | None) -> dict[str, Any]:
     text = str(path_or_url)
     if text == ":memory:":
         return {"store": "sqlite:///:memory:"}
+    if is_postgres(text):
+        return {"store": text}
     if "://" in text:
         path = sqlite_path(text)
         return {"store": text, **({"home": path.parent} if path is not None else {})}

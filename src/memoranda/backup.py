@@ -19,8 +19,6 @@ import msgspec
 from memoranda import __version__
 from memoranda.app import (
     DID_FOLDER,
-    KEY_RING_FILE,
-    MASTER_KEY_FILE,
     OPERATOR_KEY_FILE,
     OWNER_CREDENTIAL_FILE,
     operator_key,
@@ -35,6 +33,7 @@ from memoranda.model.instant import format_instant
 from memoranda.settings import SETTINGS_FILE, Settings
 from memoranda.storage.copying import copy_database, settle, writers_kept_out
 from memoranda.storage.heads import heads_path, losses_path, write_heads_of
+from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE
 
 Progress = Callable[[int], None]
 
@@ -99,6 +98,11 @@ def back_up(
 
 def _database(settings: Settings) -> Path:
     path = settings.database_path
+    if settings.address is not None:
+        raise InvalidInput(
+            "a store on PostgreSQL is backed up by its own means (pg_dump, pg_basebackup), and the keys in the data "
+            "directory beside it"
+        )
     if path is None:
         raise InvalidInput("a store in memory has no files; export what is in it")
     return path

@@ -33,7 +33,11 @@ class Settings:
     """Each is read from MEMORANDA_<NAME> in capitals, or from its name in memoranda.toml."""
 
     home: Path = _setting(lambda: Path.home() / ".memoranda", "the data directory", "path")
-    store: str = _setting("", "the store: sqlite:///PATH; by default memoranda.db in the data directory", "text")
+    store: str = _setting(
+        "",
+        "the store: sqlite:///PATH or postgresql://USER@HOST/DATABASE; by default memoranda.db in the data directory",
+        "text",
+    )
     owner: str = _setting("", "whose memory local commands use; by default the operator's DID", "text")
     host: str = _setting("127.0.0.1", "the address to listen on; loopback unless told otherwise", "text")
     port: int = _setting(8420, "the port to listen on", "whole number")
@@ -51,10 +55,11 @@ class Settings:
     allowed_origins: tuple[str, ...] = _setting((), "further web origins that may call the API", "list")
     ump_version: str = _setting("0.1", "the UMP version to advertise", "text", choices=("0.1", "1.0"))
     encryption: str = _setting(
-        "users",
-        "which documents are encrypted at rest: those that name a user, all, or none (off)",
+        "auto",
+        "which documents are encrypted at rest: those that name a user, all, or none (off); auto: users, and on "
+        "PostgreSQL all",
         "text",
-        choices=("users", "all", "off"),
+        choices=("auto", "users", "all", "off"),
     )
     compliance: tuple[str, ...] = _setting((), "compliance presets in force: gdpr, ccpa, hipaa", "list")
     grain_profile: str = _setting(
@@ -199,18 +204,43 @@ class Settings:
 
     @property
     def database_path(self) -> Path | None:
-        """Where the SQLite file is; None for a store in memory."""
+        """Where the SQLite file is; None for a store in memory, or on PostgreSQL."""
         if not self.store:
             return self.home / "memoranda.db"
-        return sqlite_path(self.store)
+        return None if self.address is not None else sqlite_path(self.store)
+
+    @property
+    def address(self) -> str | None:
+        """Where the PostgreSQL database is; None for a store of SQLite."""
+        return self.store if is_postgres(self.store) else None
+
+    @property
+    def coverage(self) -> Literal["users", "all"] | None:
+        """Which documents are encrypted. PostgreSQL leaves copies of what was erased: there a key must be destroyed."""
+        if self.encryption == "auto":
+            return "users" if self.address is None else "all"
+        return "users" if self.encryption == "users" else "all" if self.encryption == "all" else None
+
+
+def is_postgres(url: str) -> bool:
+    """Whether a store URL names a PostgreSQL database."""
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def without_password(url: str) -> str:
+    """A store URL as it may be shown."""
+    place, at, rest = url.rpartition("@")
+    scheme, _, who = place.partition("://")
+    user, colon, _ = who.partition(":")
+    return f"{scheme}://{user}:(not shown)@{rest}" if at and colon else url
 
 
 def sqlite_path(url: str) -> Path | None:
     """The file a store URL names; None for `sqlite:///:memory:`."""
-    if url.startswith(("postgresql://", "postgres://")):
-        raise InvalidInput("store: PostgreSQL is not supported yet; use sqlite:///PATH")
     if not url.startswith("sqlite:///"):
-        raise InvalidInput(f"store: {url.split(':', 1)[0]!r} is not a kind of store; use sqlite:///PATH")
+        raise InvalidInput(
+            f"store: {url.split(':', 1)[0]!r} is not a kind of store; use sqlite:///PATH or postgresql://…"
+        )
     rest = url.removeprefix("sqlite:///")
     return None if rest == ":memory:" else Path(rest).expanduser()
 

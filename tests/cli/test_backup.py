@@ -14,8 +14,9 @@ import pytest
 from tests.cli.conftest import Command
 
 from memoranda import backup
-from memoranda.app import KEY_RING_FILE, OPERATOR_KEY_FILE, Memoranda
+from memoranda.app import OPERATOR_KEY_FILE, Memoranda
 from memoranda.bindings.files import archive
+from memoranda.stores import KEY_RING_FILE
 
 PASSPHRASE = "correct horse"
 

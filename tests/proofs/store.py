@@ -10,7 +10,7 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-from memoranda.app import KEY_RING_FILE, MASTER_KEY_FILE, operator_key, system_clock
+from memoranda.app import operator_key, system_clock
 from memoranda.encoding.didkey import SigningKey
 from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import Instant
@@ -23,6 +23,7 @@ from memoranda.storage.engine import Engine
 from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE
 
 DATABASE_FILE = "memoranda.db"
 

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import psycopg
 import pytest
 
-from memoranda.storage.engine import Engine
+from memoranda.errors import StoreCorrupt, StoreUnavailable
+from memoranda.keys import MasterKeyFile
+from memoranda.model.change import AuditEntry
+from memoranda.model.memory import Projection, Relation
+from memoranda.model.selection import Selection
+from memoranda.storage.cipher import RingCipher
+from memoranda.storage.database import Connection
+from memoranda.storage.engine import Engine, Unit
 from memoranda.storage.postgres import PostgresDatabase
+from memoranda.storage.postgres_keys import PostgresKeyRing
+from memoranda.storage.queries import load_queries
 from memoranda.storage.sql_engine import SqlEngine
 from tests.postgres import server
-from tests.storage.contract import EngineContract, seal
+from tests.storage.contract import NOW, EngineContract, document, field_index, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
 from tests.storage.contract_lists import ListsContract
+from tests.storage.test_sqlite import NEW_ROWS
+
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
 
 
 @pytest.fixture
@@ -28,3 +45,202 @@ class TestPostgres(EngineContract, ListsContract, FactsContract, BackgroundContr
         engine = SqlEngine(PostgresDatabase(address), seal)
         yield engine
         engine.close()
+
+
+class TestPostgresEncrypted(BackgroundContract):
+    """The keys are in the database, too; the rest of the contract does not ask of them."""
+
+    @pytest.fixture
+    def engine(self, address: str, tmp_path: Path) -> Iterator[Engine]:
+        engine = _node(address, tmp_path)
+        yield engine
+        engine.close()
+
+
+def _node(address: str, home: Path) -> SqlEngine:
+    """One of several machines that share a store and its master key."""
+    database = PostgresDatabase(address)
+    cipher = RingCipher(PostgresKeyRing(address), MasterKeyFile(home / "master.key"), "all")
+    return SqlEngine(database, seal, cipher, document_key=b"documents")
+
+
+@pytest.fixture
+def nodes(address: str, tmp_path: Path) -> Iterator[tuple[SqlEngine, SqlEngine]]:
+    both = _node(address, tmp_path), _node(address, tmp_path)
+    yield both
+    for each in both:
+        each.close()
+
+
+def test_the_queries_are_those_of_sqlite_and_are_given_the_same() -> None:
+    ours, theirs = load_queries("postgres"), load_queries("sqlite")
+    assert list(ours) == list(theirs)
+
+    def asked(sql: str) -> list[str]:
+        return list(dict.fromkeys(re.findall(r"(?<!:):(\w+)", sql)))
+
+    assert {name: set(asked(sql)) for name, sql in ours.items()} == {
+        name: set(asked(sql)) for name, sql in theirs.items()
+    }
+    # A row is bound by place.
+    assert [name for name in NEW_ROWS if asked(ours[name]) != list(NEW_ROWS[name]._fields)] == []  # type: ignore[attr-defined]
+
+
+def test_every_key_begins_with_the_tenant(address: str) -> None:
+    # What is looked up before a tenant is known, and what sweeps over all tenants go by.
+    allowed = {"meta", "tenant", "api_key", "program_grant", "revoked_token", "embedding_model", "data_key", "key_ring"}
+    sweeps = {"state_expiry", "item_kind", "commitment_next", "alias_public", "version_number", "vector_all"}
+    PostgresDatabase(address).close()
+    with psycopg.connect(address) as raw:
+        found = raw.execute(
+            "SELECT x.indexrelid::regclass::text, x.indrelid::regclass::text, pg_get_indexdef(x.indexrelid, 1, true) "
+            "FROM pg_index x JOIN pg_tables t ON t.tablename = x.indrelid::regclass::text AND t.schemaname = 'public'"
+        ).fetchall()
+    firsts = {index: first for index, table, first in found if table not in allowed and index not in sweeps}
+    assert len(firsts) > 30
+    assert set(firsts.values()) == {"tenant_id"}
+
+
+@pytest.mark.parametrize("is_superuser", [False, True])
+def test_a_query_that_names_no_tenant_gets_nothing_of_any(address: str, is_superuser: bool) -> None:
+    who = server().address(address.partition("@/")[2].partition("?")[0], None) if is_superuser else address
+    database = PostgresDatabase(who)
+    engine = SqlEngine(database, seal)
+    shown = projection("x", relations=(Relation(type="about", target="entity:fruit"),))
+    for tenant in ("ada", "bob"):
+        engine.write(tenant, lambda unit: unit.append(document("n"), shown, now=NOW, field_index=field_index(shown)))
+    with database.reading() as connection:
+        tables = [name for (name,) in connection.select(TABLES, ())]
+        everybody = connection.select("SELECT count(*) FROM version", ())
+    with database.reading("ada") as connection:
+        unnamed = {table: connection.select(f"SELECT count(*) FROM {table}", ())[0][0] for table in tables}
+        row = connection.row("tenant_get", {"name": "bob"})
+        own = connection.row("tenant_get", {"name": "ada"})
+        assert own is not None
+        named = connection.select("SELECT DISTINCT tenant_id FROM version", ())
+    with pytest.raises(StoreUnavailable, match="not yours"):
+        database.write(_stealing, "ada")
+    engine.close()
+    with psycopg.connect(who) as raw:
+        if is_superuser:
+            raw.execute("SET ROLE memoranda_bound")
+        unsaid = {table: raw.execute(f"SELECT count(*) FROM {table}").fetchone() for table in tables}
+    assert everybody == [(2,)]
+    # Before it said its number it sees only its own name, and what is no tenant's.
+    assert {table for table, count in unnamed.items() if count} <= {"tenant", "meta"}
+    assert unnamed["tenant"] == 1
+    assert row is None
+    assert named == [(own[0],)]
+    assert set(unsaid.values()) == {(0,)}
+
+
+def _stealing(connection: Connection) -> None:
+    """Write a row of another tenant's."""
+    own = connection.row("tenant_get", {"name": "ada"})
+    assert own is not None
+    connection.run("item_put", {"tenant_id": own[0] + 1, "kind": "k", "name": "n", "value": b""})
+
+
+def test_two_nodes_count_on_one_another(nodes: tuple[SqlEngine, SqlEngine]) -> None:
+    def write(engine: SqlEngine, who: int) -> None:
+        for number in range(20):
+            shown = projection(f"w{who} n{number}")
+
+            def work(unit: Unit, shown: Projection = shown) -> None:
+                unit.announce("created", unit.append(document(shown.text), shown, now=NOW), now=NOW)
+                unit.record(AuditEntry(at=NOW, op="remember"))
+
+            engine.write("ada", work)
+            engine.write(f"other {number % 3}", lambda unit: unit.put_item("k", "n", b"v"))
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(write, nodes[who % 2], who) for who in range(4)]:
+            done.result()
+    for node in nodes:
+        with node.read("ada") as snapshot:
+            assert [change.seq for change in snapshot.changes(0, 500)] == list(range(1, 81))
+            assert [seq for seq, _ in snapshot.audit_after(0, 500)] == list(range(1, 81))
+            assert len(matches(snapshot, "n7", Selection(at=NOW)).found) == 4
+        assert node.index_problems("ada", lambda version: projection(version.document.name), lambda _: None) == []
+
+
+def test_a_node_sees_what_another_erased_and_whose_key_it_destroyed(nodes: tuple[SqlEngine, SqlEngine]) -> None:
+    here, there = nodes
+    shown = {name: projection(name, user=name) for name in ("apple", "pear")}
+    versions = {
+        name: here.write("ada", lambda unit, name=name: unit.append(document(name, b"text"), shown[name], now=NOW))  # type: ignore[misc]
+        for name in shown
+    }
+    token = there.change_token()
+
+    def read() -> list[bytes]:
+        with there.read("ada") as snapshot:
+            asked = [each.version_id for each in versions.values()]
+            return [each.document.native for each in snapshot.documents(asked)]
+
+    assert read() == [b"text", b"text"]
+    here.write("ada", lambda unit: unit.erase(versions["apple"], tombstone=b"gone", now=NOW))
+    here.scrub()
+    assert there.change_token() != token
+    assert read() == [b"text"]
+    assert here.destroy_user_key("ada", "pear")
+    assert read() == [b""]
+
+
+def test_vectors_are_made_of_everything_though_it_is_committed_in_another_order(
+    nodes: tuple[SqlEngine, SqlEngine],
+) -> None:
+    here, there = nodes
+    has_number, may_end = threading.Event(), threading.Event()
+
+    def slow(unit: Unit) -> None:
+        unit.append(document("slow"), projection("slow"), now=NOW)
+        has_number.set()
+        assert may_end.wait(20)
+
+    def waiting() -> list[str]:
+        return [each.tenant for each in there.vectors.next("m", 9).found]
+
+    there.vectors.claim("m", "me", NOW)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(here.write, "ada", slow)
+        assert has_number.wait(20)
+        there.write("bob", lambda unit: unit.append(document("fast"), projection("fast", tenant="bob"), now=NOW))
+        # Its number is higher than one that is still to come.
+        assert waiting() == []
+        may_end.set()
+        first.result(20)
+    assert waiting() == ["ada", "bob"]
+
+
+def test_a_store_goes_on_after_the_server_has_dropped_every_connection(nodes: tuple[SqlEngine, SqlEngine]) -> None:
+    here, _ = nodes
+    here.write("ada", lambda unit: unit.put_item("k", "n", b"1"))
+    here.change_token()
+    server().drop_connections()
+    with here.read("ada") as snapshot:
+        assert snapshot.item("k", "n") == b"1"
+    here.write("ada", lambda unit: unit.append(document("n"), projection("x", user="new"), now=NOW))
+    here.change_token()
+
+
+def test_a_database_that_is_away_is_said_to_be(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="away"):
+        PostgresDatabase(f"postgresql://nobody@/none?host={tmp_path}")
+
+
+def test_a_database_of_someone_else_is_refused_and_left_alone(address: str) -> None:
+    name = server().scratch()
+    with psycopg.connect(server().address(name)) as raw:
+        raw.execute("CREATE TABLE theirs (x int)")
+    with pytest.raises(StoreCorrupt, match="not Memoranda's"):
+        PostgresDatabase(server().address(name))
+    with psycopg.connect(server().address(name)) as raw:
+        assert raw.execute(TABLES).fetchall() == [("theirs",)]
+
+
+def test_several_nodes_may_come_first() -> None:
+    address = server().address(server().scratch())
+    with ThreadPoolExecutor(4) as pool:
+        for opened in [pool.submit(PostgresDatabase, address) for _ in range(4)]:
+            opened.result().close()

@@ -386,7 +386,7 @@ def test_in_memory_a_read_inside_a_read_is_answered_while_a_writer_waits() -> No
 
     with database.reading() as outer:
         assert outer.row("meta_get", {"name": "n"}) is None
-        database.write_later(work)
+        database.write_later(work, "ada")
         # A writer that begins now can neither end before this read does, nor let another one begin.
         began.wait(4 * LATER_SECONDS)
         with database.reading() as inner:

@@ -122,7 +122,10 @@ SECTIONS: tuple[Section, ...] = (
 
 OPTIONS: tuple[tuple[str, str], ...] = (
     ("--data DIR", "the data directory (MEMORANDA_HOME; by default ~/.memoranda)"),
-    ("--store URL", "the store, as sqlite:///PATH (MEMORANDA_STORE; by default memoranda.db in the data directory)"),
+    (
+        "--store URL",
+        "the store, as sqlite:///PATH or postgresql://… (MEMORANDA_STORE; by default memoranda.db in --data)",
+    ),
     ("--owner NAME", "whose memory it is (MEMORANDA_OWNER; by default the operator's DID)"),
     ("--json", "answer in JSON on standard output, and write nothing else there"),
     ("--help, -h", "show this, or the help of a command"),

@@ -124,7 +124,8 @@ def command_line() -> App:
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         data: Annotated[Path | None, Parameter(group=SHARED, help="The data directory (MEMORANDA_HOME).")] = None,
         store: Annotated[
-            str | None, Parameter(group=SHARED, help="The store, as sqlite:///PATH (MEMORANDA_STORE).")
+            str | None,
+            Parameter(group=SHARED, help="The store, as sqlite:///PATH or postgresql://… (MEMORANDA_STORE)."),
         ] = None,
         owner: Annotated[str | None, Parameter(group=SHARED, help="Whose memory it is (MEMORANDA_OWNER).")] = None,
         json: Annotated[

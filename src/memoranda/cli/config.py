@@ -12,7 +12,7 @@ from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note, table
 from memoranda.cli.words import given
 from memoranda.errors import NotFound
-from memoranda.settings import SECRET_SETTINGS, Settings, origins, variable_of, write_setting
+from memoranda.settings import SECRET_SETTINGS, Settings, origins, variable_of, without_password, write_setting
 
 config = App(
     name="config",
@@ -71,4 +71,4 @@ def _typed(run: GivenRun) -> set[str]:
 def _value(value: Any, *, is_secret: bool) -> str:
     if is_secret and value:
         return "(not shown)"
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return ",".join(value) if isinstance(value, tuple) else without_password(str(value))

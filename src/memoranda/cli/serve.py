@@ -185,7 +185,7 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
     from memoranda.errors import InvalidInput
 
     check_workers(settings.workers)
-    if settings.database_path is None:
+    if settings.database_path is None and settings.address is None:
         raise InvalidInput("workers: a store in memory is one process's own")
     # Made before there are several who would make them.
     with closing(open_service(settings)) as service:

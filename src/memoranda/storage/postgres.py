@@ -16,7 +16,6 @@ database; while it is away, whoever asks is told so at once, or after CONNECT_SE
 from __future__ import annotations
 
 import atexit
-import logging
 import queue
 import threading
 import time
@@ -44,7 +43,6 @@ from memoranda.storage.write_queue import TenantQueue, failed
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
 
 READERS_LIMIT: Final = 8
 WRITERS_LIMIT: Final = 4
@@ -59,11 +57,11 @@ AGAIN_SECONDS: Final = 0.02
 
 _READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-_TOKEN: Final = "SELECT pg_current_snapshot()::text"
+_SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
 _LAST_VERSION: Final = "SELECT last_value FROM version_version_id_seq"
-_HORIZON: Final = (
-    "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
-)
+_HORIZON: Final = """
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+"""
 _INVALID: Final = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
 _DAMAGED: Final = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
 
@@ -209,8 +207,7 @@ class PostgresDatabase:
                     return connection, self._together(batch, connection)
                 except PieceFailedError as error:
                     if len(batch) == 1:
-                        assert error.__cause__ is not None
-                        return connection, failed(batch, in_words(error.__cause__))
+                        return connection, failed(batch, in_words(error.__cause__ or error))
                     return connection, self._one_by_one(batch, connection)
             except (errors.SerializationFailure, errors.DeadlockDetected, psycopg.OperationalError) as error:
                 connection = _usable(connection)
@@ -239,7 +236,7 @@ class PostgresDatabase:
 
     def token(self) -> int:
         # Which transactions are over: it changes with every commit, of whichever node.
-        ((found,),) = self._watched(_TOKEN)
+        ((found,),) = self._watched(_SNAPSHOT)
         return zlib.crc32(found.encode()) | len(found) << 32
 
     def settled(self) -> int:

@@ -22,12 +22,12 @@ from memoranda.storage.queries import layout, load_migrations, load_queries
 
 # How long a new connection is waited for.
 CONNECT_SECONDS: Final = 5
-# How long a statement may take, and how long a row is waited for that another has: as long as SQLite waits for its lock.
+# How long a statement may take, and how long a row is waited for that another has: as long as SQLite waits.
 STATEMENT_SECONDS: Final = 60
 LOCK_SECONDS: Final = 30
 # Who holds a transaction open and says nothing is cut off: it may be a process that is gone.
 IDLE_SECONDS: Final = 60
-# Whoever is more than that many statements is asked for so often that each is worth preparing.
+# So many statements stay prepared on every connection.
 STATEMENTS_LIMIT: Final = 300
 # A superuser is exchanged for this one, whom row-level security binds.
 ROLE: Final = "memoranda_bound"
@@ -95,6 +95,11 @@ class PostgresConnection:
     def select(self, sql: str, params: Params) -> list[Row]:
         self._run(sql, params)
         return self._cursor.fetchall()
+
+    def ask(self, sql: str, params: Params) -> list[Row]:
+        """The same of a statement that may have no rows to tell."""
+        self._run(sql, params)
+        return self._cursor.fetchall() if self._cursor.description is not None else []
 
     def _run(self, sql: str, params: Params) -> None:
         native, names = _native(sql)
@@ -170,9 +175,11 @@ def open_connection(address: str) -> PostgresConnection:
 # No other program would choose it: who makes the tables holds this lock.
 _MIGRATING: Final = 0x4D656D6F
 _STATE: Final = """
-SELECT current_setting('server_encoding'), pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on',
+SELECT current_setting('server_encoding'),
+  pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on',
   (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
-  to_regclass('meta') IS NOT NULL, (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_schema()
+  to_regclass('meta') IS NOT NULL,
+  (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_schema()
 """
 _ROLE_MADE: Final = """
 DO $$ BEGIN
@@ -221,7 +228,8 @@ def _make_tables(raw: psycopg.Connection[Row]) -> None:
 def _refuse_other_layout(raw: psycopg.Connection[Row]) -> None:
     with raw.transaction():
         raw.execute("SELECT set_config('memoranda.system', 'on', true)")
-        found = dict(raw.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'layout')").fetchall())
+        rows = raw.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'layout')").fetchall()
+    found: dict[str, bytes] = dict(rows)  # type: ignore[arg-type]
     newest = load_migrations("postgres")[-1][0]
     present = int(found.get("schema", b"0"))
     if present > newest:

@@ -1,8 +1,8 @@
 """Work that waits for a writer, and what becomes of it: shared by all databases.
 
-Whoever writes waits; what nobody waits for (audit of reads) is held back for a moment so that it shares a commit. If that
-cannot be written, because the disk is full or the database is away, it is kept and tried again; meanwhile whoever reads
-is told, or refused.
+Whoever writes waits; what nobody waits for (audit of reads) is held back for a moment so that it shares a commit. If
+that cannot be written, because the disk is full or the database is away, it is kept and tried again; meanwhile whoever
+reads is told, or refused.
 """
 
 from __future__ import annotations
