@@ -136,7 +136,7 @@ def _started() -> str:
         account = {"user": "nobody", "group": "nogroup", "extra_groups": []}
         shutil.chown(folder, "nobody", "nogroup")
     data = folder / "data"
-    made = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+    made: list[str | Path] = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
     subprocess.run([programs / "initdb", *made], check=True, stdout=subprocess.DEVNULL, cwd=folder, **account)
     options = [f"-c{name}={value}" for name, value in {**_SETTINGS, "unix_socket_directories": str(folder)}.items()]
     with (folder / "log").open("wb") as log:

@@ -229,7 +229,7 @@ def _refuse_other_layout(raw: psycopg.Connection[Row]) -> None:
     with raw.transaction():
         raw.execute("SELECT set_config('memoranda.system', 'on', true)")
         rows = raw.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'layout')").fetchall()
-    found: dict[str, bytes] = dict(rows)  # type: ignore[arg-type]
+    found: dict[str, bytes] = dict(rows)
     newest = load_migrations("postgres")[-1][0]
     present = int(found.get("schema", b"0"))
     if present > newest:
