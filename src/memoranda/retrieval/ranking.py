@@ -6,9 +6,10 @@ are. What a caller may not see is in none of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -16,27 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
-from memoranda.retrieval.segment import Facts, Flags, Floats, Places, Postings, Prints, Seen
+from memoranda.retrieval.legs import Indexes, Leg, Searched, WordLegs, among, meaning_legs
+from memoranda.retrieval.segment import Facts, Flags, Floats
 from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (
     FOLD_LIMIT,
     GATE,
-    K1,
-    LEG_LIMIT,
     LENGTH_LIMIT,
     TOPIC_DATE,
     TOPIC_PERSON,
-    TYPICAL,
-    WINDOW_B,
     WITH_MEANING,
     WORDS_ONLY,
-    B,
     Weights,
 )
 
 _FAR_DOWN: Final = 1e-4
-# A word that so few of so many hold is looked at by itself.
-_RARE: Final = 64
+_NONE: Final = np.zeros(0, np.int64)
+# By how many words a text has.
+_LENGTHS: Final = np.log1p(np.arange(LENGTH_LIMIT + 1, dtype=np.float32))
 # A score takes as many bits as a place leaves of 64.
 _SCORE_UNITS: Final = float((1 << 38) - 1)
 _PLACE_BITS: Final = np.uint64(26)
@@ -44,8 +42,6 @@ LEGS: Final = ("text", "window", "meaning", "context")
 # What a score loses because a better one says the same.
 REPEATED: Final = "repeated"
 _UNCHANGED: Final[Mapping[str, float]] = MappingProxyType({})
-# The cosine of what has no vector.
-NO_VECTOR: Final = -2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,112 +86,189 @@ class Question:
     spans: tuple[Span, ...] = ()
 
 
-class Near(NamedTuple):
-    """How near each version of a segment is to a question: by itself, and with what was said before it.
+class Rows:
+    """What comes back of all segments, one behind the other in the order written: each is known by its row."""
 
-    And to a typical question; what has no vector is NO_VECTOR. What is further than `floor` is no answer.
-    """
+    def __init__(self, held: Sequence[Indexes]) -> None:
+        self._held = held
+        self._starts = [0, *accumulate(map(len, held))]
 
-    own: Floats
-    context: Floats
-    typical_own: Floats
-    typical_context: Floats
-    floor: float
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def find(self, segment: int, places: Indexes) -> tuple[Indexes, Indexes]:
+        """The rows of some places of a segment, and which of those places have one."""
+        held = self._held[segment]
+        if not len(held):
+            return places[:0], places[:0]
+        at = held.searchsorted(places)
+        found = (held.take(at, mode="clip") == places).nonzero()[0]
+        return at.take(found) + self._starts[segment], found
+
+    def all(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """A column of the segments, of every row."""
+        found = [column.take(places) for column, places in zip(columns, self._held, strict=True)]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def take(self, columns: Sequence[NDArray[Any]], rows: Indexes) -> NDArray[Any]:
+        """A column of the segments, of some rows."""
+        if len(columns) == 1:
+            return columns[0].take(self._held[0].take(rows))
+        found = np.zeros(len(rows), columns[0].dtype)
+        for column, places, start in zip(columns, self._held, self._starts, strict=False):
+            here = ((rows >= start) & (rows < start + len(places))).nonzero()[0]
+            found[here] = column.take(places.take(rows.take(here) - start))
+        return found
+
+
+class Column(NamedTuple):
+    """A part of scores: of those of which it is not nothing, by their rows; None: of every row."""
+
+    rows: Indexes | None
+    values: NDArray[Any]
+
+    def at(self, row: int) -> float:
+        return float(self.values[row] if self.rows is None else self.values[self.rows == row].sum())
+
+    def rank(self, part: float, size: int) -> int:
+        """The place of so much among all, of which there are so many."""
+        nothing = size - len(self.values) if part < 0 else 0
+        return 1 + nothing + int(np.count_nonzero(self.values > part))
+
+    def weighed(self, weight: float) -> Column:
+        return Column(self.rows, weight * self.values)
+
+    def add_to(self, scores: NDArray[Any]) -> None:
+        if self.rows is None:
+            scores += self.values
+        else:
+            scores[self.rows] += self.values
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Searched:
-    """A segment as a question sees it: its facts, what the caller may see of it, and where each word stands.
+class Ranking:
+    """Everything that holds a word of the question or is near to it; best first, as far as that is asked for.
 
-    Every statistic is of what may be seen, whatever else the question asks for; only `allowed` comes back.
+    What no leg says anything of, not even of what stands beside it, differs only in its length: as long as what is
+    asked for is better than any of those can be, they are only counted.
     """
 
-    facts: Facts
-    mask: Flags
-    allowed: Flags
-    # In the order of the question's words; None where it has none of one.
-    postings: Sequence[Postings | None]
-    # Where meaning is asked for.
-    near: Near | None = None
-
-    @cached_property
-    def seen(self) -> Seen:
-        """What all that may be seen comes to."""
-        return self.facts.seen(self.mask)
-
-    @cached_property
-    def links(self) -> tuple[Places, Places]:
-        """Of each version the one before and the one after in its session, among what may come back."""
-        return self.seen.links
-
-    @cached_property
-    def held(self) -> list[Postings | None]:
-        """The postings of what may be seen."""
-        is_all = self.seen.docs == len(self.mask)
-        return [_masked(each, None if is_all else self.mask) for each in self.postings]
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Ranking:
-    """Everything that holds a word of the question, best first, one array a column."""
-
-    versions: NDArray[np.int64]
-    scores: NDArray[np.float64]
-    # Where each of them stands in the columns that follow.
-    rows: NDArray[np.int64]
-    # What each score is made of, by the names of the weights: they add up to it.
-    signals: Mapping[str, NDArray[np.float64]]
-    # How well the words match: of the version, and of it with its neighbours.
-    text: Floats
-    window: Floats
-    # Those by which the scores of all were made: the best of each leg.
-    decisive: NDArray[np.int64]
+    size: int
     # How much of the question the best one covers, or how near it is, from 0 to 1.
     covered: float
-    # What each word of the question weighs, and how long a text is in the mean.
-    weights: NDArray[np.float64]
-    mean_length: float
+    # What each score is made of, by the names of the weights: they add up to it.
+    signals: dict[str, Column]
+    # The rows by which the scores of all were made: the best of each leg.
+    _decisive: Indexes
+    _rows: Rows
+    _scores: NDArray[np.float64]
+    _segments: Sequence[Searched]
+    _words: WordLegs
+    # What is not among the rows has no better score; None: everything is.
+    _rest: float | None
+    # The same of everything.
+    _make_whole: Callable[[], Ranking]
 
+    @cached_property
+    def _first(self) -> Indexes:
+        """The rows of the best, so far as nothing else comes between them; of those that say the same the first keeps
+        its place, and the others come behind whatever else is among the best, or not at all.
+        """
+        first = _best_first(self._scores, FOLD_LIMIT + 1)
+        best = first[:FOLD_LIMIT]
+        if self._rest is not None:
+            best = best[: int(np.count_nonzero(self._scores.take(best) > self._rest))]
+        said = self._rows.take([each.facts.said for each in self._segments], best)
+        firsts = np.unique(said, return_index=True)[1]
+        is_repeat = said != 0
+        is_repeat[firsts] = False
+        if self._rest is not None:
+            others: Indexes = best[~is_repeat]
+            return others
+        return first if len(firsts) == len(best) else self._folded(first, is_repeat)
 
-class _Leg:
-    """BM25 of one kind of text over all segments: of a version, or of it with its neighbours."""
+    def _folded(self, first: Indexes, is_repeat: Flags) -> Indexes:
+        """The same of everything: the scores of repeats are made less, and a part of them says so."""
+        best, scores = first[:FOLD_LIMIT], self._scores
+        repeats, others = best[is_repeat], best[~is_repeat]
+        # Evenly between the last of the best and the first of the rest.
+        least, rest = scores[best[-1]], scores[first[FOLD_LIMIT]] if len(first) > FOLD_LIMIT else 0.0
+        lowered = least - (least - rest) * np.arange(1, len(repeats) + 1) / (len(repeats) + 1)
+        self.signals[REPEATED] = Column(repeats, lowered - scores[repeats])
+        return np.concatenate((others, repeats, first[FOLD_LIMIT:]))
 
-    def __init__(self, words: int, b: float) -> None:
-        self._b = b
-        self._count, self._length = 0, 0.0
-        self._holding = np.zeros(words)
-        self._found: list[tuple[Floats, list[Postings | None]]] = []
-
-    def add(self, lengths: Floats, found: list[Postings | None], *, count: int, length: float) -> None:
-        self._count += count
-        self._length += length
-        self._found.append((lengths, found))
-        for number, each in enumerate(found):
-            if each is not None:
-                self._holding[number] += len(each[0])
-
-    @property
-    def mean_length(self) -> float:
-        return max(1.0, self._length / max(1, self._count))
+    def __len__(self) -> int:
+        return self.size
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """What each word weighs: the rarer, the more."""
-        holding = self._holding
-        return np.log(1.0 + (np.maximum(self._count, holding) - holding + 0.5) / (holding + 0.5))
+        """What each word of the question weighs."""
+        return self._words.text.weights
 
-    def scores(self) -> list[Floats]:
-        weights, mean = self.weights, self.mean_length
-        made = []
-        for lengths, found in self._found:
-            scores = np.zeros(len(lengths), np.float32)
-            for weight, each in zip(weights, found, strict=True):
-                if each is not None:
-                    places, counts = each
-                    norms = np.float32(K1 * (1.0 - self._b)) + np.float32(K1 * self._b / mean) * lengths[places]
-                    scores[places] += np.float32(weight * (K1 + 1.0)) * counts / (counts + norms)
-            made.append(scores)
-        return made
+    @property
+    def mean_length(self) -> float:
+        """How long a text is in the mean."""
+        return self._words.text.mean_length
+
+    @property
+    def decisive(self) -> NDArray[np.int64]:
+        """Those by which the scores of all were made: the best of each leg."""
+        return self._versions(self._decisive)
+
+    @cached_property
+    def whole(self) -> Ranking:
+        """The same of everything."""
+        return self if self._rest is None else self._make_whole()
+
+    @cached_property
+    def _order(self) -> Indexes:
+        first = self._first
+        return np.concatenate((first, _best_first(self._scores, len(self))[len(first) :]))
+
+    @cached_property
+    def everything(self) -> NDArray[np.int64]:
+        """All of it, in the order written."""
+        whole = self.whole
+        return whole._rows.all([each.facts.versions for each in whole._segments])
+
+    @property
+    def versions(self) -> NDArray[np.int64]:
+        """All of it, best first."""
+        return self.everything[self.whole._order]
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        whole = self.whole
+        return whole._final(whole._order)
+
+    def best(self, start: int, end: int) -> tuple[list[int], list[float]]:
+        """The versions from one place to another, the best being at 0, and their scores."""
+        first, end = self._first, min(end, len(self))
+        if end > len(first) and self._rest is not None:
+            return self.whole.best(start, end)
+        rows = (first if end <= len(first) else self._order)[start:end]
+        return self._versions(rows).tolist(), self._final(rows).tolist()
+
+    def _final(self, rows: Indexes) -> NDArray[np.float64]:
+        """Scores, less those of repeats."""
+        if REPEATED not in self.signals:
+            return self._scores.take(rows)
+        scores = self._scores.copy()
+        self.signals[REPEATED].add_to(scores)
+        return scores.take(rows)
+
+    def row_of(self, version_id: int) -> int:
+        return int(self.everything.searchsorted(version_id))
+
+    def by_words(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+        """What holds a word, with how well it matches: by itself, and with its neighbours."""
+        held = [each.holders.nonzero()[0] for each in self._words.words]
+        versions = Rows(held).all([each.facts.versions for each in self._segments])
+        for leg in (self._words.text, self._words.window):
+            yield versions, np.concatenate(leg.of(held))
+
+    def _versions(self, rows: Indexes) -> NDArray[np.int64]:
+        return self._rows.take([each.facts.versions for each in self._segments], rows)
 
 
 def rank(
@@ -204,202 +277,192 @@ def rank(
     *,
     weights: Weights | None = None,
     changed: Mapping[str, float] = _UNCHANGED,
+    is_whole: bool = False,
 ) -> Ranking:
     """Everything that holds a word of the question or is among the nearest by meaning, best first.
 
-    Of equal ones the last written comes first. `changed`: single weights by their names.
+    Of equal ones the last written comes first. `changed`: single weights by their names. `is_whole`: weigh all of it.
     """
-    text, window = _word_legs(question, segments)
-    raw, around = text.scores(), window.scores()
-    holders = [np.flatnonzero((each > 0) & segment.allowed) for each, segment in zip(raw, segments, strict=True)]
-    legs = [_normalised(raw, holders), _normalised(around, holders)]
-    best = max((float(each[places].max()) for each, places in zip(raw, holders, strict=True) if len(places)), default=0)
-    most = (K1 + 1.0) * float(text.weights.sum())
-    covered = min(1.0, best / most) if most else 0.0
-    has_meaning = any(each.near is not None for each in segments)
+    persons, seen = _named_persons(question, segments), [each.seen for each in segments]
+    some = segments
+    if not question.spans:
+        # What holds no word and is near to nothing is only counted.
+        some = [each for each in segments if each.near is not None or any(each.postings)] or segments
+    is_simple = not persons and not question.spans
+    words = WordLegs(len(question.words), some, seen, is_whole=is_whole or not is_simple)
+    has_meaning = any(each.near is not None for each in some)
     # A question whose words nobody used is not ranked by its stray ones.
-    gate = min(1.0, (covered / GATE) ** 2) if has_meaning else 1.0
-    held = holders
+    gate = min(1.0, (words.covered / GATE) ** 2) if has_meaning else 1.0
+    legs = [words.text.legs(), words.window.legs()]
     if has_meaning:
-        legs += _nearest(segments, legs[0], gate)
-        near = [(one > 0) | (two > 0) for one, two in zip(*legs[2:], strict=True)]
-        near = [each & _is_above_floor(segment) for each, segment in zip(near, segments, strict=True)]
-        held = [np.union1d(places, np.flatnonzero(each)) for places, each in zip(holders, near, strict=True)]
-    if question.spans and not any(map(len, held)):
-        # "What happened yesterday?": whatever is of then.
-        held = [np.flatnonzero((_by_date(question, each.facts.times) > 0) & each.allowed) for each in segments]
-    chosen = replace(weights or (WITH_MEANING if has_meaning else WORDS_ONLY), **changed)
-    parts = _parts(question, segments, held, legs, gate)
-    signals = {name: getattr(chosen, name) * column for name, column in parts.items()}
-    versions, plain = _of_held([each.facts.versions for each in segments], held), _of_held(raw, held)
+        legs += meaning_legs(some, legs[0], gate)
+    near = [_near_enough(*each) for each in zip(some, *legs[2:], strict=True)] if has_meaning else [_NONE] * len(some)
+    legs[:2] = [[Leg(each.places, np.float32(gate) * each.values) for each in leg] for leg in legs[:2]]
+    beside = _beside(some, legs)
+    held = _held(question, words, near) if words.is_whole else _told(some, words, near, [*legs, *beside])
+    parts = _Parts(question, some, held, legs, beside)
     # Far down, where no leg tells two apart, the words themselves do.
-    scores = (_FAR_DOWN * (plain / best if best else plain)).astype(np.float64)
-    for column in signals.values():
-        scores += column
-    order = _fold_repeats(_best_first(scores), scores, _of_held([each.facts.said for each in segments], held), signals)
-    is_decisive = np.zeros(len(versions), np.bool_)
-    for name in LEGS[: len(legs)]:
-        is_decisive |= parts[name] > 0
+    scores = (_FAR_DOWN / (words.text.best or 1.0)) * np.concatenate(words.text.of(held)).astype(np.float64)
+    chosen = replace(weights or (WITH_MEANING if has_meaning else WORDS_ONLY), **changed)
+    signals = {}
+    for name, column in parts.columns(persons):
+        signals[name] = column.weighed(getattr(chosen, name))
+        signals[name].add_to(scores)
+    near_alone = (np.count_nonzero(~each.holders.take(p)) for each, p in zip(words.words, near, strict=True))
     return Ranking(
-        versions=versions[order],
-        scores=scores[order],
-        rows=order,
+        size=len(parts.rows) if words.is_whole else words.size + int(sum(near_alone)),
+        covered=max([words.covered, *(_nearness(each) for each in some)]),
         signals=signals,
-        text=plain,
-        window=_of_held(around, held),
-        decisive=versions[is_decisive],
-        covered=max([covered, *(_nearness(each) for each in segments)]),
-        weights=text.weights,
-        mean_length=text.mean_length,
+        _decisive=parts.in_any_leg(),
+        _rows=parts.rows,
+        _scores=scores,
+        _segments=some,
+        _words=words,
+        _rest=None if words.is_whole else _most_by_length(some, chosen),
+        _make_whole=lambda: rank(question, segments, weights=weights, changed=changed, is_whole=True),
     )
 
 
-def _of_held(columns: Sequence[NDArray[Any]], held: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
-    """A column of all segments, of what is held in them."""
-    return np.concatenate([column[places] for column, places in zip(columns, held, strict=True)])
+def _most_by_length(segments: Sequence[Searched], weights: Weights) -> float:
+    """What nothing gets of which no leg says anything."""
+    longest = min(LENGTH_LIMIT, max(each.facts.longest for each in segments))
+    return 2 * _FAR_DOWN + max(0.0, weights.length) * float(_LENGTHS[longest])
 
 
-def _word_legs(question: Question, segments: Sequence[Searched]) -> tuple[_Leg, _Leg]:
-    """The words of versions, and of versions with their neighbours."""
-    text, window = _Leg(len(question.words), B), _Leg(len(question.words), WINDOW_B)
-    for segment in segments:
-        lengths, seen, own = segment.facts.lengths32, segment.seen, segment.held
-        text.add(lengths, own, count=seen.docs, length=seen.length)
-        if segment.facts.has_talks:
-            spread = [_spread(each, segment) for each in own]
-            window.add(_window_lengths(segment, lengths), spread, count=seen.docs, length=seen.window_length)
-        else:
-            window.add(lengths, own, count=seen.docs, length=seen.length)
-    return text, window
+def _beside(segments: Sequence[Searched], legs: Sequence[list[Leg]]) -> tuple[list[Leg], list[Leg]]:
+    """What legs say of the one before each, and of the one after: an answer stands behind its question."""
+    what_follows = legs[2] if len(legs) > 2 else legs[1]
+    before = [_moved(leg, each.seen.links[1]) for leg, each in zip(legs[1], segments, strict=True)]
+    return before, [_moved(leg, each.seen.links[0]) for leg, each in zip(what_follows, segments, strict=True)]
 
 
-def _nearest(segments: Sequence[Searched], text: list[Floats], gate: float) -> list[list[Floats]]:
-    """The legs of meaning, from 0 to 1; what has no vector yet counts as far as its words do."""
-    made = []
-    typical = np.float32(TYPICAL * (1.0 - gate) ** 2)
-    for own, usual in (("own", "typical_own"), ("context", "typical_context")):
-        leg, known = [], []
-        for segment in segments:
-            near = segment.near
-            cosines = np.full(len(segment.facts), NO_VECTOR, np.float32) if near is None else getattr(near, own)
-            known.append(cosines > NO_VECTOR)
-            leg.append(cosines if near is None else cosines - typical * getattr(near, usual))
-        places = [np.flatnonzero(each & segment.allowed) for each, segment in zip(known, segments, strict=True)]
-        scores = _normalised(leg, places, least_of_all=True)
-        made.append([np.where(each, score, own) for each, score, own in zip(known, scores, text, strict=True)])
-    return made
+def _moved(leg: Leg, links: Indexes) -> Leg:
+    """The same of what stands beside each."""
+    beside = links.take(leg.places)
+    has_one = (beside >= 0).nonzero()[0]
+    return Leg(beside.take(has_one), leg.values.take(has_one))
+
+
+def _held(question: Question, words: WordLegs, near: Sequence[Indexes]) -> list[Indexes]:
+    """What comes back: what holds a word or is near; of a question that says only when, what is of then."""
+    held = [each.holders.nonzero()[0] for each in words.words]
+    held = [np.union1d(places, some) if len(some) else places for places, some in zip(held, near, strict=True)]
+    if question.spans and not any(map(len, held)):
+        # "What happened yesterday?"
+        segments = [each.segment for each in words.words]
+        held = [((_by_date(question, each.facts.times) > 0) & each.allowed).nonzero()[0] for each in segments]
+    return held
+
+
+def _told(
+    segments: Sequence[Searched], words: WordLegs, near: Sequence[Indexes], legs: Sequence[list[Leg]]
+) -> list[Indexes]:
+    """What comes back and of which a leg says something, or of what stands beside it, or is of the same session."""
+    places = [np.concatenate([leg.places for leg in each]) for each in zip(*legs, strict=True)]
+    sessions = [each.facts.sessions.take(some) for each, some in zip(segments, places, strict=True)]
+    distinct = np.unique(np.concatenate(sessions))
+    distinct = distinct[distinct != 0]
+    found = []
+    for each, some, beside, is_near in zip(segments, places, words.words, near, strict=True):
+        everything = np.concatenate((some, each.facts.in_sessions(distinct)[0]))
+        found.append(np.unique(np.concatenate((everything[beside.holders.take(everything)], is_near))))
+    return found
+
+
+def _near_enough(segment: Searched, own: Leg, context: Leg) -> Indexes:
+    """What may come back, and is near enough to be an answer though it shares no word with the question."""
+    near = segment.near
+    if near is None:
+        return _NONE
+    is_near = segment.allowed.take(near.places) & (np.maximum(near.own, near.context) >= near.floor)
+    found: Indexes = near.places[is_near & (among(near.places, own.places) | among(near.places, context.places))]
+    return found
 
 
 def _nearness(segment: Searched) -> float:
     """How near the nearest is that may come back; 0 where nothing tells."""
     near = segment.near
-    found = 0.0 if near is None else float(near.own.max(initial=0.0, where=segment.allowed))
-    return found if near is not None and found >= near.floor else 0.0
+    if near is None:
+        return 0.0
+    found = float(near.own.max(initial=0.0, where=segment.allowed.take(near.places)))
+    return found if found >= near.floor else 0.0
 
 
-def _is_above_floor(segment: Searched) -> Flags:
-    """What may come back, and is near enough to be an answer though it shares no word with the question."""
-    near = segment.near
-    return segment.allowed & (np.maximum(near.own, near.context) >= near.floor) if near is not None else segment.allowed
-
-
-def _masked(postings: Postings | None, mask: Flags | None) -> Postings | None:
-    if postings is None:
-        return None
-    if mask is None:
-        return postings[0], postings[1].astype(np.float32)
-    kept = mask[postings[0]]
-    places = postings[0][kept]
-    return (places, postings[1][kept].astype(np.float32)) if len(places) else None
-
-
-def _window_lengths(segment: Searched, lengths: Floats) -> Floats:
-    if segment.links is segment.facts.neighbours:
-        return segment.facts.window_lengths
-    before, after = segment.links
-    seen = np.append(np.where(segment.mask, lengths, np.float32(0)), np.float32(0))
-    found: Floats = lengths + seen[before] + seen[after]
-    return found
-
-
-def _spread(found: Postings | None, segment: Searched) -> Postings | None:
-    """Where a word stands in a version or in one beside it."""
-    if found is None:
-        return None
-    places, counts = found
-    before, after = segment.links
-    if len(places) * _RARE < len(segment.mask):
-        spread = np.concatenate((places, before[places], after[places]))
-        windows, where = np.unique(spread, return_inverse=True)
-        totals = np.bincount(where, np.tile(counts, 3), len(windows)).astype(np.float32)
-        missing = int(windows[0] < 0)
-        return windows[missing:], totals[missing:]
-    # No two have the same one before or after; what has none adds to a place behind all.
-    dense = np.zeros(len(segment.mask) + 1, np.float32)
-    dense[places] = counts
-    dense[before[places]] += counts
-    dense[after[places]] += counts
-    held = np.flatnonzero(dense[:-1] > 0).astype(np.int32)
-    return held, dense[held]
-
-
-def _normalised(scores: list[Floats], held: list[NDArray[np.int64]], *, least_of_all: bool = False) -> list[Floats]:
-    """The best of a leg, from 0 to 1: counted from the last of them, or from nothing where there are few words."""
-    everything = np.concatenate([each[places] for each, places in zip(scores, held, strict=True)])
-    if not len(everything):
-        return [np.zeros_like(each) for each in scores]
-    most = everything.max()
-    if len(everything) > LEG_LIMIT:
-        least = np.partition(everything, -LEG_LIMIT)[-LEG_LIMIT]
-    else:
-        least = everything.min() if least_of_all else np.float32(0)
-    if most <= least:
-        return [(each >= most).astype(np.float32) for each in scores]
-    return [np.clip((each - least) / (most - least), 0, 1) for each in scores]
-
-
-def _parts(
-    question: Question,
-    segments: Sequence[Searched],
-    held: Sequence[NDArray[np.int64]],
-    legs: Sequence[list[Floats]],
-    gate: float,
-) -> dict[str, NDArray[np.float64]]:
-    """What the score of everything that is held is made of, part by part, before anything is weighed.
+class _Parts:
+    """What the score of everything that comes back is made of, part by part, before anything is weighed.
 
     What a question does not ask for is no part: it names nobody, or no time.
     """
-    persons = _named_persons(question, segments)
-    columns: list[dict[str, NDArray[Any]]] = []
-    sessions = []
-    for number, (segment, places) in enumerate(zip(segments, held, strict=True)):
-        facts = segment.facts
-        before, after = segment.links
-        # One more, for what has no neighbour.
-        own = [np.append(leg[number] * segment.mask, np.float32(0)) for leg in legs]
-        own[:2] = [np.float32(gate) * each for each in own[:2]]
-        found: dict[str, NDArray[Any]] = {name: leg[places] for name, leg in zip(LEGS, own, strict=False)}
-        topic: NDArray[Any] = np.zeros(len(places), np.float32)
-        for each in found.values():
-            topic += each / np.float32(len(LEGS))
-        found["before"] = own[1][before[places]]
-        found["after"] = (own[2] if len(own) > 2 else own[1])[after[places]]
+
+    def __init__(
+        self,
+        question: Question,
+        segments: Sequence[Searched],
+        held: Sequence[Indexes],
+        legs: Sequence[list[Leg]],
+        beside: tuple[list[Leg], list[Leg]],
+    ) -> None:
+        self._question, self._segments, self._held, self.rows = question, segments, held, Rows(held)
+        self._legs = {name: self._column(leg) for name, leg in zip(LEGS, legs, strict=False)}
+        self._before, self._after = (self._column(leg) for leg in beside)
+
+    def in_any_leg(self) -> Indexes:
+        """The rows of which some leg says more than nothing."""
+        told = [column.rows[column.values > 0] for column in self._legs.values() if column.rows is not None]
+        return np.unique(np.concatenate(told))
+
+    def columns(self, persons: Sequence[np.uint64]) -> Iterator[tuple[str, Column]]:
+        yield from self._legs.items()
+        yield "before", self._before
+        yield "after", self._after
+        topic = np.zeros(len(self.rows))
+        for column in self._legs.values():
+            Column(column.rows, column.values / np.float32(len(LEGS))).add_to(topic)
         if persons:
-            is_of = _is_of(persons[0], facts, places)
-            found["person" if len(persons) == 1 else "first_named"] = is_of
-            topic = topic + TOPIC_PERSON * is_of if len(persons) == 1 else topic
-        if question.spans:
-            found["date"] = _by_date(question, facts.times[places])
-            topic = topic + TOPIC_DATE * found["date"]
-        found["session"] = topic
+            is_of = self._told(lambda facts, places: _is_of(persons[0], facts, places))
+            yield ("person" if len(persons) == 1 else "first_named"), is_of
+            if len(persons) == 1:
+                is_of.weighed(TOPIC_PERSON).add_to(topic)
+        if self._question.spans:
+            date = self._told(lambda facts, places: _by_date(self._question, facts.times.take(places)))
+            yield "date", date
+            date.weighed(TOPIC_DATE).add_to(topic)
+        yield "session", self._best_of_sessions(topic)
         # Long enough is long enough.
-        found["length"] = np.log1p(np.minimum(facts.lengths[places], LENGTH_LIMIT).astype(np.float32))
-        columns.append(found)
-        of = facts.sessions[places]
-        sessions.append(np.where(of == 0, facts.versions[places].astype(np.uint64), of))
-    whole = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
-    whole["session"] = _best_of_session(whole["session"], np.concatenate(sessions))
-    return whole
+        yield (
+            "length",
+            Column(None, _LENGTHS.take(self.rows.all([s.facts.lengths for s in self._segments]), mode="clip")),
+        )
+
+    def _column(self, legs: Iterable[Leg]) -> Column:
+        """What legs say of what comes back."""
+        rows, values = [], []
+        for number, leg in enumerate(legs):
+            at, held = self.rows.find(number, leg.places)
+            rows.append(at)
+            values.append(leg.values.take(held))
+        return Column(np.concatenate(rows), np.concatenate(values))
+
+    def _told(self, told: Callable[[Facts, Indexes], NDArray[np.float64]]) -> Column:
+        found = np.concatenate([told(s.facts, places) for s, places in zip(self._segments, self._held, strict=True)])
+        rows = np.flatnonzero(found != 0)
+        return Column(rows, found[rows])
+
+    def _best_of_sessions(self, topic: NDArray[Any]) -> Column:
+        """Of each the best of its session; what has no session is one by itself."""
+        told = np.flatnonzero(topic > 0)
+        sessions = self.rows.take([each.facts.sessions for each in self._segments], told)
+        is_alone = sessions == 0
+        rows, values = [told[is_alone]], [topic[told[is_alone]].astype(np.float64)]
+        distinct, where = np.unique(sessions[~is_alone], return_inverse=True)
+        best = np.zeros(len(distinct))
+        np.maximum.at(best, where, topic[told[~is_alone]])
+        for number, segment in enumerate(self._segments if len(distinct) else ()):
+            places, of = segment.facts.in_sessions(distinct)
+            at, held = self.rows.find(number, places)
+            rows.append(at)
+            values.append(best.take(of.take(held)))
+        return Column(np.concatenate(rows), np.concatenate(values))
 
 
 def _is_of(person: np.uint64, facts: Facts, places: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -435,54 +498,19 @@ def _by_date(question: Question, times: NDArray[np.int64]) -> NDArray[np.float64
     return found
 
 
-def _best_first(scores: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The places of scores, the highest first; of equal ones the last.
+def _best_first(scores: NDArray[np.float64], count: int) -> Indexes:
+    """The rows of so many scores, the highest first; of equal ones the last.
 
-    Score and place as one number, because numbers alone are sorted five times as fast.
+    Score and row as one number, because numbers alone are sorted five times as fast.
     """
     most = max(1e-9, scores.max(initial=0.0))
-    keys = (np.clip(scores / most, 0.0, 1.0) * _SCORE_UNITS).astype(np.uint64) << _PLACE_BITS
-    keys |= np.arange(len(scores), dtype=np.uint64)
+    rows = np.arange(len(scores))
+    if count < len(scores):
+        # Those that are less than the last by so little that they count as equal to it are looked at, too.
+        least = np.partition(scores, len(scores) - count)[len(scores) - count]
+        rows = np.flatnonzero(scores >= min(least, most) - 2.0 * most / _SCORE_UNITS)
+    keys = (np.clip(scores.take(rows) / most, 0.0, 1.0) * _SCORE_UNITS).astype(np.uint64) << _PLACE_BITS
+    keys |= rows.astype(np.uint64)
     keys.sort()
-    places: NDArray[np.int64] = (keys[::-1] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(np.int64)
-    return places
-
-
-def _fold_repeats(
-    order: NDArray[np.int64], scores: NDArray[np.float64], said: Prints, signals: dict[str, NDArray[np.float64]]
-) -> NDArray[np.int64]:
-    """The order in which of those among the best that say the same only the first keeps its place.
-
-    The others come behind whatever else is among the best; their scores are made less, and a part of them says so.
-    """
-    best = order[:FOLD_LIMIT]
-    firsts = np.unique(said[best], return_index=True)[1]
-    if len(firsts) == len(best):
-        return order
-    is_repeat = np.ones(len(best), np.bool_)
-    is_repeat[firsts] = False
-    is_repeat &= said[best] != 0
-    repeats, others = best[is_repeat], best[~is_repeat]
-    # Evenly between the last of the best and the first of the rest.
-    least, rest = scores[best[-1]], scores[order[FOLD_LIMIT]] if len(order) > FOLD_LIMIT else 0.0
-    lowered = least - (least - rest) * np.arange(1, len(repeats) + 1) / (len(repeats) + 1)
-    parts = signals[REPEATED] = np.zeros(len(scores))
-    parts[repeats] = lowered - scores[repeats]
-    scores[repeats] = lowered
-    return np.concatenate((others, repeats, order[FOLD_LIMIT:]))
-
-
-def _best_of_session(topic: NDArray[np.float64], session: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Of each the best of its session; what has no session is one by itself."""
-    found = np.zeros(len(topic))
-    told = np.flatnonzero(topic > 0)
-    if not len(told):
-        return found
-    # Most tell nothing, and are in no session of which one does.
-    distinct, where = np.unique(session[told], return_inverse=True)
-    best = np.zeros(len(distinct))
-    np.maximum.at(best, where, topic[told])
-    places = np.minimum(np.searchsorted(distinct, session), len(distinct) - 1)
-    is_of = distinct[places] == session
-    found[is_of] = best[places[is_of]]
+    found: Indexes = (keys[::-1][:count] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(np.int64)
     return found

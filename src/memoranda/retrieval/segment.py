@@ -10,11 +10,11 @@ that a question reads only the parts with its words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from struct import unpack_from
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,20 +31,29 @@ Flags: TypeAlias = NDArray[np.bool_]
 Postings: TypeAlias = tuple[Places, NDArray[Any]]
 
 # Of so many versions together it is kept what those come to who see a part.
-SEEN_LIMIT: Final = 1_600_000
+SEEN_LIMIT: Final = 4_000_000
 # A session that goes on is looked for so far back.
 CUT_LIMIT: Final = 8_192
 # Postings in a part: about 80 KB.
 PART_POSTINGS: Final = 16_384
 
 
-class Seen(NamedTuple):
+Links: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
     """Of what may be seen: who stands beside whom, how many there are, and the length of all, and of all windows."""
 
-    links: tuple[Places, Places]
+    mask: Flags
+    links: Links
     docs: int
     length: float
+    # The length of each with the one before and the one after, and of all of these together.
+    window_lengths: Floats
     window_length: float
+    # Of words how many windows hold them, as far as anybody asked.
+    windows_holding: dict[Hashable, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,12 +87,9 @@ class Facts:
         return self.lengths.astype(np.float32)
 
     @cached_property
-    def window_lengths(self) -> Floats:
-        """The length of each with the one before and the one after."""
-        before, after = self.neighbours
-        lengths = np.append(self.lengths32, np.float32(0))
-        found: Floats = self.lengths32 + lengths[before] + lengths[after]
-        return found
+    def longest(self) -> int:
+        """How many words the longest has."""
+        return int(self.lengths.max(initial=0))
 
     @cached_property
     def persons(self) -> Prints:
@@ -102,10 +108,10 @@ class Facts:
         return frozenset(CODES[number] for number in np.flatnonzero(np.bincount(self.languages[mask])).tolist())
 
     @cached_property
-    def neighbours(self) -> tuple[Places, Places]:
+    def neighbours(self) -> Links:
         """Of each version the one before and the one after in its session, by time; -1 where there is none."""
         size = len(self)
-        before, after = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
+        before, after = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
         talks = np.flatnonzero(self.sessions)
         if len(talks) > 1:
             order = talks[np.lexsort((self.times[talks], self.sessions[talks], self.spaces[talks]))]
@@ -116,6 +122,24 @@ class Facts:
             after[first] = second
             before[second] = first
         return before, after
+
+    @cached_property
+    def _by_session(self) -> tuple[Prints, NDArray[np.int64], NDArray[np.int64]]:
+        """All sessions in order, where each begins among the places of all, and those places."""
+        order = np.argsort(self.sessions, kind="stable")
+        sessions = self.sessions[order]
+        begins = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1]))
+        return sessions[begins], np.append(begins, len(self)), order
+
+    def in_sessions(self, sessions: Prints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of everything in some sessions, and in which of them each is."""
+        known, begins, order = self._by_session
+        at = np.searchsorted(known, sessions)
+        which = np.flatnonzero(known.take(at, mode="clip") == sessions)
+        starts, sizes = begins[at[which]], begins[at[which] + 1] - begins[at[which]]
+        # All of each one after another: counted on from its start.
+        steps = np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        return order[steps], np.repeat(which, sizes)
 
     def cut_before(self, following: Facts) -> int:
         """The place from which on sessions may go on in what follows; none of those before does, if that is not far."""
@@ -141,23 +165,60 @@ class Facts:
             found.__dict__["neighbours"] = tuple(links[:end] for links in self.links(is_in))
         return found
 
+    def places_of(self, versions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where those of some versions stand that are here; they are in order."""
+        found = np.searchsorted(self.versions, versions)
+        return found[self.versions.take(found, mode="clip") == versions] if len(self) else found[:0]
+
+    def without(self, versions: NDArray[np.int64]) -> Flags:
+        """All but some versions, which are in order."""
+        found = np.ones(len(self), np.bool_)
+        found[self.places_of(versions)] = False
+        return found
+
+    def view(self, key: Hashable, closed: object, made: Callable[[Facts], Flags]) -> Flags:
+        """What a caller sees of it, kept for the next who sees as much while nothing more is closed."""
+        kept: dict[Hashable, tuple[object, Flags]] = self.__dict__.setdefault("_views", {})
+        known = kept.get(key)
+        if known is not None and known[0] is closed:
+            return known[1]
+        found = made(self)
+        found.flags.writeable = False
+        if len(kept) >= self.view_limit:
+            kept.clear()
+        kept[key] = closed, found
+        return found
+
     def seen(self, mask: Flags) -> Seen:
         """What the whole of it comes to, of what may be seen; kept for the next who sees the same."""
-        key = b"" if mask.all() else np.packbits(mask).tobytes()
         kept: dict[bytes, Seen] = self.__dict__.setdefault("_seen", {})
+        found = next((each for each in tuple(kept.values()) if each.mask is mask), None)
+        if found is not None:
+            return found
+        key = b"" if mask.all() else np.packbits(mask).tobytes()
         found = kept.get(key)
         if found is None:
-            links = before, after = self.links(mask)
-            lengths = np.where(mask, self.lengths32, np.float32(0))
-            # Every link adds the length of both its ends to the windows of the other.
-            times = 1 + (before >= 0).astype(np.float32) + (after >= 0)
-            found = Seen(links, int(np.count_nonzero(mask)), float(lengths.sum()), float(np.dot(lengths, times)))
-            if len(kept) >= max(2, SEEN_LIMIT // max(1, len(self))):
+            found = self._seen_by(mask)
+            if len(kept) >= self.view_limit:
                 kept.clear()
             kept[key] = found
         return found
 
-    def links(self, mask: Flags) -> tuple[Places, Places]:
+    def _seen_by(self, mask: Flags) -> Seen:
+        links = before, after = self.links(mask)
+        lengths = np.append(np.where(mask, self.lengths32, np.float32(0)), np.float32(0))
+        windows = self.lengths32 + lengths[before] + lengths[after]
+        # Every link adds the length of both its ends to the windows of the other.
+        times = 1.0 + (before >= 0) + (after >= 0)
+        length, window_length = lengths.sum(dtype=np.float64), np.dot(lengths[:-1].astype(np.float64), times)
+        return Seen(mask, links, int(np.count_nonzero(mask)), float(length), windows, float(window_length))
+
+    @property
+    def view_limit(self) -> int:
+        """Of how many callers it is kept what they see."""
+        return max(2, SEEN_LIMIT // max(1, len(self)))
+
+    def links(self, mask: Flags) -> Links:
         """The same among what may be seen: whatever may not does not stand between others."""
         if mask.all():
             return self.neighbours
@@ -180,7 +241,7 @@ class Facts:
         return cls(**columns)
 
 
-def _skipping(links: Places, mask: Flags) -> Places:
+def _skipping(links: NDArray[np.int64], mask: Flags) -> NDArray[np.int64]:
     wrong = np.flatnonzero(mask & (links >= 0))
     wrong = wrong[~mask[links[wrong]]]
     if len(wrong):

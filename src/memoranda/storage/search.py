@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     # Rows of version_id and the end of its valid time; 0 of what is not there at any time.
     Closed: TypeAlias = NDArray[np.int64]
 
-    from memoranda.retrieval.ranking import Question, Ranking, Scope, Searched
-    from memoranda.retrieval.segment import Postings
+    from memoranda.retrieval.legs import Searched
+    from memoranda.retrieval.ranking import Question, Ranking, Scope
+    from memoranda.retrieval.segment import Facts, Postings
     from memoranda.retrieval.vectors import Matrix
 
 # What a word weighs that nobody knows, where there is nothing.
@@ -91,7 +92,7 @@ def _closed_since(known: Closed, rows: list[Row]) -> Closed:
     import numpy as np
 
     changed = np.array(sorted(rows), np.int64).reshape(len(rows), 3)
-    kept = known[~_among(known[:, 0], changed[:, 0])]
+    kept = known[~np.isin(known[:, 0], changed[:, 0])]
     whole = np.concatenate((kept, changed[changed[:, 2] == 0, :2]))
     found: Closed = whole[np.argsort(whole[:, 0], kind="stable")]
     return found
@@ -127,6 +128,7 @@ class Search:
     age: Age
     closing_seq: int
     now: Instant
+    selection: Selection
     selected: Callable[[], SelectionSql]
     # Versions by their numbers, as they are.
     versions: Callable[[list[int]], list[Version]]
@@ -135,37 +137,37 @@ class Search:
 
     def run(self, legs: Sequence[Leg], *, limit: int, whole: bool, counted: bool) -> Matches:
         """The best, best first; `whole`: count them all; `counted`: do, if that is cheap."""
-        from memoranda.retrieval.ranking import rank
+        from memoranda.retrieval import ranking as retrieval
 
         leg = next(leg for leg in legs if isinstance(leg, Words))
         meaning = next((leg for leg in legs if isinstance(leg, Meaning)), None)
-        if not asked(leg.text, ()):
-            return Matches(found=(), total=0)
-        changed = dict(leg.weights)
         places = self._places()
         distinct = self._asked(leg.text, places)
+        if distinct is None:
+            return Matches(found=(), total=0)
         segments = self._segments(distinct, places)
         exact = exact_in(leg.text) if leg.reads is not None else Exact()
         segments, held = self._exactly(exact, leg, places, segments) if exact else (segments, 0)
         segments = self._compared(segments, meaning)
         question = self._question(leg, distinct, held)
-        ranking = rank(question, segments, changed=changed) if segments else None
-        if ranking is None or not len(ranking.versions):
+        # What each part's place among all is, only all of it tells.
+        rank = partial(retrieval.rank, question, changed=dict(leg.weights), is_whole=leg.is_explained)
+        ranking = rank(segments) if segments else None
+        if ranking is None or not len(ranking):
             return Matches(found=(), total=0, weights={word.terms: _UNKNOWN for word in distinct})
-        size = len(ranking.versions)
+        size = len(ranking)
         is_filtered = self._asks_more
         narrow = self._narrow() if (is_filtered or whole) and (size > _NARROW or meaning is not None) else None
         if whole or narrow is not None or (is_filtered and size <= _NARROW) or (counted and size <= _CHEAP):
             # What passes is known before anything is weighed.
-            known = self._passing_all(ranking.versions, narrow)
-            if len(known) < size:
-                known.update(self._passing_nearest(segments, known) if narrow is None else narrow)
-                segments = _only(segments, known)
-                segments = self._compared(segments, meaning)
-                ranking = rank(question, segments, changed=changed)
-            matches = self._matches(ranking, distinct, known, limit, len(ranking.versions))
+            known = self._passing_all(ranking.everything) if narrow is None else narrow
+            if narrow is not None or len(known) < size:
+                known.update(self._passing_nearest(segments, known) if narrow is None else {})
+                segments = self._compared(_only(segments, known), meaning)
+                ranking = rank(segments)
+            matches = self._matches(ranking, distinct, known, limit, len(ranking))
         else:
-            segments, ranking, known = self._decided(question, segments, ranking, changed, meaning)
+            segments, ranking, known = self._decided(rank, segments, ranking, meaning, limit + 1)
             matches = self._matches(ranking, distinct, known, limit + 1, None)
             is_all = len(matches.found) <= limit
             matches = replace(matches, found=matches.found[:limit], total=len(matches.found) if is_all else None)
@@ -178,33 +180,34 @@ class Search:
 
     def _decided(
         self,
-        question: Question,
+        rank: Callable[[list[Searched]], Ranking],
         segments: list[Searched],
         ranking: Ranking,
-        changed: dict[str, float],
         meaning: Meaning | None,
+        first: int,
     ) -> tuple[list[Searched], Ranking, dict[int, str]]:
-        """The ranking by what passes, and what is known to: of those alone by which scores are made it is asked."""
+        """The ranking by what passes, and what is known to: of those by which scores are made it is asked, and of the
+        first ones, which are shown.
+        """
         import numpy as np
-
-        from memoranda.retrieval.ranking import rank
 
         known: dict[int, str] = {}
         while True:
-            asked = [version_id for version_id in ranking.decisive.tolist() if version_id not in known]
-            passing = self._passing(asked)
+            asked = {version_id for version_id in ranking.decisive.tolist() if version_id not in known}
+            shown = {version_id for version_id in ranking.best(0, first)[0] if version_id not in known}
+            passing = self._passing(sorted(asked | shown))
             known.update(passing)
-            if len(passing) == len(asked):
+            failing = asked - passing.keys()
+            if not failing:
                 return segments, ranking, known
-            failing = set(asked) - passing.keys()
             is_filter = len(failing) * _MANY_FAIL > len(asked)
             if is_filter:
                 failing |= self._failing_ahead(segments, ranking, known, failing)
             gone = np.array(sorted(failing), np.int64)
-            segments = [replace(s, allowed=s.allowed & ~_among(s.facts.versions, gone)) for s in segments]
+            segments = [replace(s, allowed=s.allowed & s.facts.without(gone)) for s in segments]
             if is_filter:
                 segments = self._compared(segments, meaning)
-            ranking = rank(question, segments, changed=changed)
+            ranking = rank(segments)
 
     def _failing_ahead(
         self, segments: list[Searched], ranking: Ranking, known: dict[int, str], failing: set[int]
@@ -212,13 +215,13 @@ class Search:
         """What does not pass of the best of each leg, so far down that enough of it pass; what does becomes known."""
         import numpy as np
 
-        from memoranda.retrieval.ranking import NO_VECTOR
         from memoranda.retrieval.weights import LEG_LIMIT
 
-        legs = [(ranking.versions, column[ranking.rows]) for column in (ranking.text, ranking.window)]
+        legs = list(ranking.by_words())
         for near, segment in ((each.near, each) for each in segments if each.near is not None):
-            places = np.flatnonzero(segment.allowed & (near.own > NO_VECTOR))
-            legs += [(segment.facts.versions[places], column[places]) for column in (near.own, near.context)]
+            is_allowed = segment.allowed[near.places]
+            versions = segment.facts.versions[near.places[is_allowed]]
+            legs += [(versions, column[is_allowed]) for column in (near.own, near.context)]
         found: set[int] = set()
         for versions, scores in legs:
             best_first = versions[np.argsort(-scores, kind="stable")]
@@ -248,15 +251,13 @@ class Search:
         """Those that pass of the nearest by meaning, until there are enough: a filter may leave few of the first."""
         import numpy as np
 
-        from memoranda.retrieval.ranking import NO_VECTOR
         from memoranda.retrieval.weights import LEG_LIMIT
 
-        compared = [each for each in segments if each.near is not None]
+        compared = [(each, each.near, each.allowed[each.near.places]) for each in segments if each.near is not None]
         if not compared:
             return {}
-        versions = np.concatenate([each.facts.versions[each.allowed] for each in compared])
-        nearness = np.concatenate([each.near.own[each.allowed] for each in compared if each.near is not None])
-        order = np.argsort(-nearness, kind="stable")[: int(np.count_nonzero(nearness > NO_VECTOR))]
+        versions = np.concatenate([each.facts.versions[near.places[some]] for each, near, some in compared])
+        order = np.argsort(-np.concatenate([near.own[some] for _, near, some in compared]), kind="stable")
         passing: dict[int, str] = {}
         for start in range(0, len(order), _CHUNK):
             asked = versions[order[start : start + _CHUNK]].tolist()
@@ -268,9 +269,14 @@ class Search:
 
     # --- the question ------------------------------------------------------------------------------------
 
-    def _asked(self, text: str, places: list[_Place]) -> list[Word]:
-        """The words of a question as what may be seen spells them; names as a whole only where there are such."""
+    def _asked(self, text: str, places: list[_Place]) -> list[Word] | None:
+        """The words of a question as what may be seen spells them; names as a whole only where there are such.
+
+        None if there are no words in it.
+        """
         found = asked(text, frozenset[str]().union(*(place.spoken for place in places)))
+        if not found:
+            return None
         return [word for word in found if not word.is_optional or any(self._find(word, place) for place in places)]
 
     def _exactly(
@@ -317,7 +323,8 @@ class Search:
         right = np.array([each.version_id for each in read if holds(plain(leg.reads(each)))], np.int64)
         right.sort()
         return [
-            some[_among(place.segment.facts.versions[some], right)] for place, some in zip(places, found, strict=True)
+            np.intersect1d(some, place.segment.facts.places_of(right)).astype(np.int32)
+            for place, some in zip(places, found, strict=True)
         ]
 
     def _question(self, leg: Words, distinct: list[Word], held: int) -> Question:
@@ -363,31 +370,30 @@ class Search:
         """Every segment in which there is anything to see."""
         import numpy as np
 
-        selection = self.selected().selection
+        selection = self.selection
         if any(isinstance(test, IsAmong) and not test.version_ids and not test.negated for test in selection.tests):
             return []
         scope = self._scope(selection)
+        scopes = (scope, replace(scope, space=self._print(""))) if selection.or_no_space else (scope,)
         closed = self._closed(selection)
         found = []
         for segment in WordIndex(self.connection, self.tenant_id, self.memory.segments).segments():
-            mask = scope.mask(segment.facts)
-            if selection.or_no_space:
-                mask |= replace(scope, space=self._print("")).mask(segment.facts)
-            if len(closed):
-                mask &= ~_among(segment.facts.versions, closed)
+            mask = segment.facts.view((scopes, selection.at), closed, partial(_mask, scopes, closed, selection.at))
             if np.any(mask):
                 found.append(_Place(segment, mask))
         return found
 
     def _segments(self, distinct: list[Word], places: list[_Place]) -> list[Searched]:
-        from memoranda.retrieval.ranking import Searched
+        from memoranda.retrieval.legs import Searched
 
+        names = [word.terms for word in distinct]
         return [
             Searched(
                 facts=place.segment.facts,
                 mask=place.mask,
                 allowed=place.mask,
                 postings=[self._find(word, place) for word in distinct],
+                names=names,
             )
             for place in places
         ]
@@ -399,31 +405,25 @@ class Search:
         terms = (self.prints.term(self.tenant, term) for term in word.terms)
         return together([found for term in terms if (found := place.segment.find(term)) is not None])
 
-    def _closed(self, selection: Selection) -> NDArray[np.int64]:
-        """Versions that cannot pass any more."""
-        import numpy as np
-
+    def _closed(self, selection: Selection) -> Closed | None:
+        """Versions that cannot pass any more, or not at every time."""
         if selection.known_at is not None or (selection.at is None and selection.standing != "live"):
-            return np.zeros(0, np.int64)
-        closed = self.memory.closed(self.connection, self.tenant_id, self.closing_seq)
-        return closed[:, 0] if selection.at is None else closed[closed[:, 1] <= selection.at, 0]
+            return None
+        return self.memory.closed(self.connection, self.tenant_id, self.closing_seq)
 
     # --- what passes -------------------------------------------------------------------------------------
 
     @property
     def _asks_more(self) -> bool:
         """Whether the selection asks for anything that a segment does not tell, but for an end in time."""
-        selection = self.selected().selection
+        selection = self.selection
         tests = [each for each in selection.questions() if not _is_by_user(each)]
         filters = (selection.kinds, selection.form, selection.known_at)
         is_now = selection.standing == "live" and (selection.statuses is None or set(_USUAL) <= set(selection.statuses))
         return bool(tests) or any(each is not None for each in filters) or not is_now or selection.exportable
 
-    def _passing_all(self, versions: NDArray[np.int64], narrow: dict[int, str] | None) -> dict[int, str]:
+    def _passing_all(self, versions: NDArray[np.int64]) -> dict[int, str]:
         """Everything that holds a word and passes, with its address."""
-        if narrow is not None:
-            held = set(versions.tolist())
-            return {version_id: address for version_id, address in narrow.items() if version_id in held}
         passing: dict[int, str] = {}
         for start in range(0, len(versions), _CHUNK):
             passing.update(self._passing(versions[start : start + _CHUNK].tolist()))
@@ -440,15 +440,17 @@ class Search:
     ) -> Matches:
         """The best that pass; of equal ones first the lower address, where there are addresses."""
         taken: list[Selected] = []
-        start, size, scores = 0, min(limit + 16, _CHUNK), ranking.scores
-        while start < len(scores) and (len(taken) < limit or taken[limit - 1].lexical == scores[start]):
-            versions = ranking.versions[start : start + size].tolist()
+        start, size = 0, min(limit, _CHUNK)
+        while start < len(ranking):
+            if len(taken) >= limit and [taken[limit - 1].lexical] != ranking.best(start, start + 1)[1]:
+                break
+            versions, scores = ranking.best(start, start + size)
             if total is None:
                 known = {**known, **self._passing([each for each in versions if each not in known])}
-            pairs = zip(versions, scores[start : start + size].tolist(), strict=True)
+            pairs = zip(versions, scores, strict=True)
             taken += [Selected(each, known[each], score) for each, score in pairs if each in known]
-            start, size = start + size, _CHUNK
-        if self.selected().selection.has_fields:
+            start, size = start + size, min(2 * size, _CHUNK)
+        if self.selection.has_fields:
             taken.sort(key=lambda each: (-each.lexical, each.address))
         return Matches(
             found=tuple(taken[:limit]),
@@ -459,6 +461,16 @@ class Search:
         )
 
 
+def _mask(scopes: Sequence[Scope], closed: Closed | None, at: Instant | None, facts: Facts) -> NDArray[np.bool_]:
+    """What of a segment is in one of some scopes, and not closed, or not at a time."""
+    found = scopes[0].mask(facts)
+    for scope in scopes[1:]:
+        found |= scope.mask(facts)
+    if closed is not None and len(closed):
+        found &= facts.without(closed[:, 0] if at is None else closed[closed[:, 1] <= at, 0])
+    return found
+
+
 def _with_reasons(matches: Matches, ranking: Ranking, segments: list[Searched], *, is_explained: bool) -> Matches:
     """The same with how near each is, and what its score is made of if that was asked for."""
     import numpy as np
@@ -467,18 +479,17 @@ def _with_reasons(matches: Matches, ranking: Ranking, segments: list[Searched], 
     nearness: dict[int, float] = {}
     for segment in segments:
         if segment.near is not None:
-            is_here = np.flatnonzero(_among(segment.facts.versions, np.sort(np.array(found, np.int64))))
-            near = segment.near.own[is_here]
-            pairs = zip(segment.facts.versions[is_here].tolist(), near.tolist(), strict=True)
+            versions = segment.facts.versions[segment.near.places]
+            is_here = np.flatnonzero(np.isin(versions, found))
+            pairs = zip(versions[is_here].tolist(), segment.near.own[is_here].tolist(), strict=True)
             nearness |= {version_id: cosine for version_id, cosine in pairs if cosine >= segment.near.floor}
     if not is_explained:
         return replace(matches, nearness=nearness)
-    places = dict(zip(ranking.versions.tolist(), ranking.rows.tolist(), strict=True))
     reasons: dict[int, dict[str, Reason]] = {version_id: {} for version_id in found}
     for name, column in ranking.signals.items():
         for version_id in found:
-            if part := float(column[places[version_id]]):
-                reasons[version_id][name] = Reason(part=part, rank=1 + int(np.count_nonzero(column > part)))
+            if part := column.at(ranking.row_of(version_id)):
+                reasons[version_id][name] = Reason(part=part, rank=column.rank(part, len(ranking)))
     return replace(matches, nearness=nearness, reasons=reasons)
 
 
@@ -486,7 +497,7 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
     """Segments with the cosines of what has a vector: of all of it, or of the nearest where there is much."""
     import numpy as np
 
-    from memoranda.retrieval.ranking import NO_VECTOR, Near
+    from memoranda.retrieval.legs import Near
     from memoranda.retrieval.vectors import EXACT_LIMIT
 
     rows = [matrix.rows_of(each.facts.versions) for each in segments]
@@ -506,9 +517,8 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
         at = np.minimum(np.searchsorted(facts.versions, contexts), len(facts) - 1)
         # What was said before counts only for whoever may see it.
         is_seen = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
-        legs = np.full((4, len(facts)), NO_VECTOR, np.float32)
-        legs[:, place] = np.concatenate(matrix.cosines(questions, row[place], is_seen, second))[[0, 2, 1, 3]]
-        found.append(replace(segment, near=Near(legs[0], legs[1], legs[2], legs[3], meaning.floor)))
+        own, context = matrix.cosines(questions, row[place], is_seen, second)
+        found.append(replace(segment, near=Near(place, own[0], context[0], own[1], context[1], meaning.floor)))
     return found
 
 
@@ -524,19 +534,8 @@ def _only(segments: list[Searched], known: dict[int, str]) -> list[Searched]:
     import numpy as np
 
     wanted = np.sort(np.fromiter(known, np.int64, len(known)))
-    return [replace(each, allowed=each.mask & _among(each.facts.versions, wanted)) for each in segments]
+    return [replace(each, allowed=each.mask & ~each.facts.without(wanted)) for each in segments]
 
 
 def _is_by_user(test: object) -> TypeGuard[IsOneOf]:
     return isinstance(test, IsOneOf) and test.name == "user" and test.or_missing
-
-
-def _among(versions: NDArray[np.signedinteger], sought: NDArray[np.signedinteger]) -> NDArray[np.bool_]:
-    """Which of some numbers are among others, which are in order."""
-    import numpy as np
-
-    if not len(sought):
-        return np.zeros(len(versions), np.bool_)
-    places = np.minimum(np.searchsorted(sought, versions), len(sought) - 1)
-    found: NDArray[np.bool_] = sought[places] == versions
-    return found

@@ -218,6 +218,7 @@ class SqlSnapshot(BackgroundReads):
             age=Age(self._erasure_seq, self._cipher.changes),
             closing_seq=self._closing_seq,
             now=now,
+            selection=selection,
             selected=lambda: self._selection(selection, now),
             versions=self.versions,
             few=self._paging(selection, now).few,
