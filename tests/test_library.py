@@ -7,6 +7,7 @@ the type check of this file is the test.
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,13 +18,45 @@ from typing import Any
 import pytest
 
 import memoranda
-from memoranda import AsyncMemoranda, Hit, InvalidInput, Memoranda, Memory, NotFound, Version
+from memoranda import (
+    AsyncMemoranda,
+    Hit,
+    InvalidInput,
+    Memoranda,
+    Memory,
+    NotFound,
+    StoreUnavailable,
+    Unauthorized,
+    Unsupported,
+    Version,
+)
+from memoranda.errors import MemoryNotFound, NamespaceNotFound, RateLimited, VersionMismatch
+from memoranda.library.remote import Remote
 from memoranda.standards.ump.rules import retention_end
+from tests.bindings.http.running import Running, running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("store") / "home", rate_limit=10_000) as started:
+        yield started
+
+
+@pytest.fixture(params=["embedded", "server"])
+def m(request: pytest.FixtureRequest) -> Iterator[Memoranda]:
+    """The same object, over a store of this process and over a server."""
+    if request.param == "embedded":
+        with Memoranda.open(":memory:") as opened:
+            yield opened
+        return
+    server: Running = request.getfixturevalue("server")
+    with Memoranda.open(server.url, key=server.key(f"did:example:{request.node.name}")) as opened:
+        yield opened
 
 
 @pytest.fixture
-def m() -> Iterator[Memoranda]:
-    with Memoranda.open(":memory:") as opened:
+def far(server: Running) -> Iterator[Memoranda]:
+    with Memoranda.open(server.url, key=server.key("did:example:far")) as opened:
         yield opened
 
 
@@ -85,7 +118,12 @@ def test_every_keyword_of_remember_reaches_the_record(m: Memoranda) -> None:
     # What once was lost: the person is found, and can be erased.
     assert [hit.text for hit in m.recall("tea", user="ada", strict=True)] == ["Ada takes her tea green"]
     assert m.recall("tea", user="bob") == []
-    assert m.grains.erase_user("ada", reason="asked").erased == 1
+
+
+def test_whom_a_memory_is_about_can_be_erased() -> None:
+    with Memoranda.open(":memory:") as m:
+        m.remember("Ada takes her tea green", user="ada")
+        assert m.grains.erase_user("ada", reason="asked").erased == 1
 
 
 def test_an_end_is_said_as_a_moment_or_as_a_span(m: Memoranda) -> None:
@@ -149,9 +187,13 @@ def test_a_placeholder_is_no_owner() -> None:
             Memoranda.open(":memory:", owner=wrong)
 
 
-def test_the_same_verbs_are_awaited() -> None:
+@pytest.mark.parametrize("place", ["embedded", "server"])
+def test_the_same_verbs_are_awaited(place: str, server: Running) -> None:
     async def scenario() -> list[Any]:
-        async with AsyncMemoranda.open(":memory:") as m:
+        key = server.key("did:example:async")
+        async with (
+            AsyncMemoranda.open(server.url, key=key) if place == "server" else AsyncMemoranda.open(":memory:")
+        ) as m:
             done = await m.remember("use pnpm", project="shop", tags=["js"])
             with pytest.raises(TypeError, match="projcet"):
                 await m.remember("x", projcet="shop")  # type: ignore[call-arg]
@@ -163,7 +205,8 @@ def test_the_same_verbs_are_awaited() -> None:
             assert await m.forget(later.id) == "tombstoned"
             with pytest.raises(NotFound):
                 await m.get("urn:ump:zzzz")
-            assert len(await m.export()) == 151
+            if place == "embedded":
+                assert len(await m.export()) == 151
             assert repr(m).startswith("AsyncMemoranda(owner=")
             texts = [memory.text async for memory in m]
             return [hit.text, len(await m.history(later.id)), "use bun" in block.text, len(texts), len(set(texts))]
@@ -180,7 +223,7 @@ def test_the_asynchronous_door_has_every_verb_of_the_other() -> None:
         return {name for name in vars(kind) if not name.startswith("_")}
 
     # Opened and closed by `async with`; the standards are reached through `memoranda`.
-    others = {"owner", "close", "ump", "grains", "oams", "openwop", "cal"}
+    others = {"owner", "close", "service", "access", "ump", "grains", "oams", "openwop", "cal"}
     assert verbs(Memoranda) - others == verbs(AsyncMemoranda) - {"memoranda"}
 
 
@@ -231,3 +274,89 @@ def test_a_program_that_ends_without_closing_it_leaves_a_closed_store_and_everyt
     with Memoranda.open(tmp_path) as opened:
         recorded = opened.service.audit(opened.access, {})
     assert {"remember", "recall"} <= {event["op"] for event in recorded}
+
+
+def test_memories_of_oams_are_the_same_here_and_there(m: Memoranda) -> None:
+    first = m.oams.store("tea/1", "green, no sugar", tags=["Drinks"], metadata={"sugar": 0})
+    assert first.result == "created"
+    second = m.oams.store("tea/1", "black", if_match=first.etag)
+    assert (second.result, second.memory["value"]) == ("updated", "black")
+    with pytest.raises(VersionMismatch):
+        m.oams.store("tea/1", "white", if_match=first.etag)
+    with pytest.raises(VersionMismatch):
+        m.oams.store("tea/1", "white", if_absent=True)
+    assert m.oams.get("tea/1").etag == second.etag
+    stored = m.oams.batch_store([{"key": "ü?", "value": "one"}, {"key": "b", "value": "two"}], namespace="shop")
+    assert [each.memory["value"] for each in stored] == ["one", "two"]
+    assert m.oams.get("ü?", namespace="shop").memory["key"] == "ü?"
+    assert [each["value"] for each in m.oams.recall("black tea")] == ["black"]
+    page = m.oams.list(namespace="shop", limit=1)
+    assert [each["value"] for each in page.memories] == ["two"]
+    assert [each["key"] for each in m.oams.list(namespace="shop", cursor=page.next_cursor).memories] == ["ü?"]
+    assert {each.partition(":")[2] for each in m.oams.namespaces} == {"default", "shop"}
+    m.oams.forget("tea/1")
+    with pytest.raises(MemoryNotFound):
+        m.oams.get("tea/1")
+    with pytest.raises(NamespaceNotFound):
+        m.oams.list(namespace="nowhere")
+    with pytest.raises(InvalidInput, match="value"):
+        m.oams.store("x", 3)  # type: ignore[arg-type]
+
+
+def test_errors_are_the_same_here_and_there(m: Memoranda) -> None:
+    with pytest.raises(NotFound, match="no memory"):
+        m.get("urn:ump:" + "a" * 52)
+    with pytest.raises(NotFound):
+        m.get("../x?y#z")
+    with pytest.raises(InvalidInput, match="weights"):
+        m.recall("tea", weights={"text": 99.0})
+    with pytest.raises(InvalidInput, match="retention"):
+        m.remember("x", retention="soon")
+    with pytest.raises(NotFound):
+        m.forget("urn:ump:zzzz")
+
+
+def test_what_a_server_does_not_offer_is_said_in_words(far: Memoranda) -> None:
+    for verb in (far.verify, far.suspects, far.export, lambda: far.grains, lambda: far.oams.verbs):
+        with pytest.raises(Unsupported, match="on a server"):
+            verb()
+    with pytest.raises(InvalidInput, match="the key decides"):
+        Memoranda.open("http://127.0.0.1:1", owner="ada")
+    with pytest.raises(InvalidInput, match="needs none"):
+        Memoranda.open(":memory:", key="mk_x")
+    with pytest.raises(InvalidInput, match="key must be"):
+        Memoranda.open("http://127.0.0.1:1", key="a\r\nb")
+    with pytest.raises(InvalidInput, match="not the address"):
+        Memoranda.open("http://ada:x@127.0.0.1:1")
+
+
+def test_a_server_that_is_not_there_or_refuses(server: Running, far: Memoranda) -> None:
+    with Memoranda.open(server.url, key="mk_wrong") as m, pytest.raises(Unauthorized):
+        m.recall("tea")
+    with Memoranda.open(server.url + "/nowhere", key=server.key()) as m, pytest.raises(NotFound):
+        m.stats()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with Memoranda.open(url, key="mk_x") as m, pytest.raises(StoreUnavailable, match="does not answer"):
+            m.stats()
+    far.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        far.stats()
+
+
+def test_a_limit_says_when_to_ask_again(tmp_path: Path) -> None:
+    with running(tmp_path, rate_limit=1) as server, Memoranda.open(server.url, key=server.key()) as m:
+        with pytest.raises(RateLimited) as refused:
+            [m.stats() for _ in range(50)]
+        assert refused.value.retry_after_seconds >= 1
+
+
+def test_a_connection_that_the_server_closed_is_not_used_again(server: Running, far: Memoranda) -> None:
+    first = far.remember("tea is green").id
+    assert isinstance(far._verbs, Remote)
+    (idle,) = far._verbs._server._idle
+    assert idle.sock is not None
+    idle.sock.shutdown(socket.SHUT_RDWR)
+    assert far.remember("tea is green").id == first
+    assert far._verbs._server._idle != [idle]

@@ -63,10 +63,11 @@ class AsyncMemoranda:
         path_or_url: str | Path | None = None,
         *,
         owner: str | None = None,
+        key: str | None = None,
         embedder: tuple[str, EmbedTexts] | None = None,
     ) -> Self:
         """As `Memoranda.open`; it is opened by `async with`."""
-        return cls(lambda: Memoranda.open(path_or_url, owner=owner, embedder=embedder))
+        return cls(lambda: Memoranda.open(path_or_url, owner=owner, key=key, embedder=embedder))
 
     @property
     def memoranda(self) -> Memoranda:

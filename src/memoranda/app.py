@@ -14,11 +14,13 @@ from memoranda.embedding.embedder import Embedder, EmbedTexts, of_callable
 from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
-from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
+from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, Unsupported
 from memoranda.keys import refuse_readable_by_others, write_private_once
+from memoranda.library.embedded import Embedded
 from memoranda.library.keywords import HowLong, Listed, When, Where, check, moment, plain
 from memoranda.library.memories import OamsMemories
-from memoranda.library.results import Hits, Memories, Memory, Versions, hit, version
+from memoranda.library.results import Hits, Memories, Memory, Versions
+from memoranda.library.verbs import MemoryVerbs
 from memoranda.model.instant import Instant, format_duration, parse_duration_ms, parse_instant
 from memoranda.model.owner import check_owner
 from memoranda.service.cal.session import Host, Switches
@@ -35,13 +37,6 @@ from memoranda.settings import Settings, is_postgres, load_settings, sqlite_path
 from memoranda.standards.cal.printing.counter import counter_named
 from memoranda.standards.ump.plain import PlainMemory, PlainQuestion
 from memoranda.standards.ump.record import Record
-from memoranda.standards.ump.requests import (
-    FeedbackRequest,
-    ForgetRequest,
-    ListRequest,
-    RecallRequest,
-    RehydrateRequest,
-)
 from memoranda.standards.ump.shapes import Kind, Outcome, Provenance, Relation, Visibility
 from memoranda.storage.database import Database
 from memoranda.storage.sql_engine import SqlEngine
@@ -287,8 +282,7 @@ class Memoranda:
     """
 
     def __init__(self, service: Service, access: Access) -> None:
-        self.service = service
-        self.access = access
+        self._verbs: MemoryVerbs = Embedded(service, access)
 
     @classmethod
     def open(
@@ -296,13 +290,27 @@ class Memoranda:
         path_or_url: str | Path | None = None,
         *,
         owner: str | None = None,
+        key: str | None = None,
         embedder: tuple[str, EmbedTexts] | None = None,
     ) -> Self:
         """Open a data directory, a `.db` file, `sqlite:///PATH`, `postgresql://…`, or ":memory:"; the default data
         directory if none. The keys to a store on PostgreSQL are in the default data directory.
 
+        With the address of a server (`http://127.0.0.1:8420`) and a key for it, the memory there: the same verbs, the
+        same results, the same errors. What a server does not offer raises Unsupported.
+
         `embedder`: the name of a model of your own, and a function from texts to as many lists of numbers.
         """
+        if str(path_or_url).startswith(("http://", "https://")):
+            if owner is not None or embedder is not None:
+                raise InvalidInput("the key decides whose memory it is, and the server what tells the meaning of texts")
+            from memoranda.library.remote import Remote
+
+            opened = cls.__new__(cls)
+            opened._verbs = Remote(str(path_or_url), key)
+            return opened
+        if key is not None:
+            raise InvalidInput("key is for a server; a store of this machine needs none")
         settings = load_settings(**_place(path_or_url))
         if owner is not None:
             check_owner(owner, "owner")
@@ -310,10 +318,26 @@ class Memoranda:
         service = open_service(settings, patience_seconds=PATIENCE_SECONDS, embedder=own)
         return cls(service, service.gate.local(owner or settings.owner or None))
 
-    @cached_property
+    @property
+    def service(self) -> Service:
+        """What the verbs of all standards are made of. Raises Unsupported where the memory is on a server."""
+        return self._embedded.service
+
+    @property
+    def access(self) -> Access:
+        """What may be done here."""
+        return self._embedded.access
+
+    @property
+    def _embedded(self) -> Embedded:
+        if not isinstance(self._verbs, Embedded):
+            raise Unsupported("this needs the store itself, and this memory is on a server")
+        return self._verbs
+
+    @property
     def ump(self) -> Ump[Access]:
         """UMP's verbs as they are, with its own requests."""
-        return Ump(self.service.context, self.access)
+        return self._embedded.ump
 
     @cached_property
     def grains(self) -> Grains[Access]:
@@ -339,7 +363,7 @@ class Memoranda:
     @cached_property
     def oams(self) -> OamsMemories:
         """The same memory through OAMS."""
-        return OamsMemories(self.service, self.access)
+        return OamsMemories(self._verbs.oams)
 
     @cached_property
     def cal(self) -> Cal[Access]:
@@ -359,7 +383,7 @@ class Memoranda:
 
     @property
     def owner(self) -> str:
-        return self.access.default_tenant
+        return self._verbs.owner
 
     def remember(
         self,
@@ -411,13 +435,13 @@ class Memoranda:
             given["retention"] = self._until(expires, created, retention)
         draft = PlainMemory(**plain(given)).draft()
         draft |= {name: {**part, **draft.get(name, {})} for name, part in parts.items() if part}
-        return self.ump.remember(self.ump.with_defaults(draft, method="library"))
+        return self._verbs.remember(draft)
 
     def _until(self, expires: When, created: When | None, retention: HowLong | None) -> str:
         """How long it is from when a memory is written to when it is to be erased."""
         if retention is not None:
             raise InvalidInput("expires and retention say the same; give one of them")
-        begins = self.service.context.clock() if created is None else parse_instant(moment(created))
+        begins = self._verbs.now() if created is None else parse_instant(moment(created))
         return format_duration(max(0, parse_instant(moment(expires)) - begins))
 
     def recall(self, query: str, *, limit: int = 8, **where: Unpack[Where]) -> Hits:
@@ -437,7 +461,7 @@ class Memoranda:
         """
         check(where, Where)
         asked = PlainQuestion(query=query, limit=limit, **plain(where)).asked()
-        return [hit(found) for found in self.ump.recall(RecallRequest.parse(asked))]
+        return self._verbs.recall(asked)
 
     def for_prompt(
         self,
@@ -462,7 +486,7 @@ class Memoranda:
         options: dict[str, Any] = {"max_chars": max_chars, "max_visibility": max_visibility, "ids": ids}
         if budget_chars is not None:
             options["budget_chars"] = budget_chars
-        return self.ump.for_prompt(RehydrateRequest.parse({**asked, **options}))
+        return self._verbs.for_prompt({**asked, **options})
 
     def list(self, *, limit: int = 50, after: int = 0, **where: Unpack[Listed]) -> Memories:
         """The latest memories, last updated first; `after` is how many to pass over.
@@ -477,9 +501,7 @@ class Memoranda:
 
     def _page(self, limit: int, after: int, where: Listed) -> tuple[Memories, int | None]:
         check(where, Listed)
-        asked = ListRequest.parse(plain(where)).given()
-        records, following = self.ump.list_records(**{**asked, "limit": limit, "after": after})
-        return [Memory(record) for record in records], following
+        return self._verbs.page(plain(where), limit, after)
 
     def __iter__(self) -> Iterator[Memory]:
         """All memories, last updated first."""
@@ -496,15 +518,15 @@ class Memoranda:
         ...     m.stats().memories, m.stats().projects
         (1, {'shop': 1})
         """
-        return self.ump.stats()
+        return self._verbs.stats()
 
     def get(self, name: str) -> Memory:
         """One memory by its id, or by the beginning of it."""
-        return Memory(self.ump.get(name))
+        return Memory(self._verbs.get(name))
 
     def history(self, name: str) -> Versions:
         """All versions of a memory, oldest first."""
-        return [version(each) for each in self.ump.history(name)]
+        return self._verbs.history(name)
 
     def revise(
         self,
@@ -525,11 +547,11 @@ class Memoranda:
         }
         if relations is not None:
             patch["relations"] = list(relations)
-        return self.ump.change(name, text, structured, {part: said for part, said in patch.items() if said})
+        return self._verbs.change(name, text, structured, {part: said for part, said in patch.items() if said})
 
     def forget(self, name: str, *, reason: str = "", hard: bool = False) -> Forgotten:
         """Tombstone a memory, or erase it for good."""
-        return self.ump.forget(ForgetRequest.parse({"id": name, "reason": reason, "hard": hard}))
+        return self._verbs.forget({"id": name, "reason": reason, "hard": hard})
 
     def suspects(self) -> Sequence[Suspect]:
         """Memories that look as if they held a secret."""
@@ -541,8 +563,7 @@ class Memoranda:
 
     def feedback(self, name: str, outcome: Outcome, *, session: str | None = None) -> None:
         """Say what became of a recalled memory: followed, overridden, ignored or contradicted."""
-        asked = {"id": name, "outcome": outcome, **({"session": session} if session else {})}
-        self.ump.feedback(FeedbackRequest.parse(asked))
+        self._verbs.feedback({"id": name, "outcome": outcome, **({"session": session} if session else {})})
 
     def export(
         self, *, project: str | None = None, history: bool = True, report: Report | None = None
@@ -612,7 +633,7 @@ class Memoranda:
         return self.oams.verbs.undo(run_id)
 
     def close(self) -> None:
-        self.service.close()
+        self._verbs.close()
 
     def __enter__(self) -> Self:
         return self

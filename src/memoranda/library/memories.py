@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memoranda.service.core.access import Access
-from memoranda.service.service import Service
+from memoranda.errors import Unsupported
+from memoranda.library.verbs import OamsVerbs
 
 if TYPE_CHECKING:
+    from memoranda.service.core.access import Access
     from memoranda.service.oams.memories import Stored as StoredMemory
+    from memoranda.service.oams.oams import Oams
     from memoranda.service.oams.recall import Page
     from memoranda.service.oams.views import Shown
     from memoranda.standards.oams.memory import Memory
@@ -28,16 +30,23 @@ class OamsMemories:
     'green, no sugar'
     """
 
-    def __init__(self, service: Service, access: Access) -> None:
-        from memoranda.service.oams.oams import Oams
+    def __init__(self, verbs: OamsVerbs) -> None:
+        self._verbs = verbs
+        self.namespace = verbs.namespace
 
-        self.verbs = Oams(service.context, access)
-        self.namespace = self.verbs.namespace
+    @property
+    def verbs(self) -> Oams[Access]:
+        """OAMS's own verbs. Raises Unsupported where the memory is on a server."""
+        from memoranda.library.embedded import EmbeddedOams
+
+        if not isinstance(self._verbs, EmbeddedOams):
+            raise Unsupported("OAMS's own requests need the store itself, and this memory is on a server")
+        return self._verbs.own
 
     @property
     def namespaces(self) -> Sequence[str]:
         """Where there is anything."""
-        return self.verbs.namespaces()
+        return self._verbs.namespaces()
 
     def store(
         self,
@@ -54,36 +63,32 @@ class OamsMemories:
         memory = {"key": key, "namespace": str(self.namespace(namespace)), "value": value, **fields}
         if tags is not None:
             memory["tags"] = [*tags]
-        return self.verbs.store(memory, if_match=if_match, if_absent=if_absent)
+        return self._verbs.store(memory, if_match=if_match, if_absent=if_absent)
 
     def batch_store(
         self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None
     ) -> Sequence[StoredMemory]:
         """Write many memories, all or none; those that name no namespace go into this one."""
         place = str(self.namespace(namespace))
-        return self.verbs.batch_store([{"namespace": place, **memory} for memory in memories])
+        return self._verbs.batch_store([{"namespace": place, **memory} for memory in memories])
 
     def recall(
         self, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
     ) -> Sequence[Memory]:
         """The best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
-        from memoranda.standards.oams.requests import RecallRequest
-
         named = [namespace] if namespace is None or isinstance(namespace, str) else namespace
         asked = {"query": query, "namespaces": [str(self.namespace(each)) for each in named], "k": k, **where}
-        return self.verbs.recall(RecallRequest.parse(asked))
+        return self._verbs.recall(asked)
 
     def get(self, key: str, *, namespace: str | None = None) -> Shown:
         """One memory by its key, with the tag of its version."""
-        return self.verbs.get(self.namespace(namespace), key)
+        return self._verbs.get(self.namespace(namespace), key)
 
     def forget(self, key: str, *, namespace: str | None = None, if_match: str | None = None) -> None:
         """Take a memory out of every answer."""
-        self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
+        self._verbs.forget(self.namespace(namespace), key, if_match=if_match)
 
     def list(self, *, namespace: str | None = None, **where: Any) -> Page:
         """A page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
-        from memoranda.standards.oams.requests import ListRequest
-
         asked = {"namespace": str(self.namespace(namespace)), **where}
-        return self.verbs.list_memories(ListRequest.parse(asked))
+        return self._verbs.list(asked)

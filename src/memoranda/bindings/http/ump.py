@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Final
 
 from memoranda.bindings.http import wire
@@ -112,6 +113,10 @@ def get(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 def list_memories(service: Service, call: Call, asked: ListRequest) -> dict[str, Any]:
     records, following = service.list_records(call.access, **asked.given())
     return {"records": records, "next_cursor": None if following is None else str(following)}
+
+
+def stats(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+    return {"owner": call.access.default_tenant, **asdict(service.stats(call.access))}
 
 
 def history(service: Service, call: Call, asked: HistoryRequest) -> dict[str, Any]:
@@ -232,6 +237,14 @@ OPERATIONS: Final = (
         "ListAnswer",
         asks=ListRequest,
         example={"project": "p", "limit": 20},
+    ),
+    _row(
+        "GET",
+        "/ump/stats",
+        "stats",
+        "Whose memory this is, and how much is in it: of what kind, in which project",
+        stats,
+        "StatsAnswer",
     ),
     _row("GET", "/ump/memory/{id}", "get", "One record by its id (UMP §3.4)", get, "GetAnswer"),
     _row(

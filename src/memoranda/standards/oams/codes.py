@@ -89,6 +89,17 @@ def code_of(error: MemorandaError) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), INTERNAL_ERROR)
 
 
+def error_of(code: int, message: str, data: object) -> MemorandaError:
+    """The error that a code stands for, as a client raises it."""
+    reason = data.get("reason") if isinstance(data, dict) else None
+    known: dict[int, type[MemorandaError]] = {each: kind for kind, each in reversed(_CODES)}
+    known |= {MEMORY_NOT_FOUND: errors.MemoryNotFound, CROSS_NAMESPACE: errors.CrossNamespace}
+    kind = known.get(code, errors.StoreUnavailable)
+    if reason in (errors.ConsentViolation.code, errors.SignatureInvalid.code):
+        kind = errors.ConsentViolation if reason == errors.ConsentViolation.code else errors.SignatureInvalid
+    return kind(message.removeprefix(f"{MEANINGS.get(code, '')}: "))
+
+
 def http_status(code: int) -> int:
     """The HTTP status that goes with a code."""
     return _STATUSES.get(code, 500)

@@ -1,0 +1,131 @@
+"""The verbs over a store of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from memoranda.library.results import Hits, Memories, Memory, Versions, hit, version
+from memoranda.library.verbs import Asked
+from memoranda.model.instant import Instant
+from memoranda.service.core.access import Access
+from memoranda.service.service import Service
+from memoranda.service.ump.ump import Ump
+from memoranda.standards.ump.requests import (
+    FeedbackRequest,
+    ForgetRequest,
+    ListRequest,
+    RecallRequest,
+    RehydrateRequest,
+)
+from memoranda.standards.ump.shapes import Record
+
+if TYPE_CHECKING:
+    from memoranda.service.oams.memories import Stored
+    from memoranda.service.oams.recall import Page
+    from memoranda.service.oams.views import Shown
+    from memoranda.service.ump.overview import Stats
+    from memoranda.service.ump.remember import Remembered
+    from memoranda.service.ump.revise import Forgotten, Revised
+    from memoranda.standards.oams import memory as oams
+    from memoranda.standards.oams.namespace import Namespace
+    from memoranda.standards.ump.rehydrate import Rehydrated
+
+
+class Embedded:
+    """UMP's verbs over a store that is open here."""
+
+    def __init__(self, service: Service, access: Access) -> None:
+        self.service = service
+        self.access = access
+
+    @cached_property
+    def ump(self) -> Ump[Access]:
+        """UMP's verbs as they are."""
+        return Ump(self.service.context, self.access)
+
+    @cached_property
+    def oams(self) -> EmbeddedOams:
+        return EmbeddedOams(self.service, self.access)
+
+    @property
+    def owner(self) -> str:
+        return self.access.default_tenant
+
+    def now(self) -> Instant:
+        return self.service.context.clock()
+
+    def remember(self, draft: dict[str, Any]) -> Remembered:
+        return self.ump.remember(self.ump.with_defaults(draft, method="library"))
+
+    def recall(self, asked: Asked) -> Hits:
+        return [hit(found) for found in self.ump.recall(RecallRequest.parse(asked))]
+
+    def for_prompt(self, asked: Asked) -> Rehydrated:
+        return self.ump.for_prompt(RehydrateRequest.parse(asked))
+
+    def page(self, asked: Asked, limit: int, after: int) -> tuple[Memories, int | None]:
+        where = ListRequest.parse(asked).given()
+        records, following = self.ump.list_records(**{**where, "limit": limit, "after": after})
+        return [Memory(record) for record in records], following
+
+    def stats(self) -> Stats:
+        return self.ump.stats()
+
+    def get(self, name: str) -> Record:
+        return self.ump.get(name)
+
+    def history(self, name: str) -> Versions:
+        return [version(each) for each in self.ump.history(name)]
+
+    def change(
+        self, name: str, text: str | None, structured: Mapping[str, Any] | None, patch: Mapping[str, Any]
+    ) -> Revised:
+        return self.ump.change(name, text, structured, patch)
+
+    def forget(self, asked: Asked) -> Forgotten:
+        return self.ump.forget(ForgetRequest.parse(asked))
+
+    def feedback(self, asked: Asked) -> None:
+        self.ump.feedback(FeedbackRequest.parse(asked))
+
+    def close(self) -> None:
+        self.service.close()
+
+
+class EmbeddedOams:
+    """The operations of OAMS over a store that is open here."""
+
+    def __init__(self, service: Service, access: Access) -> None:
+        from memoranda.service.oams.oams import Oams
+
+        self.own = Oams(service.context, access)
+
+    def namespace(self, name: str | None = None) -> Namespace:
+        return self.own.namespace(name)
+
+    def namespaces(self) -> Sequence[str]:
+        return self.own.namespaces()
+
+    def store(self, memory: Asked, *, if_match: str | None, if_absent: bool) -> Stored:
+        return self.own.store(memory, if_match=if_match, if_absent=if_absent)
+
+    def batch_store(self, memories: Sequence[Asked]) -> Sequence[Stored]:
+        return self.own.batch_store(memories)
+
+    def recall(self, asked: Asked) -> Sequence[oams.Memory]:
+        from memoranda.standards.oams.requests import RecallRequest as OamsRecall
+
+        return self.own.recall(OamsRecall.parse(asked))
+
+    def get(self, namespace: Namespace, key: str) -> Shown:
+        return self.own.get(namespace, key)
+
+    def forget(self, namespace: Namespace, key: str, *, if_match: str | None) -> None:
+        self.own.forget(namespace, key, if_match=if_match)
+
+    def list(self, asked: Asked) -> Page:
+        from memoranda.standards.oams.requests import ListRequest as OamsList
+
+        return self.own.list_memories(OamsList.parse(asked))
