@@ -92,7 +92,11 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "Servers",
         (
-            *_entries("serve", ("serve", "serve", "Serve the memories over HTTP, with MCP at /mcp.")),
+            *_entries(
+                "serve",
+                ("serve", "serve", "Serve the memories over HTTP, with MCP at /mcp and pages at /console/."),
+                ("console", "console", "Print a link that signs a browser in to a running server."),
+            ),
             *_entries("mcp", ("mcp", "mcp", "Serve the memories to one agent over MCP on standard input and output.")),
         ),
     ),

@@ -18,6 +18,8 @@ from memoranda.cli.run import GivenRun, print_json
 from memoranda.cli.show import note
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memoranda.bindings.http.app import Seams
     from memoranda.bindings.mcp.http import McpEndpoint
     from memoranda.bindings.mcp.offer import Offer
@@ -81,14 +83,18 @@ def serve(
     if settings.open_registration == "on" and not (settings.max_bytes and settings.writes_per_minute):
         note("anyone can become an owner, and may keep and write without limit: set MEMORANDA_MAX_BYTES and the like")
     if settings.workers == 1:
-        _serve(settings, seams=seams, on_ready=lambda url: _announce(url, settings, as_json=run.json))
+        _serve(settings, seams=seams, on_ready=lambda url, link: _announce(url, settings, link, as_json=run.json))
     else:
         _serve_together(settings, seams=seams, as_json=run.json)
 
 
-def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], lifeline: int | None = None) -> None:
+def _serve(
+    settings: Settings, *, seams: bool, on_ready: Callable[[str, str], None], lifeline: int | None = None
+) -> None:
     """One server process."""
     from memoranda.app import open_service, owner_credential
+    from memoranda.bindings.console.app import Console
+    from memoranda.bindings.console.visit import ROOT as CONSOLE
     from memoranda.bindings.http.app import create_app
     from memoranda.bindings.http.server import create_server
     from memoranda.bindings.mcp.late import LateEndpoint
@@ -96,7 +102,8 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
     is_alone = settings.workers == 1
     service = open_service(settings)
     try:
-        owner_credential(service, settings)
+        credential = owner_credential(service, settings)
+        link = console_link(service, credential) if is_alone else ""
         mcp = LateEndpoint(lambda: _mcp(service, settings))
         if settings.mcp_tools:
             # What is wrong with these is said at once.
@@ -111,13 +118,14 @@ def _serve(settings: Settings, *, seams: bool, on_ready: Callable[[str], None], 
             seams=_seams() if seams else None,
             extra_routes=mcp.routes,
             on_stop=[mcp.stop_streams],
+            folders={CONSOLE: lambda threads: Console(service, threads).routes},
             **_oauth(service, settings, mcp.running),
         )
         server = create_server(
             app,
             settings.host,
             settings.port,
-            on_ready=on_ready,
+            on_ready=lambda url: on_ready(url, link),
             log_level=settings.log_level,
             is_shared=not is_alone,
             lifeline=lifeline,
@@ -189,34 +197,66 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
         raise InvalidInput("workers: a store in memory is one process's own")
     # Made before there are several who would make them.
     with closing(open_service(settings)) as service:
-        owner_credential(service, settings)
+        link = console_link(service, owner_credential(service, settings))
     with listen(settings.host, settings.port, is_shared=True) as listener:
         shared = replace(settings, port=listener.getsockname()[1])
 
         def work(lifeline: int, tell: Callable[[], None]) -> None:
-            _serve(shared, seams=seams, on_ready=lambda _: tell(), lifeline=lifeline)
+            _serve(shared, seams=seams, on_ready=lambda *_: tell(), lifeline=lifeline)
 
         Workers(
             shared.workers,
             work,
-            lambda: _announce(base_url(listener, is_tls=bool(shared.tls_cert)), shared, as_json=as_json),
+            lambda: _announce(base_url(listener, is_tls=bool(shared.tls_cert)), shared, link, as_json=as_json),
         ).run()
 
 
-def _announce(url: str, settings: Settings, *, as_json: bool) -> None:
+def _announce(url: str, settings: Settings, link: str, *, as_json: bool) -> None:
     """Where it is and how to sign in; the credential itself is not printed, because logs are kept."""
     from memoranda.app import OWNER_CREDENTIAL_FILE
 
     credential = settings.home / OWNER_CREDENTIAL_FILE
     if as_json:
-        print_json({"url": url, "mcp": f"{url}/mcp", "credential": str(credential)})
+        print_json({"url": url, "mcp": f"{url}/mcp", "credential": str(credential), "console": f"{url}{link}"})
         return
     bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(credential))})"'
     print(f"Memoranda serves at {url} (MCP at {url}/mcp). Stop it with Ctrl-C.")
+    print(f"See it in a browser (this link is good once, for ten minutes): {url}{link}")
     print(f"Sign in with the key in {credential}, which only you can read. For example:")
     print(f"  curl -H {bearer} \\")
     print(f"    -H 'Content-Type: application/json' -d '{{\"query\": \"hello\"}}' {url}/ump/recall")
     sys.stdout.flush()
+
+
+def console_link(service: Service, credential: Path) -> str:
+    """The path that signs a browser in, once, with the rights of the key in a file."""
+    from memoranda.bindings.console.visit import ROOT
+
+    key = credential.read_text(encoding="utf-8").strip()
+    return f"{ROOT}/enter?link={service.sessions.link(key)}"
+
+
+def console(
+    *,
+    url: Annotated[
+        str | None, Parameter(help="Where the server is; by default where `memoranda serve` listens.")
+    ] = None,
+    browser: Annotated[bool, Parameter(name="--open", help="Open it in the browser.", negative="")] = False,
+    run: GivenRun,
+) -> None:
+    """Print a link to the console of a running server that signs a browser in, once."""
+    from memoranda.app import owner_credential
+
+    settings = run.settings()
+    with run.open() as memoranda:
+        link = console_link(memoranda.service, owner_credential(memoranda.service, settings))
+    scheme = "https" if settings.tls_cert else "http"
+    whole = f"{(url or f'{scheme}://{settings.host}:{settings.port}').rstrip('/')}{link}"
+    run.answer({"console": whole}, lambda: print(whole))
+    if browser:
+        import webbrowser
+
+        webbrowser.open(whole)
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,6 +22,7 @@ from memoranda.service.verify import VerifyReport, reindex, verify_store
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
     from memoranda.service.core.grants import Grants
+    from memoranda.service.core.sessions import Sessions
     from memoranda.service.oams.oams import Oams
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
@@ -52,6 +53,13 @@ class Service(Ump[None]):
         from memoranda.service.core.grants import Grants
 
         return Grants(self.gate, self._context.engine.system, self._context.operator, self._context.clock)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """People who look at their memory in a browser."""
+        from memoranda.service.core.sessions import Sessions
+
+        return Sessions(self.gate, self._context.engine.system, self._context.operator, self._context.clock)
 
     @cached_property
     def grains(self) -> Grains[None]:

@@ -49,6 +49,7 @@ class ProgramGrant(msgspec.Struct, frozen=True, kw_only=True):
     grant_id: str
     key_id: str
     verbs: tuple[str, ...]
+    expires: Instant
 
 
 # When a run began, and its id: its place in the list of runs, of which many may begin in one millisecond.
@@ -496,7 +497,7 @@ class System(Protocol):
 
     def is_token_revoked(self, issuer: str, jti: str) -> bool: ...
 
-    def add_grant(self, grant: ProgramGrant, *, now: Instant, expires: Instant, limit: int) -> None:
+    def add_grant(self, grant: ProgramGrant, *, now: Instant, limit: int) -> None:
         """Keep a new grant; of the same key at most `limit`, those used last."""
         ...
 
@@ -504,6 +505,14 @@ class System(Protocol):
 
     def take_turn(self, grant_id: str, turn: int, *, now: Instant, expires: Instant) -> ProgramGrant | None:
         """The grant, if this is its turn; then the next is. Whoever comes with another turn ends it."""
+        ...
+
+    def extend_grant(self, grant_id: str, expires: Instant) -> None:
+        """Let it last longer."""
+        ...
+
+    def grants(self, now: Instant) -> list[ProgramGrant]:
+        """All that have not ended."""
         ...
 
     def drop_grant(self, grant_id: str) -> None: ...

@@ -93,12 +93,12 @@ class SqlSystem:
     def is_token_revoked(self, issuer: str, jti: str) -> bool:
         return bool(self._rows("token_revoked", issuer=issuer, jti=jti))
 
-    def add_grant(self, grant: ProgramGrant, *, now: Instant, expires: Instant, limit: int) -> None:
+    def add_grant(self, grant: ProgramGrant, *, now: Instant, limit: int) -> None:
         added = {
             "grant_id": grant.grant_id,
             "key_id": grant.key_id,
             "verbs": ",".join(grant.verbs),
-            "expires_ms": expires,
+            "expires_ms": grant.expires,
         }
 
         def add(connection: Connection) -> None:
@@ -123,13 +123,20 @@ class SqlSystem:
         found = self._write(take)
         return None if found is None else _program_grant(grant_id, found)
 
+    def extend_grant(self, grant_id: str, expires: Instant) -> None:
+        params = {"grant_id": grant_id, "expires_ms": expires}
+        self._write(lambda connection: connection.run("grant_extend", params))
+
+    def grants(self, now: Instant) -> list[ProgramGrant]:
+        return [_program_grant(grant_id, row) for grant_id, *row in self._rows("grant_list", now_ms=now)]
+
     def drop_grant(self, grant_id: str) -> None:
         self._write(lambda connection: connection.run("grant_drop", {"grant_id": grant_id}))
 
 
-def _program_grant(grant_id: str, row: Row) -> ProgramGrant:
-    key_id, verbs = row
-    return ProgramGrant(grant_id=grant_id, key_id=key_id, verbs=tuple(verbs.split(",")))
+def _program_grant(grant_id: str, row: Sequence[Any]) -> ProgramGrant:
+    key_id, verbs, expires = row
+    return ProgramGrant(grant_id=grant_id, key_id=key_id, verbs=tuple(verbs.split(",")), expires=Instant(expires))
 
 
 def last_recorded(database: Database) -> Instant:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -94,6 +95,7 @@ def create_app(
     seams: Seams | None = None,
     extra_routes: Sequence[BaseRoute] = (),
     public_routes: Sequence[Route] = (),
+    folders: Mapping[str, Callable[[Threads], Sequence[BaseRoute]]] = MappingProxyType({}),
     protected: str | None = None,
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]] = (),
     on_stop: Sequence[Callable[[], None]] = (),
@@ -104,8 +106,9 @@ def create_app(
     `host` is the address listened on. `seams` adds what conformance suites of openwop ask for. `extra_routes` (none
     under /ump/, /oms/, /cal or /v1/) come behind the same guard, with an `Access` in `scope["state"]["access"]`;
     `public_routes` need no credential, and whoever comes to the path `protected` without one is told that they say how
-    to get one; each of `lifespans` is entered at the start and left at the end; each of `on_stop` is called on the
-    event loop before running requests are waited for, to end streams.
+    to get one; what lies under each of `folders` looks after its own credentials; each of `lifespans` is entered at the
+    start and left at the end; each of `on_stop` is called on the event loop before running requests are waited for, to
+    end streams.
     """
     parts = _Parts(
         service,
@@ -125,8 +128,9 @@ def create_app(
     )
     further = [_Authenticated(route, parts.threads, max_body_bytes) for route in extra_routes]
     operations = _with_document(operations_of(seams), service)
-    tables = Tables(operations, [route.path for route in public_routes])
-    app = _routed(service, parts, rules, operations, tables, [*public_routes, *further], lifespans)
+    tables = Tables(operations, [route.path for route in public_routes], folders)
+    own = [route for make in folders.values() for route in make(parts.threads)]
+    app = _routed(service, parts, rules, operations, tables, [*public_routes, *own, *further], lifespans)
 
     def stop_streams() -> None:
         for stop in (parts.stop_streams, *on_stop):
@@ -258,7 +262,7 @@ def _no_route(tables: Tables, threads: Threads) -> Callable[[Request, Exception]
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         path = request.scope["path"]
-        if path not in tables.public:
+        if not tables.is_public(path):
             # Nobody unknown learns which routes there are.
             await threads.run(authenticate, request.scope)
         status, body = tables.standard_of(path).no_route(error.status_code, path)

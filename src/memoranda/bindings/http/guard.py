@@ -189,7 +189,7 @@ class Guard:
                 return
             factor = self._tables.standard_of(scope["path"]).body_factor
             receive = wire.bounded(receive, factor * self._rules.max_body_bytes)
-            if scope["path"] in self._tables.public:
+            if self._tables.is_public(scope["path"]):
                 await self._app(scope, receive, send_guarded)
             else:
                 await self._pass(scope, receive, send_guarded)

@@ -154,12 +154,20 @@ def in_query(name: str, schema: Schema, description: str, example: object = None
 class Tables:
     """All operations, and which standard's words are spoken where."""
 
-    def __init__(self, operations: Sequence[Operation], public: Collection[str] = ()) -> None:
+    def __init__(
+        self, operations: Sequence[Operation], public: Collection[str] = (), open_folders: Collection[str] = ()
+    ) -> None:
+        """`public` are paths that need no credential; what lies in `open_folders` asks for its own."""
+        self._open_folders = tuple(f"{folder}/" for folder in open_folders)
+        public = (*public, *open_folders)
         self.public = frozenset((*public, *(operation.path for operation in operations if operation.is_public)))
         standards = {id(operation.standard): operation.standard for operation in operations}.values()
         mine = ((prefix, standard) for standard in standards for prefix in standard.prefixes)
         # The longest first: the narrower counts.
         self._standards = sorted(mine, key=lambda each: -len(each[0]))
+
+    def is_public(self, path: str) -> bool:
+        return path in self.public or path.startswith(self._open_folders)
 
     def standard_of(self, path: str) -> Standard:
         """The one whose prefix fits best; the last is everybody's."""

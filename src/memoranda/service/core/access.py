@@ -253,14 +253,14 @@ class Gate:
             raise Unauthorized("unknown API key")
         if key.revoked is not None:
             raise Unauthorized("this API key was revoked")
-        return Access(
-            credential=f"key:{key.key_id}",
-            actor=f"key:{key.name}",
-            actor_kind="agent",
-            tenant=key.tenant,
-            verbs=frozenset(key.scopes),
-            default_tenant=key.tenant,
-        )
+        return _access_of(key, f"key:{key.key_id}", "agent")
+
+    def for_person(self, key_id: str, credential: str) -> Access:
+        """What a person may who signed in with a key: what the key may now. Raises Unauthorized."""
+        key = self._key(key_id)
+        if key is None or key.revoked is not None:
+            raise Unauthorized("the key that this session was opened with was revoked")
+        return _access_of(key, credential, "user")
 
     def _key(self, key_id: str) -> ApiKey | None:
         """The key of this id, looked up anew unless that was just done: one client asks many times a second."""
@@ -300,6 +300,10 @@ class Gate:
 
     def keys(self) -> list[ApiKey]:
         return self._system.all_keys()
+
+    def keys_of(self, tenant: str) -> list[ApiKey]:
+        """Those of one owner."""
+        return [key for key in self._system.all_keys() if key.tenant == tenant]
 
     def revoke_key(self, id_or_name: str) -> ApiKey:
         """Revoke the key of this id, or the only open one of this name."""
@@ -363,6 +367,17 @@ class Gate:
             issuer, jti = issuer or self._operator.did, token_or_jti
         self._system.revoke_token(issuer, jti, self._clock())
         return jti
+
+
+def _access_of(key: ApiKey, credential: str, actor_kind: str) -> Access:
+    return Access(
+        credential=credential,
+        actor=f"key:{key.name}",
+        actor_kind=actor_kind,
+        tenant=key.tenant,
+        verbs=frozenset(key.scopes),
+        default_tenant=key.tenant,
+    )
 
 
 def _hash(secret: str) -> bytes:

@@ -169,19 +169,36 @@ def list_records(
     *,
     project: str | None = None,
     user: str | None = None,
+    agent: str | None = None,
+    session: str | None = None,
     kinds: tuple[Kind, ...] | None = None,
     tags: Sequence[str] = (),
     since: Instant | None = None,
+    valid_at: Instant | None = None,
+    known_at: Instant | None = None,
     after: int = 0,
     limit: int = 50,
 ) -> tuple[list[Record], int | None]:
-    """What is current, last updated first, a page at a time; `after` is how many were passed over before."""
+    """What is current, last updated first, a page at a time; `after` is how many were passed over before.
+
+    `valid_at`: what was true then instead; `known_at`: what this store knew then.
+    """
     now = context.clock()
     tenant = access.default_tenant
-    scope = {**access.limits, "owner": tenant, **({} if project is None else {"project": project})}
+    named = {"project": project, "agent": agent}
+    scope = {**access.limits, "owner": tenant, **{name: value for name, value in named.items() if value is not None}}
     access.require_scope(scope)
-    labels = tuple(tag.lower() for tag in tags)
-    asked = Selection(at=now, space=scope.get("project"), user=user, kinds=kinds, tags=labels, since=since)
+    asked = Selection(
+        at=now if valid_at is None else valid_at,
+        known_at=known_at,
+        space=scope.get("project"),
+        user=user,
+        agent=scope.get("agent"),
+        session=session,
+        kinds=kinds,
+        tags=tuple(tag.lower() for tag in tags),
+        since=since,
+    )
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, asked)
         if where.space is None and where.agent is None and asked == Selection(at=now):

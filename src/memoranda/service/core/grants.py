@@ -15,16 +15,17 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from memoranda.encoding.bases import base32_encode, base64url_decode, base64url_encode
+from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput, Unauthorized
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import GRANT_PREFIX, SCOPES, TOKEN_VERBS, Gate
+from memoranda.service.core.seals import Seals
 from memoranda.storage.engine import ProgramGrant, System
 
 # Who may register: whom the operator registered (known), also programs on the caller's own machine (on), or anyone.
@@ -43,14 +44,11 @@ REDIRECTS_LIMIT: Final = 8
 REDIRECT_CHARS_LIMIT: Final = 512
 STATE_CHARS_LIMIT: Final = 2_048
 CHALLENGE_CHARS: Final = 43
-SEALED_CHARS_LIMIT: Final = 16_384
 
 # What a program gets that does not say: enough for all tools that do not take whole collections out.
 USUAL_VERBS: Final = ("read", "write", "derive")
 ALL_VERBS: Final = tuple(verb for verb in SCOPES if verb in TOKEN_VERBS)
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +99,7 @@ class Grants:
     def __init__(self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]) -> None:
         self._gate = gate
         self._system = system
-        self._key = operator.derive(b"oauth seals")
+        self._seals = Seals(operator.derive(b"oauth seals"))
         self._clock = clock
 
     def register(self, name: str, redirect_uris: Sequence[str], *, registration: Registration = "open") -> str:
@@ -114,10 +112,10 @@ class Grants:
                 raise InvalidInput("redirect_uris: only programs on one's own machine may register themselves here")
         if not name.strip() or len(name) > NAME_CHARS_LIMIT or not name.isprintable():
             raise InvalidInput(f"client_name: a printable name of at most {NAME_CHARS_LIMIT} characters")
-        return self._seal(Client(name=name, redirect_uris=tuple(redirect_uris)))
+        return self._seals.seal(Client(name=name, redirect_uris=tuple(redirect_uris)))
 
     def client(self, client_id: str) -> Client | None:
-        return self._unseal(client_id, Client)
+        return self._seals.unseal(client_id, Client)
 
     def ask(self, asked: Asked) -> str:
         """The request as it travels to the person and back. Raises InvalidInput."""
@@ -127,11 +125,11 @@ class Grants:
             raise InvalidInput("code_challenge: must be a SHA-256, base64url")
         if unknown := sorted(set(asked.verbs) - set(ALL_VERBS)):
             raise InvalidInput(f"scope: there is no {unknown[0][:40]!a}")
-        return self._seal(asked)
+        return self._seals.seal(asked)
 
     def asked(self, text: str) -> tuple[Asked, Client]:
         """What a program asks for, and which. Raises InvalidInput."""
-        asked = self._unseal(text, Asked)
+        asked = self._seals.unseal(text, Asked)
         client = None if asked is None else self.client(asked.client_id)
         if asked is None or client is None or asked.expires <= self._clock():
             raise InvalidInput("this request is not one of ours, or it is too old; have the program ask again")
@@ -151,9 +149,10 @@ class Grants:
         if not verbs:
             raise ForbiddenScope("that key may do nothing of what the program asks for")
         now = self._clock()
-        grant = ProgramGrant(grant_id=base32_encode(secrets.token_bytes(20)), key_id=key_id, verbs=verbs)
-        self._system.add_grant(grant, now=now, expires=Instant(now + CODE_MS), limit=GRANTS_LIMIT)
-        return self._seal(
+        grant_id, expires = base32_encode(secrets.token_bytes(20)), Instant(now + CODE_MS)
+        grant = ProgramGrant(grant_id=grant_id, key_id=key_id, verbs=verbs, expires=expires)
+        self._system.add_grant(grant, now=now, limit=GRANTS_LIMIT)
+        return self._seals.seal(
             Turn(
                 grant_id=grant.grant_id,
                 number=0,
@@ -168,7 +167,7 @@ class Grants:
 
     def turn(self, text: str, client_id: str, *, is_code: bool) -> Turn | None:
         """What a program brings to be exchanged, if it was given to this one."""
-        turn = self._unseal(text, Turn)
+        turn = self._seals.unseal(text, Turn)
         if turn is None or is_code != (turn.number == 0):
             return None
         return turn if hmac.compare_digest(turn.client, _digest(client_id)) else None
@@ -187,31 +186,11 @@ class Grants:
         following = Turn(
             grant_id=grant.grant_id, number=turn.number + 1, client=turn.client, verbs=grant.verbs, expires=expires
         )
-        return Granted(access_token=token, refresh_token=self._seal(following), verbs=granted)
+        return Granted(access_token=token, refresh_token=self._seals.seal(following), verbs=granted)
 
     def end(self, grant_id: str) -> None:
         """Take a grant back, with all that was handed out for it."""
         self._system.drop_grant(grant_id)
-
-    def _seal(self, value: msgspec.Struct) -> str:
-        body = msgspec.json.encode(value)
-        return f"{base64url_encode(body)}.{base64url_encode(self._mac(type(value), body))}"
-
-    def _unseal(self, text: str, kind: type[T]) -> T | None:
-        body_text, _, seal = text.partition(".")
-        if len(text) > SEALED_CHARS_LIMIT:
-            return None
-        try:
-            body, given = base64url_decode(body_text), base64url_decode(seal)
-        except ValueError:
-            return None
-        if not hmac.compare_digest(given, self._mac(kind, body)):
-            return None
-        return msgspec.json.decode(body, type=kind)
-
-    def _mac(self, kind: type[msgspec.Struct], body: bytes) -> bytes:
-        """One kind is never taken for another."""
-        return hmac.digest(self._key, kind.__name__.encode() + b"\0" + body, "sha256")
 
 
 def check_redirect(uri: str) -> None:

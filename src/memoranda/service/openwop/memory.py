@@ -103,7 +103,7 @@ def get_entry(
             version = version if run is None else _as_of(snapshot, version.memory_id, run)
         shown = None
         if version is not None and _is_stated(version, run, now):
-            shown = _shown(context, access, snapshot, version)
+            shown = seen(context, access, snapshot, version)
     _audit(context, access, "get", space, now, "ok" if shown else "none")
     return shown
 
@@ -319,7 +319,7 @@ def _found(
     """At least as many entries as are wanted, if there are so many, in their order."""
 
     def shown(version: Version) -> Entry | None:
-        made = _shown(context, access, snapshot, version) if _is_stated(version, run, now) else None
+        made = seen(context, access, snapshot, version) if _is_stated(version, run, now) else None
         return made if made is None or wanted.tag is None or wanted.tag in made["tags"] else None
 
     if wanted.rank == "relevance" and wanted.query is not None:
@@ -495,7 +495,8 @@ def _id(root: Version) -> str:
     return root.document.name
 
 
-def _shown(context: Context, access: Access, snapshot: Snapshot, version: Version) -> Entry | None:
+def seen(context: Context, access: Access, snapshot: Snapshot, version: Version) -> Entry | None:
+    """A version as an entry, if it is whole and for this caller."""
     if version.state.erased or not holds(version) or not may_see(context, access, snapshot, version):
         return None
     return unless_damaged(version, lambda: show(context, snapshot, version))

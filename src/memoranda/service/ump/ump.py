@@ -9,7 +9,7 @@ from memoranda.service import verify as verifying
 from memoranda.service.core import audit as audit_log
 from memoranda.service.core import feed, find
 from memoranda.service.core.verbs import Caller, Verb, Verbs
-from memoranda.service.ump import files, overview, undo
+from memoranda.service.ump import files, overview, seen_as, undo
 from memoranda.service.ump import recall as recalling
 from memoranda.service.ump import redact as redacting
 from memoranda.service.ump import remember as remembering
@@ -31,6 +31,7 @@ class Ump(Verbs[Caller]):
     history_page = Verb(find.history_page, "read")
     list_records = Verb(find.list_records, "read")
     short_ids = Verb(find.short_ids)
+    seen_as = Verb(seen_as.seen_as, "read")
     revise = Verb(revising.revise, "write")
     change = Verb(revising.change, "write")
     undo_last = Verb(undo.undo_last, "read", "write", whole=True)

@@ -257,9 +257,13 @@ class ListRequest(Shape):
 
     project: Annotated[Name, Meta(description="Of this project.")] | None = None
     user: Annotated[Name, Meta(description="About this person.")] | None = None
+    agent: Annotated[Name, Meta(description="Of this agent.")] | None = None
+    session: Annotated[Name, Meta(description="Of this conversation.")] | None = None
     kind: Annotated[list[Kind] | Kind, Meta(description="Only these kinds.")] | None = None
     tags: Annotated[list[Name] | Name, Meta(description="All of these tags.")] | None = None
     since: Annotated[Moment, Meta(description="Written or changed then or later.")] | None = None
+    valid_at: Annotated[Moment, Meta(description="What was true then; by default now.")] | None = None
+    known_at: Annotated[Moment, Meta(description="What this store knew then; by default now.")] | None = None
     asked_limit: Annotated[int, Meta(ge=1, description=f"How many; more than {MAX_RECALL} is {MAX_RECALL}.")] = field(
         default=20, name="limit"
     )
@@ -283,9 +287,13 @@ class ListRequest(Shape):
         return {
             "project": self.project,
             "user": self.user,
+            "agent": self.agent,
+            "session": self.session,
             "kinds": self.kinds,
             "tags": _several(self.tags) or (),
             "since": self.since,
+            "valid_at": self.valid_at,
+            "known_at": self.known_at,
             "after": self.after,
             "limit": self.limit,
         }

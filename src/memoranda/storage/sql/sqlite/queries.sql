@@ -652,11 +652,17 @@ DELETE FROM program_grant WHERE expires_ms <= :now_ms OR grant_id IN (
 )
 
 -- name: grant_get
-SELECT key_id, verbs FROM program_grant WHERE grant_id = :grant_id AND expires_ms > :now_ms
+SELECT key_id, verbs, expires_ms FROM program_grant WHERE grant_id = :grant_id AND expires_ms > :now_ms
 
 -- name: grant_turn
 UPDATE program_grant SET turn = turn + 1, expires_ms = :expires_ms
-WHERE grant_id = :grant_id AND turn = :turn AND expires_ms > :now_ms RETURNING key_id, verbs
+WHERE grant_id = :grant_id AND turn = :turn AND expires_ms > :now_ms RETURNING key_id, verbs, expires_ms
+
+-- name: grant_extend
+UPDATE program_grant SET expires_ms = :expires_ms WHERE grant_id = :grant_id
+
+-- name: grant_list
+SELECT grant_id, key_id, verbs, expires_ms FROM program_grant WHERE expires_ms > :now_ms ORDER BY expires_ms DESC, grant_id
 
 -- name: grant_drop
 DELETE FROM program_grant WHERE grant_id = :grant_id

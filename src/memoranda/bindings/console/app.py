@@ -1,0 +1,284 @@
+"""The console behind the server: who has signed in, forms that are our own, pages, and what goes wrong in words.
+
+The guard has checked host, origin and size before. A page is made in one thread, like every answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from memoranda import __version__
+from memoranda.bindings.console import ask, govern, graph, memories, review, words
+from memoranda.bindings.console.visit import ROOT, Answer, File, Page, Redirect, Show, Visit
+from memoranda.bindings.http import wire
+from memoranda.bindings.http.limits import TokenBuckets
+from memoranda.bindings.http.threads import Threads
+from memoranda.bindings.http.ump import refuse
+from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
+from memoranda.service.core.access import Access
+from memoranda.service.core.sessions import IDLE_MS, Session
+from memoranda.service.service import Service
+
+COOKIE: Final = "memoranda_session"
+# Said once, on the next page; nothing of a memory is in it.
+SAID: Final = "memoranda_said"
+SIGN_IN: Final = f"{ROOT}/sign-in"
+ENTER: Final = f"{ROOT}/enter"
+FIELDS_LIMIT: Final = 1_000
+SAID_CHARS_LIMIT: Final = 300
+# Wrong keys from one address: a few at once, then one every ten seconds.
+FAILURES_RATE: Final = 0.1
+FAILURES_BURST: Final = 10
+
+_log = logging.getLogger(__name__)
+
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Frame-Options": "DENY",
+    # To us alone; with no-referrer browsers would not say where a form comes from.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+# What is shown where, and what a form does.
+PAGES: Final[Mapping[str, Show]] = {
+    "/": memories.listed,
+    "/memory/{id}": memories.shown,
+    "/memory/{id}/views": memories.views,
+    "/memory/{id}/readers": memories.readers,
+    "/memory/{id}/export": memories.export,
+    "/ask": ask.asked,
+    "/graph": graph.drawn,
+    "/review": review.waiting,
+    "/keys": govern.keys,
+    "/audit": govern.audit,
+    "/overview": govern.overview,
+}
+FORMS: Final[Mapping[str, Show]] = {
+    "/remember": memories.remember,
+    "/forget": memories.forget,
+    "/undo": memories.undo,
+    "/memory/{id}/revise": memories.revise,
+    "/memory/{id}/forget": memories.forget,
+    "/review/{id}/approve": review.approve,
+    "/review/{id}/reject": review.reject,
+    "/keys": govern.add_key,
+    "/keys/{id}/revoke": govern.revoke_key,
+    "/sessions/{id}/end": govern.end_session,
+}
+
+
+class Console:
+    """All pages, over an open service."""
+
+    def __init__(self, service: Service, threads: Threads, clock: Callable[[], float] = time.monotonic) -> None:
+        self._service = service
+        self._threads = threads
+        self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=clock)
+        self.routes = [
+            Route(ROOT, _to_first, methods=["GET"]),
+            Route(SIGN_IN, self._sign_in, methods=["GET", "POST"]),
+            Route(ENTER, self._enter, methods=["GET"]),
+            Route(f"{ROOT}/sign-out", self._sign_out, methods=["POST"]),
+            Route(f"{ROOT}/static/{{name}}", self._static, methods=["GET"]),
+            *(Route(ROOT + path, self._handler(show), methods=["GET"]) for path, show in PAGES.items()),
+            *(Route(ROOT + path, self._handler(do), methods=["POST"]) for path, do in FORMS.items()),
+            Route(f"{ROOT}/{{path:path}}", _nowhere, methods=["GET", "POST", "PUT", "DELETE", "PATCH"]),
+        ]
+
+    def _handler(self, show: Show) -> Callable[[Request], Any]:
+        async def handle(request: Request) -> Response:
+            form = _fields(await wire.read_body(request.receive)) if request.method == "POST" else {}
+            return await self._threads.run(self._answer, request, form, show)
+
+        return handle
+
+    def _answer(self, request: Request, form: Mapping[str, list[str]], show: Show) -> Response:
+        try:
+            session, access = self._service.sessions.known(request.cookies.get(COOKIE, ""))
+        except Unauthorized as error:
+            if request.method == "GET":
+                return _go(f"{SIGN_IN}?next={quote(_own_path(request), safe='')}")
+            return _render(Page(template="wrong.html", told={"message": error.message}, status=401), request)
+        try:
+            if request.method == "POST" and not hmac.compare_digest((form.get("token") or [""])[0], session.token):
+                raise ForbiddenScope("this form is not one of ours, or of another session; go back and try again")
+            visit = Visit(
+                service=self._service,
+                access=access,
+                session=session,
+                path=request.url.path,
+                names=request.path_params,
+                query=_fields(request.url.query.encode("latin-1", "replace")),
+                form=form,
+            )
+            return self._shown(show(visit), request, session, access, visit)
+        except MemorandaError as error:
+            status, _ = refuse(error)
+            page = Page(template="wrong.html", told={"message": error.message}, status=status)
+            return _render(page, request, session, access)
+        # A person sees a page, whatever happens.
+        except Exception:
+            _log.exception("unexpected failure in %s %r", request.method, request.url.path)
+            told = {"message": "something went wrong that should not; the server's log has the details"}
+            return _render(Page(template="wrong.html", told=told, status=500), request, session, access)
+
+    def _shown(self, answer: Answer, request: Request, session: Session, access: Access, visit: Visit) -> Response:
+        if isinstance(answer, Redirect):
+            return _go(answer.path, said=answer.said)
+        if isinstance(answer, File):
+            headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{answer.name}"'}
+            return Response(answer.body, headers=headers, media_type=answer.media_type)
+        now = self._service.context.clock()
+        page = Page(template=answer.template, told={**answer.told, "visit": visit, "now": now}, status=answer.status)
+        return _render(page, request, session, access)
+
+    # --- coming in and going ---------------------------------------------------------------------------------
+
+    async def _sign_in(self, request: Request) -> Response:
+        target = _target(request.query_params.get("next", ""))
+        if request.method == "GET":
+            return _render(Page(template="sign_in.html", told={"target": target, "wrong": ""}), request)
+        form = _fields(await wire.read_body(request.receive))
+        key, target = (form.get("key") or [""])[0].strip(), _target((form.get("next") or [""])[0])
+        return await self._threads.run(
+            self._come_in, request, lambda: self._service.sessions.sign_in(key), target, "This key is not known here"
+        )
+
+    async def _enter(self, request: Request) -> Response:
+        link = request.query_params.get("link", "")
+        return await self._threads.run(
+            self._come_in, request, lambda: self._service.sessions.follow(link), ROOT + "/", "This link does not work"
+        )
+
+    def _come_in(self, request: Request, sign_in: Callable[[], str], target: str, wrong: str) -> Response:
+        address = request.client.host if request.client else ""
+        try:
+            sealed = sign_in()
+        except Unauthorized as error:
+            if wait := self._failures.take(address):
+                refused = RateLimited(retry_after_seconds=wait)
+                page = Page(template="wrong.html", told={"message": refused.message}, status=429)
+                return _render(page, request)
+            told = {"target": target, "wrong": f"{wrong}: {error.message}."}
+            return _render(Page(template="sign_in.html", told=told, status=401), request)
+        response = _go(target)
+        _keep(response, request, COOKIE, sealed, IDLE_MS // 1_000 * 24)
+        return response
+
+    async def _sign_out(self, request: Request) -> Response:
+        form = _fields(await wire.read_body(request.receive))
+
+        def end() -> None:
+            session, access = self._service.sessions.known(request.cookies.get(COOKIE, ""))
+            if hmac.compare_digest((form.get("token") or [""])[0], session.token):
+                self._service.sessions.end(access, session.grant_id)
+
+        with suppress(Unauthorized):
+            await self._threads.run(end)
+        response = _go(SIGN_IN, said="You are signed out.")
+        response.delete_cookie(COOKIE, path=ROOT)
+        return response
+
+    async def _static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            return await _nowhere(request)
+        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(_file(name), headers=headers, media_type=_STATIC[name])
+
+
+async def _to_first(_request: Request) -> Response:
+    return _go(ROOT + "/")
+
+
+async def _nowhere(request: Request) -> Response:
+    return _render(Page(template="wrong.html", told={"message": "there is no such page"}, status=404), request)
+
+
+def _fields(body: bytes) -> dict[str, list[str]]:
+    """What a form or a query says. Raises InvalidInput."""
+    try:
+        return parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=FIELDS_LIMIT)
+    except ValueError:
+        raise InvalidInput("the form cannot be read") from None
+
+
+def _own_path(request: Request) -> str:
+    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+
+
+def _target(path: str) -> str:
+    """Where to go on after signing in: a page of ours, whatever the address says."""
+    parts = urlsplit(path)
+    is_ours = not parts.scheme and not parts.netloc and parts.path.startswith(f"{ROOT}/") and path.isprintable()
+    return path if is_ours and "\\" not in path else ROOT + "/"
+
+
+def _go(path: str, *, said: str = "") -> Response:
+    response = RedirectResponse(path, 303, _HEADERS)
+    if said:
+        response.set_cookie(
+            SAID, quote(said[:SAID_CHARS_LIMIT]), max_age=60, path=ROOT, httponly=True, samesite="strict"
+        )
+    return response
+
+
+def _keep(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
+    is_secure = request.url.scheme == "https"
+    response.set_cookie(name, value, max_age=seconds, path=ROOT, httponly=True, samesite="strict", secure=is_secure)
+
+
+# --- pages -------------------------------------------------------------------------------------------------------
+
+
+def _render(page: Page, request: Request, session: Session | None = None, access: Access | None = None) -> Response:
+    said = unquote(request.cookies.get(SAID, ""))[:SAID_CHARS_LIMIT]
+    told = {**page.told, "session": session, "access": access, "said": said, "here": request.url.path}
+    response = Response(
+        _templates().get_template(page.template).render(told), page.status, _HEADERS, "text/html; charset=utf-8"
+    )
+    if said:
+        response.delete_cookie(SAID, path=ROOT)
+    return response
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    loader = jinja2.PackageLoader("memoranda.bindings.console")
+    made = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    # Records have what they have: most of what can be said of a memory is not said of every one.
+    made.undefined = jinja2.ChainableUndefined
+    made.filters |= {"ago": words.ago, "iso": words.iso, "day": words.day, "path": lambda text: quote(text, safe="")}
+    made.globals |= {"root": ROOT, "version": __version__, "static": _static_path}
+    return made
+
+
+@cache
+def _file(name: str) -> bytes:
+    return (files("memoranda.bindings.console") / "static" / name).read_bytes()
+
+
+@cache
+def _static_path(name: str) -> str:
+    """With its hash in the address, so that it can be kept for good."""
+    return f"{ROOT}/static/{name}?{hashlib.sha256(_file(name)).hexdigest()[:12]}"

@@ -1,0 +1,50 @@
+"""CAL: a query is checked and run, and its answer shown, as records or as the text that a model would get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from memoranda.bindings.console.visit import Answer, Page, Visit
+from memoranda.encoding.json_text import dump_pretty
+from memoranda.errors import QueryError
+
+EXAMPLES: Final = (
+    ("The latest beliefs", "RECALL beliefs RECENT 10"),
+    ("What is known about somebody", 'RECALL beliefs ABOUT "alice"'),
+    ("By words", 'RECALL LIKE "package manager" LIMIT 5'),
+    ("How many of each relation", "RECALL beliefs | GROUP BY relation | COUNT"),
+    (
+        "A context for a model",
+        'ASSEMBLE FOR "setting up" FROM notes: (RECALL LIKE "npm") BUDGET 300 tokens FORMAT markdown',
+    ),
+    ("How it would be answered", "EXPLAIN RECALL beliefs RECENT 10"),
+)
+_READING: Final = frozenset({"read"})
+
+
+def asked(visit: Visit) -> Answer:
+    """The editor, and the answer of what stands in it. Only what reads is run: opening a page changes nothing."""
+    query, namespace = visit.asked("query"), visit.asked("namespace")
+    told: dict[str, Any] = {"query": query, "namespace": namespace, "examples": EXAMPLES, "answer": None, "wrong": None}
+    if query:
+        try:
+            reader = replace(visit.access, verbs=visit.access.verbs & _READING)
+            answer = visit.service.cal.run(reader, query, namespace=namespace or None)
+        except QueryError as error:
+            told["wrong"] = {"code": error.cal_code, "message": error.message}
+        else:
+            told |= {"answer": answer, "text": _text(answer), "json": dump_pretty(answer)}
+            told["rows"] = _rows(answer)
+    return Page(template="ask.html", told=told)
+
+
+def _text(answer: dict[str, Any]) -> str:
+    """What a model would get, of an assembled context."""
+    found = answer.get("formatted_context") or answer.get("formatted")
+    return found if isinstance(found, str) else ""
+
+
+def _rows(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = answer.get("results")
+    return [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []

@@ -1,0 +1,101 @@
+// What moves on the pages: searching while one types, what is new, keys, times in the reader's zone, copying.
+// Every page can be read and used without it.
+
+const live = document.querySelector("form[data-live]");
+const offline = document.querySelector(".offline");
+const LIVE_MS = 4000;
+const TYPING_MS = 120;
+
+function localise(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    if (!Number.isNaN(moment.getTime())) time.title = moment.toLocaleString();
+  }
+  for (const button of root.querySelectorAll("button[data-copy]")) {
+    button.hidden = !navigator.clipboard;
+  }
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.textContent = "Copied";
+});
+
+// --- searching while one types, and what is new -----------------------------------------------------------
+
+let asking = null;
+
+function address() {
+  const fields = new URLSearchParams();
+  for (const [name, value] of new FormData(live)) if (value) fields.append(name, value);
+  const query = fields.toString();
+  return live.getAttribute("action") + (query ? `?${query}` : "");
+}
+
+async function refresh(url, { remember }) {
+  asking?.abort();
+  const mine = (asking = new AbortController());
+  let text;
+  try {
+    const answer = await fetch(url, { signal: mine.signal, headers: { accept: "text/html" } });
+    if (answer.redirected) { location.href = answer.url; return; }
+    text = await answer.text();
+    offline.hidden = true;
+  } catch (error) {
+    if (error.name !== "AbortError") offline.hidden = false;
+    return;
+  }
+  const made = new DOMParser().parseFromString(text, "text/html").getElementById(live.dataset.live);
+  const shown = document.getElementById(live.dataset.live);
+  if (!made || !shown) return;
+  if (remember) history.replaceState(null, "", url);
+  if (made.textContent === shown.textContent) return;
+  const chosen = new Set([...shown.querySelectorAll("input[name=id]:checked")].map((box) => box.value));
+  shown.replaceChildren(...made.childNodes);
+  for (const box of shown.querySelectorAll("input[name=id]")) box.checked = chosen.has(box.value);
+  localise(shown);
+}
+
+if (live) {
+  let typing = 0;
+  live.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => refresh(address(), { remember: true }), TYPING_MS);
+  });
+  live.addEventListener("submit", (event) => {
+    event.preventDefault();
+    refresh(address(), { remember: true });
+  });
+  setInterval(() => {
+    const isReading = document.activeElement?.closest("#results") || document.querySelector("#results input:checked");
+    if (!document.hidden && !isReading) refresh(location.pathname + location.search, { remember: false });
+  }, LIVE_MS);
+}
+
+// --- keys -------------------------------------------------------------------------------------------------
+
+function step(by) {
+  const items = [...document.querySelectorAll("#results .list > li")];
+  if (!items.length) return;
+  const at = items.findIndex((item) => item.classList.contains("chosen"));
+  const next = items[Math.min(Math.max(at + by, 0), items.length - 1)];
+  for (const item of items) item.classList.toggle("chosen", item === next);
+  next.querySelector("a").focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  const isWriting = event.target.matches("input, textarea, select");
+  if (event.target.matches("[data-submit]") && event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.target.form.requestSubmit();
+  }
+  if (isWriting || event.ctrlKey || event.metaKey || event.altKey) return;
+  const search = document.getElementById("q");
+  if (event.key === "/" && search) { event.preventDefault(); search.focus(); }
+  if (event.key === "j") step(1);
+  if (event.key === "k") step(-1);
+  if (event.key === "?") document.getElementById("keys-help").showModal();
+});
+
+localise(document);

@@ -1,0 +1,79 @@
+"""One request of somebody who signed in, and what a page answers it with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from memoranda.errors import InvalidInput
+from memoranda.service.core.access import Access
+from memoranda.service.core.sessions import Session
+from memoranda.service.service import Service
+
+ROOT: Final = "/console"
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown: a template, and what it is told."""
+
+    template: str
+    told: Mapping[str, Any] = {}
+    status: int = 200
+
+
+class Redirect(msgspec.Struct, frozen=True):
+    """Where the browser goes on; `said` is shown there once."""
+
+    path: str
+    said: str = ""
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """What is not shown but kept."""
+
+    body: bytes
+    name: str
+    media_type: str
+
+
+Answer = Page | Redirect | File
+
+
+class Visit(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, and what for. `query` and `form` have every value of a name, in order."""
+
+    service: Service
+    access: Access
+    session: Session
+    path: str
+    names: Mapping[str, str]
+    query: Mapping[str, Sequence[str]]
+    form: Mapping[str, Sequence[str]]
+
+    def asked(self, name: str) -> str:
+        """What the address says; empty where it says nothing."""
+        return (self.query.get(name) or ("",))[0].strip()
+
+    def given(self, name: str) -> str:
+        """What a form says."""
+        return (self.form.get(name) or ("",))[0]
+
+    def required(self, name: str, what: str) -> str:
+        """The same, where there must be something. Raises InvalidInput."""
+        value = self.given(name).strip()
+        if not value:
+            raise InvalidInput(f"{what} is missing")
+        return value
+
+    def with_query(self, **changed: str | None) -> str:
+        """The address of the same page with something else in its query; None takes a name out."""
+        query = {name: list(values) for name, values in self.query.items() if name not in changed}
+        query.update({name: [value] for name, value in changed.items() if value})
+        said = urlencode(query, doseq=True)
+        return f"{self.path}?{said}" if said else self.path
+
+
+Show = Callable[[Visit], Answer]

@@ -1,0 +1,374 @@
+"""The console as a browser without a script sees it: signing in, reading, correcting, and what keeps strangers out."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.bindings.http.running import OWNER, Running, draft, running
+
+from memoranda.bindings.console.app import COOKIE, FORMS, PAGES, Console
+from memoranda.bindings.console.ask import EXAMPLES
+from memoranda.bindings.console.visit import ROOT
+
+ALL = ("read", "write", "derive", "export", "erase", "activate")
+HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:alert(3) \u202eabc {{ 7*7 }}"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    home = tmp_path_factory.mktemp("console")
+    folders = {"extra": lambda service: {"folders": {ROOT: lambda threads: Console(service, threads).routes}}}
+    with running(home, **folders) as server:
+        yield server
+
+
+@pytest.fixture
+def key(server: Running) -> str:
+    return server.key(OWNER, *ALL)
+
+
+@pytest.fixture
+def browser(server: Running, key: str) -> Iterator[httpx.Client]:
+    with signed_in(server, key) as client:
+        yield client
+
+
+@contextmanager
+def signed_in(server: Running, key: str) -> Iterator[httpx.Client]:
+    with server.client("", follow_redirects=True) as client:
+        answer = client.get(f"{ROOT}/enter", params={"link": server.service.sessions.link(key)})
+        assert (answer.status_code, answer.url.path) == (200, f"{ROOT}/")
+        yield client
+
+
+def remember(server: Running, key: str, text: str, **scope: str) -> str:
+    with server.client(key) as client:
+        answer = client.post("/ump/remember", json=draft(text, **scope))
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["id"])
+
+
+def token_of(answer: httpx.Response) -> str:
+    found = re.search(r'name="token" value="([^"]+)"', answer.text)
+    assert found is not None
+    return found[1]
+
+
+def send(browser: httpx.Client, path: str, **fields: str | list[str]) -> httpx.Response:
+    token = token_of(browser.get(f"{ROOT}/overview"))
+    return browser.post(ROOT + path, data={"token": token, **fields}, headers={"origin": str(browser.base_url).rstrip("/")})
+
+
+# --- signing in --------------------------------------------------------------------------------------------------
+
+
+def test_a_link_signs_a_browser_in_once(server: Running, key: str) -> None:
+    link = server.service.sessions.link(key)
+    with server.client("") as first, server.client("") as second:
+        answer = first.get(f"{ROOT}/enter", params={"link": link})
+        assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/")
+        kept = answer.headers["set-cookie"].lower()
+        assert all(word in kept for word in ("httponly", "samesite=strict", "path=/console"))
+        assert first.get(f"{ROOT}/").status_code == 200
+        again = second.get(f"{ROOT}/enter", params={"link": link})
+        assert again.status_code == 401
+        assert "was used before" in again.text
+        # Whoever has the link twice is not who it was made for, or somebody else has it, too: nobody is signed in now.
+        assert first.get(f"{ROOT}/").status_code == 303
+
+
+def test_a_key_signs_a_browser_in_and_goes_on_to_where_it_wanted(server: Running, key: str) -> None:
+    with server.client("") as browser:
+        answer = browser.get(f"{ROOT}/overview?x=1")
+        assert answer.status_code == 303
+        asked = browser.get(answer.headers["location"])
+        target = html.unescape(re.search(r'name="next" value="([^"]+)"', asked.text)[1])  # type: ignore[index]
+        assert target == f"{ROOT}/overview?x=1"
+        wrong = browser.post(f"{ROOT}/sign-in", data={"key": "mk_aaaa_bbbb", "next": target})
+        assert wrong.status_code == 401
+        assert COOKIE not in browser.cookies
+        answer = browser.post(f"{ROOT}/sign-in", data={"key": f" {key}\n", "next": target})
+        assert (answer.status_code, answer.headers["location"]) == (303, target)
+
+
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example", "/ump/recall", ""])
+def test_nobody_is_sent_elsewhere_after_signing_in(server: Running, key: str, target: str) -> None:
+    with server.client("") as browser:
+        answer = browser.post(f"{ROOT}/sign-in", data={"key": key, "next": target})
+        assert answer.headers["location"] == f"{ROOT}/"
+
+
+def test_who_guesses_keys_waits(tmp_path: Path) -> None:
+    folders = {"extra": lambda service: {"folders": {ROOT: lambda threads: Console(service, threads).routes}}}
+    with running(tmp_path, **folders) as server, server.client("") as browser:
+        found = [browser.post(f"{ROOT}/sign-in", data={"key": f"mk_aaaa_{n}"}).status_code for n in range(12)]
+        assert found[:3] == [401] * 3
+        assert found[-1] == 429
+
+
+def test_a_session_ends_when_somebody_says_so_and_with_its_key(server: Running) -> None:
+    key = server.key(OWNER, *ALL)
+    with signed_in(server, key) as browser, signed_in(server, key) as other:
+        page = browser.get(f"{ROOT}/keys").text
+        assert page.count("Sign out there") >= 2
+        ids = re.findall(r"/sessions/([a-z0-9]+)/end", page)
+        mine = re.search(r"\(this browser\).*?/sessions/([a-z0-9]+)/end", page, re.DOTALL)
+        assert mine is not None
+        for each in ids:
+            if each != mine[1]:
+                assert send(browser, f"/sessions/{each}/end").status_code == 200
+        assert other.get(f"{ROOT}/", follow_redirects=False).status_code == 303
+        assert browser.get(f"{ROOT}/").status_code == 200
+        server.service.gate.revoke_key(key.removeprefix("mk_").partition("_")[0])
+        assert browser.get(f"{ROOT}/", follow_redirects=False).status_code == 303
+
+
+def test_signing_out_ends_the_session(server: Running, key: str) -> None:
+    with signed_in(server, key) as browser:
+        kept = browser.cookies[COOKIE]
+        assert send(browser, "/sign-out").url.path == f"{ROOT}/sign-in"
+    with server.client("", cookies={COOKIE: kept}) as thief:
+        assert thief.get(f"{ROOT}/").status_code == 303
+
+
+# --- what keeps strangers out ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [path.replace("{id}", "abcd") for path in PAGES])
+def test_every_page_asks_who_is_there(server: Running, path: str) -> None:
+    with server.client("") as stranger:
+        answer = stranger.get(ROOT + path)
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith(f"{ROOT}/sign-in")
+
+
+@pytest.mark.parametrize("path", [path.replace("{id}", "abcd") for path in FORMS])
+def test_every_form_needs_a_session_and_its_token(server: Running, browser: httpx.Client, path: str) -> None:
+    with server.client("") as stranger:
+        assert stranger.post(ROOT + path, data={"text": "x", "name": "x"}).status_code == 401
+    for token in ({}, {"token": ""}, {"token": "guessed"}):
+        answer = browser.post(ROOT + path, data={"text": "x", "name": "x", **token})
+        assert answer.status_code == 403
+        assert "not one of ours" in answer.text
+
+
+def test_a_form_from_another_origin_does_nothing(server: Running, browser: httpx.Client) -> None:
+    token = token_of(browser.get(f"{ROOT}/"))
+    data = {"token": token, "text": "planted", "kind": "semantic"}
+    answer = browser.post(f"{ROOT}/remember", data=data, headers={"origin": "https://evil.example"})
+    assert answer.status_code == 403
+    assert "planted" not in browser.get(f"{ROOT}/").text
+
+
+def test_pages_are_kept_to_themselves(browser: httpx.Client) -> None:
+    for path in ("/", "/overview", "/nothing"):
+        headers = browser.get(ROOT + path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_what_is_stored_is_never_markup(server: Running, browser: httpx.Client, key: str) -> None:
+    name = remember(server, key, HOSTILE, project=HOSTILE[:40], user=HOSTILE[:40])
+    pages = (f"/?project={HOSTILE[:40]}", "/?q=alert", f"/memory/{name}", f"/memory/{name}/views", "/overview")
+    for path in pages:
+        answer = browser.get(ROOT + path)
+        assert answer.status_code == 200
+        assert not re.search(
+            r"<script(?! src=\"/console/static)|<img|onerror=(?!alert\(2\)&)|href=\"javascript", answer.text
+        )
+        assert "49" not in re.sub(r"[a-z0-9]{8,}", "", answer.text)
+    assert html.escape("<script>alert(1)</script>") in browser.get(f"{ROOT}/memory/{name}").text
+
+
+def test_another_owner_sees_nothing(server: Running, browser: httpx.Client, key: str) -> None:
+    name = remember(server, key, "a secret of the owner")
+    with signed_in(server, server.key("did:key:zSomebodyElse", *ALL)) as other:
+        assert "a secret of the owner" not in other.get(f"{ROOT}/").text
+        assert "a secret of the owner" not in other.get(f"{ROOT}/?q=secret").text
+        for path in (f"/memory/{name}", f"/memory/{name}/views", f"/memory/{name}/readers", f"/memory/{name}/export"):
+            assert other.get(ROOT + path).status_code == 404
+        assert send(other, f"/memory/{name}/forget").status_code == 404
+        assert send(other, f"/memory/{name}/revise", text="stolen").status_code == 404
+        mine = {each.grant_id for each in server.service.sessions.open_sessions(server.service.gate.authenticate(key))}
+        assert all(send(other, f"/sessions/{each}/end").status_code == 404 for each in mine)
+        theirs = key.removeprefix("mk_").partition("_")[0]
+        assert send(other, f"/keys/{theirs}/revoke").status_code == 404
+    assert browser.get(f"{ROOT}/memory/{name}").status_code == 200
+
+
+def test_a_key_that_may_only_read_changes_nothing(server: Running, key: str) -> None:
+    name = remember(server, key, "kept as it is")
+    with signed_in(server, server.key(OWNER, "read")) as reader:
+        assert "kept as it is" in reader.get(f"{ROOT}/memory/{name}").text
+        for path, fields in (
+            (f"/memory/{name}/revise", {"text": "changed"}),
+            (f"/memory/{name}/forget", {}),
+            (f"/memory/{name}/forget", {"hard": "yes", "typed": "erase"}),
+            ("/remember", {"text": "new"}),
+            ("/undo", {}),
+            ("/keys", {"name": "more", "scope": "read"}),
+        ):
+            assert send(reader, path, **fields).status_code == 403
+        assert reader.get(f"{ROOT}/ask", params={"query": 'ADD belief SET subject = "a" REASON "b"'}).status_code == 200
+    with signed_in(server, key) as browser:
+        assert "kept as it is" in browser.get(f"{ROOT}/memory/{name}").text
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def test_the_latest_are_listed_in_pages_and_narrowed(server: Running) -> None:
+    owner = "did:key:zLists"
+    key = server.key(owner, *ALL)
+    for number in range(25):
+        remember(server, key, f"note {number:02} of the list", owner=owner, project=f"p{number % 2}")
+    with signed_in(server, key) as browser:
+        first = browser.get(f"{ROOT}/")
+        assert first.text.count("of the list</a>") == 20
+        older = html.unescape(re.search(r'href="([^"]+)" rel="next"', first.text)[1])  # type: ignore[index]
+        assert browser.get(older).text.count("of the list</a>") == 5
+        narrowed = browser.get(f"{ROOT}/?project=p1").text
+        assert narrowed.count("of the list</a>") == 12
+        assert "note 02" not in narrowed
+        assert browser.get(f"{ROOT}/?kind=identity").text.count("of the list</a>") == 0
+        assert browser.get(f"{ROOT}/?after=x").status_code == 400
+        found = browser.get(f"{ROOT}/?q=note+07").text
+        assert found.index("note 07") < (found.index("note 06") if "note 06" in found else len(found))
+        assert "similarity" in found
+        assert "Nothing here answers that" in browser.get(f"{ROOT}/?q=xylophone").text
+        assert "There is nothing yet" not in first.text
+
+
+def test_what_was_true_and_known_on_another_day_is_shown(server: Running) -> None:
+    owner = "did:key:zTimes"
+    key = server.key(owner, *ALL)
+    with server.client(key) as client:
+        body = draft("Alice lives in Porto", owner=owner)
+        body["time"] = {"valid_from": "2020-01-01T00:00:00Z", "valid_to": "2021-01-01T00:00:00Z"}
+        assert client.post("/ump/remember", json=body).status_code == 200
+    with signed_in(server, key) as browser:
+        assert "Porto" not in browser.get(f"{ROOT}/").text
+        assert "Porto" in browser.get(f"{ROOT}/?valid_at=2020-06-01").text
+        assert "Porto" in browser.get(f"{ROOT}/?valid_at=2020-06-01&q=Alice").text
+        assert "Porto" not in browser.get(f"{ROOT}/?valid_at=2020-06-01&known_at=2020-06-01").text
+        assert browser.get(f"{ROOT}/?valid_at=yesterday").status_code == 400
+
+
+def test_one_memory_is_shown_with_its_history_and_in_every_standard(
+    server: Running, browser: httpx.Client, key: str
+) -> None:
+    name = remember(server, key, "Deploys happen on Mondays")
+    answer = send(browser, f"/memory/{name}/revise", text="Deploys happen on Tuesdays", seen=name)
+    assert answer.status_code == 200
+    assert "<del>Mondays</del><ins>Tuesdays</ins>" in answer.text
+    assert "verified" in answer.text
+    assert "Changed." in answer.text
+    assert "This is an earlier version" in browser.get(f"{ROOT}/memory/{name}").text
+    views = browser.get(f"{ROOT}/memory/{name}/views").text
+    assert all(f"<h2>{standard}</h2>" in views for standard in ("UMP", "OMS", "OAMS", "openwop"))
+    readers = browser.get(f"{ROOT}/memory/{name}/readers").text
+    assert "remember" in readers
+    export = browser.get(f"{ROOT}/memory/{name}/export")
+    assert export.json()["id"] == name
+    assert "attachment" in export.headers["content-disposition"]
+    # Somebody else changed it meanwhile: what was typed over it is not written.
+    newest = answer.url.path.rpartition("/")[2]
+    assert send(browser, f"/memory/{newest}/revise", text="Wednesdays", seen=name).status_code == 400
+
+
+def test_what_is_forgotten_comes_back_with_undo_and_what_is_erased_does_not(
+    server: Running, browser: httpx.Client, key: str
+) -> None:
+    name = remember(server, key, "a passing thought about herons")
+    answer = send(browser, f"/memory/{name}/forget", reason="no longer true")
+    assert "Forgot 1 memory" in answer.text
+    assert "herons</a>" not in browser.get(f"{ROOT}/").text
+    assert "Taken back" in send(browser, "/undo").text
+    assert "herons</a>" in browser.get(f"{ROOT}/").text
+    refused = send(browser, f"/memory/{name}/forget", hard="yes", typed="yes")
+    assert refused.status_code == 400
+    assert "nothing was erased" in refused.text
+    assert "for good" in send(browser, f"/memory/{name}/forget", hard="yes", typed="Erase").text
+    left = browser.get(f"{ROOT}/memory/{name}").text
+    assert "herons" not in left
+    assert "was forgotten" in left
+
+
+def test_several_are_forgotten_at_once(server: Running, browser: httpx.Client, key: str) -> None:
+    names = [remember(server, key, f"many at once {number}") for number in range(3)]
+    assert "Forgot 3 memories" in send(browser, "/forget", id=names).text
+    assert "many at once" not in browser.get(f"{ROOT}/").text
+
+
+def test_a_memory_is_written_and_a_key_is_made_and_revoked(server: Running, browser: httpx.Client) -> None:
+    answer = send(browser, "/remember", text="Anna likes tea\r\nand cake", kind="semantic", project="home")
+    assert "Remembered." in answer.text
+    assert "Anna likes tea\nand cake" in answer.text
+    assert send(browser, "/remember", text="  ").status_code == 400
+    page = send(browser, "/keys", name="laptop", scope=["read", "write"])
+    made = re.search(r"<pre[^>]*>(mk_[a-z0-9_]+)</pre>", page.text)
+    assert made is not None
+    assert server.service.gate.authenticate(made[1]).verbs == {"read", "write"}
+    assert made[1] not in browser.get(f"{ROOT}/keys").text
+    assert "is revoked" in send(browser, f"/keys/{made[1].removeprefix('mk_').partition('_')[0]}/revoke").text
+
+
+def test_the_examples_of_cal_run(browser: httpx.Client) -> None:
+    for name, query in EXAMPLES:
+        answer = browser.get(f"{ROOT}/ask", params={"query": query})
+        assert (name, answer.status_code, "CAL-E" in answer.text) == (name, 200, False)
+        assert "<h2>Answer</h2>" in answer.text
+    assert "CAL-E" in browser.get(f"{ROOT}/ask", params={"query": "RECALL *"}).text
+
+
+def test_the_graph_shows_whom_a_statement_names(server: Running, browser: httpx.Client, key: str) -> None:
+    with server.client(key) as client:
+        for other in ("tea", "Bob & <Co>"):
+            body = {"type": "belief", "subject": "alice", "relation": "likes", "object": other, "confidence": 1, "created_at": 1_768_471_200_000}
+            answer = client.post("/oms/grains", json=body)
+            assert answer.status_code in (200, 201), answer.text
+    page = browser.get(f"{ROOT}/graph?subject=alice").text
+    assert "Bob &amp; &lt;Co&gt;" in page
+    assert page.count("<line") == 2
+    assert "likes" in browser.get(f"{ROOT}/graph?subject=tea").text
+    assert "Nothing is said of" in browser.get(f"{ROOT}/graph?subject=nobody").text
+
+
+def test_the_audit_log_is_shown_and_verified(browser: httpx.Client) -> None:
+    page = browser.get(f"{ROOT}/audit?verify=yes&op=list").text
+    assert "The chain is whole" in page
+    assert "<td>list</td>" in page
+
+
+def test_secrets_are_looked_for_when_somebody_asks(server: Running, browser: httpx.Client, key: str) -> None:
+    remember(server, key, "The password of the router is hunter2-Zx81!")
+    assert "hunter2" not in browser.get(f"{ROOT}/review?secrets=yes").text
+    assert "password" in browser.get(f"{ROOT}/review?secrets=yes").text
+
+
+@pytest.mark.parametrize(
+    "path", ["/memory/nothing", "/static/../app.py", "/static/x", "/nothing", "/memory/%00", "/?after=-1"]
+)
+def test_what_is_not_there_is_a_page(browser: httpx.Client, path: str) -> None:
+    answer = browser.get(ROOT + path)
+    assert answer.status_code in (400, 404)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+
+
+def test_the_style_and_the_script_are_ours_and_kept(browser: httpx.Client) -> None:
+    page = browser.get(f"{ROOT}/").text
+    for path in re.findall(r'(?:src|href)="(/console/static/[^"]+)"', page):
+        answer = browser.get(path)
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+    assert not re.search(r'(?:src|href)="(?!/console|#)', page)
+    assert len(page.encode()) < 150_000
