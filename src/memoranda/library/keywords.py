@@ -47,9 +47,13 @@ class Listed(TypedDict, total=False):
 
     project: str | None
     user: str | None
+    agent: str | None
+    session: str | None
     kind: Kinds | None
     tags: Sequence[str]
     since: When | None
+    valid_at: When | None
+    known_at: When | None
 
 
 def check(given: Mapping[str, Any], known: type) -> None:

@@ -62,7 +62,9 @@ def token_of(answer: httpx.Response) -> str:
 
 def send(browser: httpx.Client, path: str, **fields: str | list[str]) -> httpx.Response:
     token = token_of(browser.get(f"{ROOT}/overview"))
-    return browser.post(ROOT + path, data={"token": token, **fields}, headers={"origin": str(browser.base_url).rstrip("/")})
+    return browser.post(
+        ROOT + path, data={"token": token, **fields}, headers={"origin": str(browser.base_url).rstrip("/")}
+    )
 
 
 # --- signing in --------------------------------------------------------------------------------------------------
@@ -333,7 +335,14 @@ def test_the_examples_of_cal_run(browser: httpx.Client) -> None:
 def test_the_graph_shows_whom_a_statement_names(server: Running, browser: httpx.Client, key: str) -> None:
     with server.client(key) as client:
         for other in ("tea", "Bob & <Co>"):
-            body = {"type": "belief", "subject": "alice", "relation": "likes", "object": other, "confidence": 1, "created_at": 1_768_471_200_000}
+            body = {
+                "type": "belief",
+                "subject": "alice",
+                "relation": "likes",
+                "object": other,
+                "confidence": 1,
+                "created_at": 1_768_471_200_000,
+            }
             answer = client.post("/oms/grains", json=body)
             assert answer.status_code in (200, 201), answer.text
     page = browser.get(f"{ROOT}/graph?subject=alice").text

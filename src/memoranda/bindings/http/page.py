@@ -60,7 +60,8 @@ def welcome(_service: Service, call: Call, _asked: None) -> Answer:
         "machine of the server:</p><pre>memoranda key add laptop</pre>"
         f'<p>Then ask:</p><pre>curl {base}/ump/recall \\\n  -H "Authorization: Bearer $KEY" '
         '-H "Content-Type: application/json" \\\n  -d \'{"query": "which package manager?"}\'</pre>'
-        f"<p>In this browser: <a href="/console/">the console</a>. An agent that speaks MCP is connected at <code>{base}/mcp</code>, or on the machine itself with the "
+        '<p>In this browser: <a href="/console/">the console</a>.</p>'
+        f"<p>An agent that speaks MCP is connected at <code>{base}/mcp</code>, or on the machine itself with the "
         f"command <code>memoranda mcp</code>. Open to everybody:</p><ul>{links}</ul>"
     )
     headers = tuple((name.lower().encode(), value.encode()) for name, value in page_headers().items())
