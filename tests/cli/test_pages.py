@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 HOWTO = ROOT / "docs" / "howto"
 PAGES = [
     ROOT / "README.md",
-    *(HOWTO / f"{name}.md" for name in ("sync", "files", "sharing", "oauth", "openwop", "backup")),
+    *(HOWTO / f"{name}.md" for name in ("sync", "files", "sharing", "oauth", "openwop", "backup", "connect")),
 ]
 # Each with a test of its own, of what it prints.
 ELSEWHERE = {"cal.md", "consolidate.md", "oams.md"}
@@ -91,7 +91,9 @@ def test_every_page_with_commands_is_run() -> None:
 
 
 def test_the_commands_of_the_pages_run_in_order_in_an_empty_home(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
+    # As on the machine of somebody who has the agents that the pages name.
+    for folder in ("bin", ".cursor", ".codex"):
+        (tmp_path / folder).mkdir()
     caller = tmp_path / "bin" / "memoranda"
     caller.write_text(f"#!{sys.executable} -IS\n" + CALLER.format(socket=str(tmp_path / "socket")))
     caller.chmod(0o755)
