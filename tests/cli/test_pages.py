@@ -92,8 +92,8 @@ def test_every_page_with_commands_is_run() -> None:
 
 def test_the_commands_of_the_pages_run_in_order_in_an_empty_home(tmp_path: Path) -> None:
     # As on the machine of somebody who has the agents that the pages name.
-    for folder in ("bin", ".cursor", ".codex"):
-        (tmp_path / folder).mkdir()
+    for name in ("bin", ".cursor", ".codex"):
+        (tmp_path / name).mkdir()
     caller = tmp_path / "bin" / "memoranda"
     caller.write_text(f"#!{sys.executable} -IS\n" + CALLER.format(socket=str(tmp_path / "socket")))
     caller.chmod(0o755)

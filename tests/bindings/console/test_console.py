@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,16 +16,20 @@ from tests.bindings.http.running import OWNER, Running, draft, running
 from memoranda.bindings.console.app import COOKIE, FORMS, PAGES, Console
 from memoranda.bindings.console.ask import EXAMPLES
 from memoranda.bindings.console.visit import ROOT
+from memoranda.service.service import Service
 
 ALL = ("read", "write", "derive", "export", "erase", "activate")
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:alert(3) \u202eabc {{ 7*7 }}"
 
 
+def with_console(service: Service) -> dict[str, Any]:
+    return {"folders": {ROOT: lambda threads: Console(service, threads).routes}}
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home = tmp_path_factory.mktemp("console")
-    folders = {"extra": lambda service: {"folders": {ROOT: lambda threads: Console(service, threads).routes}}}
-    with running(home, **folders) as server:
+    with running(home, extra=with_console) as server:
         yield server
 
 
@@ -107,8 +112,7 @@ def test_nobody_is_sent_elsewhere_after_signing_in(server: Running, key: str, ta
 
 
 def test_who_guesses_keys_waits(tmp_path: Path) -> None:
-    folders = {"extra": lambda service: {"folders": {ROOT: lambda threads: Console(service, threads).routes}}}
-    with running(tmp_path, **folders) as server, server.client("") as browser:
+    with running(tmp_path, extra=with_console) as server, server.client("") as browser:
         found = [browser.post(f"{ROOT}/sign-in", data={"key": f"mk_aaaa_{n}"}).status_code for n in range(12)]
         assert found[:3] == [401] * 3
         assert found[-1] == 429
