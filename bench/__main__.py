@@ -1,4 +1,4 @@
-"""Run the measurements: `python -m bench [--quick] [--large] [--only ump|oms|cal|oams|openwop|quality]`.
+"""Run the measurements: `python -m bench [--quick] [--large] [--only ump|oms|cal|oams|openwop|moving|quality]`.
 
 One JSON object on standard output, progress on the other.
 """
@@ -26,6 +26,7 @@ from bench.cal import measure_cal
 from bench.client import Client
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
+from bench.moving import measure_moving
 from bench.oams import measure_oams
 from bench.oms import measure_oms
 from bench.openwop import measure_openwop
@@ -203,12 +204,15 @@ def measure_ump(*, quick: bool) -> Figures:
     return figures
 
 
+# Parts that have a larger size.
+_LARGE = ("cal", "moving")
 PARTS = {
     "ump": measure_ump,
     "oms": measure_oms,
     "cal": measure_cal,
     "oams": measure_oams,
     "openwop": measure_openwop,
+    "moving": measure_moving,
     "quality": measure_quality,
 }
 
@@ -216,13 +220,15 @@ PARTS = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--large", action="store_true", help="CAL over a million grains; with --only cal")
+    parser.add_argument(
+        "--large", action="store_true", help="CAL over a million grains, moving of 100,000 memories; with --only"
+    )
     parser.add_argument("--only", choices=tuple(PARTS), help="one part of the measurements")
     arguments = parser.parse_args()
     figures = machine() | start_up()
     for name, measure in PARTS.items():
         if arguments.only in (None, name):
-            large = {"large": True} if arguments.large and name == "cal" else {}
+            large = {"large": True} if arguments.large and name in _LARGE else {}
             figures |= measure(quick=arguments.quick, **large)
     print(json.dumps(figures, indent=2))
 

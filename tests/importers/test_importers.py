@@ -137,6 +137,23 @@ def test_an_import_is_taken_back_as_a_whole(store: Memoranda, take: Import, tmp_
         store.ump.undo_import()
 
 
+def test_imports_are_listed_and_one_is_taken_back_by_its_name(store: Memoranda, take: Import) -> None:
+    totals: list[int] = []
+    take(SAMPLES / "mem0" / "mem0_all.json", expect=totals.append)
+    take(SAMPLES / "server-memory" / "memory.jsonl", expect=totals.append)
+    # The progress bar knows how many there are before the first is written.
+    assert totals == [5, 6]
+    last, first = store.ump.imports()
+    assert [each["written"] for each in (first, last)] == totals
+    assert first["what"].endswith("mem0_all.json")
+    undone = store.undo_import(first["import"])
+    assert (undone.id, undone.forgotten, undone.left) == (first["import"], 5, 0)
+    assert store.ump.imports() == [last]
+    assert {each.text.partition(":")[0] for each in store.list()} >= {"Alice"}
+    with pytest.raises(NotFound, match="there is no import"):
+        store.undo_import(first["import"])
+
+
 def test_what_was_changed_since_is_not_taken_back(store: Memoranda, take: Import) -> None:
     take(SAMPLES / "server-memory" / "memory.jsonl")
     (hit,) = store.recall("pnpm", limit=1)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, moment_in, text_in
+from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, drafts, moment_in, text_in
 from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.errors import InvalidInput
 
 _COLUMNS: Final = ("prefix", "key", "value", "created_at", "updated_at", "expires_at", "ttl_minutes")
 # What people and the tools around it call the text of a memory.
@@ -34,34 +34,32 @@ def _recognise(source: Source) -> float:
 
 def _read(source: Source) -> Iterator[Found]:
     if source.is_database:
-        for row in source.rows("store", _COLUMNS, "prefix"):
-            yield _row(row, source)
-        return
-    for number, document in (source.array() or ()) if source.starts(b"[") else source.lines():
-        where = f"{source.name}:{number}"
-        yield Unreadable(where, document) if isinstance(document, MemorandaError) else _item(document, where, source)
+        rows = ((_place(row, source), row) for row in source.rows("store", _COLUMNS, "prefix"))
+        yield from drafts(rows, lambda row, where: _item(_of_row(row), where, source))
+    else:
+        yield from drafts(source.listed(), lambda document, where: _item(document, where, source))
 
 
-def _row(row: dict[str, Any], source: Source) -> Found:
-    prefix, key, value = row.get("prefix"), row.get("key"), row.get("value")
-    where = f"{source.name}: {prefix}/{key}"
-    try:
-        document = json_text.parse(value) if isinstance(value, str | bytes) else value
-    except MemorandaError as error:
-        return Unreadable(where, error)
+def _place(row: dict[str, Any], source: Source) -> str:
+    return f"{source.name}: {row.get('prefix')}/{row.get('key')}"
+
+
+def _of_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the table as an item. Raises InvalidInput."""
+    value = row.get("value")
     item = {name: held for name, held in row.items() if held is not None and name != "prefix"}
-    return _item({"namespace": str(prefix).split("."), **item, "value": document}, where, source)
+    document = json_text.parse(value) if isinstance(value, str | bytes) else value
+    return {"namespace": str(row.get("prefix")).split("."), **item, "value": document}
 
 
-def _item(document: Any, where: str, source: Source) -> Found:
-    path = document.get("namespace") if isinstance(document, dict) else None
-    key = text_in(document, "key") if isinstance(path, list) else ""
-    value = document.get("value") if key else None
-    if not isinstance(path, list) or not all(isinstance(each, str) for each in path) or not isinstance(value, dict):
-        return Unreadable(where, InvalidInput("not an item of LangGraph: it needs `namespace`, `key` and `value`"))
+def _item(document: dict[str, Any], where: str, source: Source) -> Draft:
+    path, key, value = document.get("namespace"), text_in(document, "key"), document.get("value")
+    is_path = isinstance(path, list) and all(isinstance(each, str) for each in path)
+    if not isinstance(path, list) or not is_path or not key or not isinstance(value, dict):
+        raise InvalidInput("not an item of LangGraph: it needs `namespace`, `key` and `value`")
     text = text_in(value, *_TEXTS) or _said(value)
     if not text:
-        return Unreadable(where, InvalidInput("its value says nothing"))
+        raise InvalidInput("its value says nothing")
     kind = text_in(value, *_KINDS)
     return Draft(
         where=where,

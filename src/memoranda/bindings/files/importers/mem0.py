@@ -15,13 +15,14 @@ from memoranda.bindings.files.importers.importer import (
     Found,
     Importer,
     Mapped,
-    Unreadable,
+    drafts,
     moment,
     moment_in,
     text_in,
 )
 from memoranda.bindings.files.importers.source import Source
-from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.errors import InvalidInput
+from memoranda.model.instant import Instant
 
 # The names under which answers and exports hold memories, relations of the graph and messages.
 _MEMORIES: Final = ("results", "memories")
@@ -52,22 +53,22 @@ def _read(source: Source) -> Iterator[Found]:
     if source.is_database:
         yield from _history(source)
         return
-    for number, document in source.array(*_MEMORIES) or ():
-        yield _memory(document, f"{source.name}:{number}", source)
-    for number, document in source.array(*_RELATIONS) or () if source.starts(b"{") else ():
-        yield _relation(document, f"{source.name}: relation {number}", source)
-    for number, document in source.array(*_MESSAGES) or () if source.starts(b"{") else ():
-        yield _message(document, f"{source.name}: message {number}", number, source)
+    memories = ((f"{source.name}:{number}", each) for number, each in source.array(*_MEMORIES) or ())
+    yield from drafts(memories, lambda document, where: _memory(document, where, source))
+    if source.starts(b"{"):
+        relations = ((f"{source.name}: relation {number}", each) for number, each in source.array(*_RELATIONS) or ())
+        yield from drafts(relations, lambda document, where: _relation(document, where, source))
+        messages = ((f"{source.name}: message {number}", each) for number, each in source.array(*_MESSAGES) or ())
+        yield from drafts(messages, lambda document, where: _message(document, where, source))
 
 
-def _memory(document: Any, where: str, source: Source) -> Found:
-    if isinstance(document, MemorandaError):
-        return Unreadable(where, document)
-    if not isinstance(document, dict) or not (text := text_in(document, "memory", "data", "text")):
-        return Unreadable(where, InvalidInput("not a memory of Mem0: it says nothing under `memory`"))
+def _memory(document: dict[str, Any], where: str, source: Source) -> Draft:
+    text = text_in(document, "memory", "data", "text")
+    if not text:
+        raise InvalidInput("not a memory of Mem0: it says nothing under `memory`")
     name = text_in(document, "id") or text_in(document, "hash")
     if not name:
-        return Unreadable(where, InvalidInput("not a memory of Mem0: it has no `id`"))
+        raise InvalidInput("not a memory of Mem0: it has no `id`")
     theirs = document.get("metadata")
     categories = document.get("categories")
     created = moment_in(document, "created_at") or source.modified
@@ -90,15 +91,12 @@ def _memory(document: Any, where: str, source: Source) -> Found:
     )
 
 
-def _relation(document: Any, where: str, source: Source) -> Found:
+def _relation(document: dict[str, Any], where: str, source: Source) -> Draft:
     """An edge of its graph: who, how, and to whom."""
-    if isinstance(document, MemorandaError):
-        return Unreadable(where, document)
-    subject = text_in(document, "source") if isinstance(document, dict) else ""
-    relation = text_in(document, "relationship", "relation") if subject else ""
-    target = text_in(document, "target", "destination") if relation else ""
-    if not target:
-        return Unreadable(where, InvalidInput("not a relation of Mem0: it needs `source`, `relationship` and `target`"))
+    subject, relation = text_in(document, "source"), text_in(document, "relationship", "relation")
+    target = text_in(document, "target", "destination")
+    if not (subject and relation and target):
+        raise InvalidInput("not a relation of Mem0: it needs `source`, `relationship` and `target`")
     return Draft(
         where=where,
         id=text_in(document, "id") or f"{subject} {relation} {target}",
@@ -110,11 +108,10 @@ def _relation(document: Any, where: str, source: Source) -> Found:
     )
 
 
-def _message(document: Any, where: str, number: int, source: Source) -> Found:
-    if isinstance(document, MemorandaError):
-        return Unreadable(where, document)
-    if not isinstance(document, dict) or not (text := text_in(document, "content")):
-        return Unreadable(where, InvalidInput("not a message of Mem0: it says nothing under `content`"))
+def _message(document: dict[str, Any], where: str, source: Source) -> Draft:
+    text, number = text_in(document, "content"), where.rpartition(" ")[2]
+    if not text:
+        raise InvalidInput("not a message of Mem0: it says nothing under `content`")
     role, session = text_in(document, "role"), text_in(document, "run_id", "session_id")
     return Draft(
         where=where,
@@ -138,24 +135,27 @@ def _history(source: Source) -> Iterator[Found]:
         if isinstance(name, str):
             begun.setdefault(name, row.get("created_at"))
             last[name] = row
-    for name, row in last.items():
-        where = f"{source.name}: {name}"
-        if row.get("is_deleted") or row.get("event") == "DELETE":
-            continue
-        text = row.get("new_memory")
-        if not isinstance(text, str) or not text.strip():
-            yield Unreadable(where, InvalidInput("its last row in the history says nothing"))
-            continue
-        role = row.get("role")
-        yield Draft(
-            where=where,
-            id=name,
-            text=text,
-            original={column: value for column, value in row.items() if value is not None},
-            created=moment(begun[name]) or source.modified,
-            updated=moment(row.get("updated_at")) or moment(row.get("created_at")),
-            metadata={"mem0_role": role} if isinstance(role, str) and role else {},
-        )
+    there = (
+        (f"{source.name}: {name}", row)
+        for name, row in last.items()
+        if not row.get("is_deleted") and row.get("event") != "DELETE"
+    )
+    yield from drafts(there, lambda row, where: _last(row, where, moment(begun[row["memory_id"]]) or source.modified))
+
+
+def _last(row: dict[str, Any], where: str, created: Instant) -> Draft:
+    text, role = text_in(row, "new_memory"), text_in(row, "role")
+    if not text:
+        raise InvalidInput("its last row in the history says nothing")
+    return Draft(
+        where=where,
+        id=row["memory_id"],
+        text=text,
+        original={column: value for column, value in row.items() if value is not None},
+        created=created,
+        updated=moment(row.get("updated_at")) or moment(row.get("created_at")),
+        metadata={"mem0_role": role} if role else {},
+    )
 
 
 MEM0: Final = Importer(

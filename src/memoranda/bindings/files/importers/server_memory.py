@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, text_in
+from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, drafts, text_in
 from memoranda.bindings.files.importers.source import Source
-from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.errors import InvalidInput
 
 _TYPES: Final = ("entity", "relation")
 
@@ -23,54 +23,51 @@ def _recognise(source: Source) -> float:
 
 
 def _read(source: Source) -> Iterator[Found]:
-    for number, document in source.lines():
-        where = f"{source.name}:{number}"
-        if isinstance(document, MemorandaError):
-            yield Unreadable(where, document)
-        elif not isinstance(document, dict) or document.get("type") not in _TYPES:
-            yield Unreadable(where, InvalidInput("neither an entity nor a relation"))
-        elif document["type"] == "relation":
-            yield _relation(document, where, source)
+    yield from drafts(_parts(source), lambda document, where: _draft(document, where, source))
+
+
+def _parts(source: Source) -> Iterator[tuple[str, Any]]:
+    """Relations, and entities with one observation at a time: each of them is a memory."""
+    for where, document in source.listed():
+        several = document.get("observations") if isinstance(document, dict) else None
+        if not isinstance(several, list) or not several:
+            yield where, document
         else:
-            yield from _entity(document, where, source)
+            yield from ((where, {**document, "observations": [each]}) for each in several)
 
 
-def _entity(document: dict[str, Any], where: str, source: Source) -> Iterator[Found]:
+def _draft(document: dict[str, Any], where: str, source: Source) -> Draft:
+    if document.get("type") not in _TYPES:
+        raise InvalidInput("neither an entity nor a relation")
+    return (_relation if document["type"] == "relation" else _entity)(document, where, source)
+
+
+def _entity(document: dict[str, Any], where: str, source: Source) -> Draft:
     name, kind, observations = text_in(document, "name"), text_in(document, "entityType"), document.get("observations")
     if not name or not isinstance(observations, list):
-        yield Unreadable(where, InvalidInput("an entity needs a `name` and a list of `observations`"))
-        return
-    tags = (kind,) if kind else ()
-    entity = {**document, "observations": []}
-    if not observations:
-        # Known, though nothing is known of it.
-        yield Draft(
-            where=where,
-            id=name,
-            text=f"{name} is a {kind}" if kind else name,
-            original=document,
-            tags=tags,
-            created=source.modified,
-        )
-    for observation in observations:
+        raise InvalidInput("an entity needs a `name` and a list of `observations`")
+    # Known, though nothing is known of it, if there is none.
+    said, more = f"{name} is a {kind}" if kind else name, {}
+    if observations:
+        (observation,) = observations
         if not isinstance(observation, str) or not observation.strip():
-            yield Unreadable(where, InvalidInput(f"an observation of {name} is no text"))
-            continue
-        yield Draft(
-            where=where,
-            id=f"{name}: {observation}",
-            text=f"{name}: {observation}",
-            original={**entity, "observations": [observation]},
-            tags=tags,
-            created=source.modified,
-            metadata={"entity": name},
-        )
+            raise InvalidInput(f"an observation of {name} is no text")
+        said, more = f"{name}: {observation}", {"entity": name}
+    return Draft(
+        where=where,
+        id=said if observations else name,
+        text=said,
+        original=document,
+        tags=(kind,) if kind else (),
+        created=source.modified,
+        metadata=more,
+    )
 
 
-def _relation(document: dict[str, Any], where: str, source: Source) -> Found:
+def _relation(document: dict[str, Any], where: str, source: Source) -> Draft:
     ends = text_in(document, "from"), text_in(document, "relationType"), text_in(document, "to")
     if not all(ends):
-        return Unreadable(where, InvalidInput("a relation needs `from`, `to` and `relationType`"))
+        raise InvalidInput("a relation needs `from`, `to` and `relationType`")
     subject, relation, target = ends
     return Draft(
         where=where,
