@@ -68,6 +68,12 @@ test-loaded: develop  ## the tests TIMES=10 times while LOAD=4 busy processes lo
 clients: develop  ## try MCP clients of others (TypeScript, inspector, fastmcp), installed into .venv/clients; needs npm
 	@$(BIN)/python -m tests.clients $(VENV)/clients
 
+test-browser: develop  ## the console in a real browser; brings Chromium (as root on Debian), Playwright and axe-core, if it can
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || echo "Chromium could not be installed: what needs it is skipped"
+	@$(PIP) install -r tests/browser/requirements.txt || echo "Playwright could not be installed: what needs it is skipped"
+	@npm install --prefix $(VENV)/browser --no-audit --no-fund --loglevel=error axe-core@4.14.0 >/dev/null || echo "axe-core could not be installed: what needs it is skipped"
+	@MEMORANDA_AXE=$(VENV)/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -q -rs tests/browser $(ARGS)
+
 lint: develop
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -95,4 +101,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests clients explore chaos soak test-loaded lint types format coverage bench bench-retrieval lock clean
+.PHONY: help install develop serve test tests test-browser clients explore chaos soak test-loaded lint types format coverage bench bench-retrieval lock clean

@@ -20,6 +20,7 @@ EXAMPLES: Final = (
     ),
     ("How it would be answered", "EXPLAIN RECALL beliefs RECENT 10"),
 )
+_PLACES: Final = 20
 _READING: Final = frozenset({"read"})
 
 
@@ -36,6 +37,9 @@ def asked(visit: Visit) -> Answer:
         else:
             told |= {"answer": answer, "text": _text(answer), "json": dump_pretty(answer)}
             told["rows"] = _rows(answer)
+            told["is_empty"] = answer.get("results") == []
+            # Where else to ask, as a query is about one place.
+            told["places"] = [name for name in visit.service.projects(visit.access) if name != namespace][:_PLACES]
     return Page(template="ask.html", told=told)
 
 

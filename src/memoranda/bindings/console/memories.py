@@ -27,6 +27,7 @@ ERASE_WORD: Final = "erase"
 _DAY_MS: Final = 86_400_000
 _DAY_CHARS: Final = 10
 _READERS: Final = 20
+_PROJECTS: Final = 200
 
 
 def moment(text: str, *, is_end: bool = False) -> Instant | None:
@@ -52,7 +53,6 @@ def listed(visit: Visit) -> Answer:
         found, following = _found(visit, question, narrowed, kinds, valid_at, known_at), None
     else:
         found, following = _latest(visit, narrowed, kinds, valid_at, known_at)
-    stats = visit.service.stats(visit.access)
     return Page(
         template="memories.html",
         told={
@@ -62,7 +62,8 @@ def listed(visit: Visit) -> Answer:
             "narrowed": {name: value for name, value in narrowed.items() if value},
             "kinds": kinds or (),
             "all_kinds": KINDS,
-            "stats": stats,
+            "projects": visit.service.projects(visit.access)[:_PROJECTS],
+            "is_narrowed": bool(kinds or valid_at or known_at or any(narrowed.values())),
             "valid_at": visit.asked("valid_at"),
             "known_at": visit.asked("known_at"),
             "following": None if following is None else visit.with_query(after=str(following)),

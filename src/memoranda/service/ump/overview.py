@@ -48,6 +48,16 @@ def stats(context: Context, access: Access) -> Stats:
     )
 
 
+def projects(context: Context, access: Access) -> list[str]:
+    """The projects in which there is or was anything, by name; of who sees a part, only the one it is limited to."""
+    if "project" in access.limits:
+        return [access.limits["project"]]
+    if not sees_everything(access, access.default_tenant):
+        return []
+    with context.engine.read(access.default_tenant) as snapshot:
+        return [space for space in snapshot.spaces() if space]
+
+
 def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mapping[str, int]:
     """In which other projects a question that found nothing in one has answers, and how many, up to 50 in all."""
     if request.asked_scope is None or request.asked_scope.project is None or "project" in access.limits:

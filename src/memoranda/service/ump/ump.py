@@ -36,6 +36,7 @@ class Ump(Verbs[Caller]):
     change = Verb(revising.change, "write")
     undo_last = Verb(undo.undo_last, "read", "write", whole=True)
     stats = Verb(overview.stats, "read")
+    projects = Verb(overview.projects, "read")
     elsewhere = Verb(overview.elsewhere, "read")
     forget = Verb(revising.forget, "write")
     feedback = Verb(revising.feedback, "derive")
