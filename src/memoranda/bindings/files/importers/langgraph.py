@@ -1,4 +1,5 @@
-"""LangGraph's long-term memory: the `store` table of its SQLite and PostgreSQL stores, and items as JSON.
+"""LangGraph's long-term memory: the `store` table of its SQLite store, or of its PostgreSQL store as `pg_dump` writes
+it, and items as JSON.
 
 A namespace such as `("users", "alice", "memories")` tells whose memory it is where it has a part that says so; all of
 it stays the place of the memory. What a value says is its text, or its fields where it has none.
@@ -6,6 +7,7 @@ it stays the place of the memory. What a value says is its text, or its fields w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -22,7 +24,16 @@ _OWNERS: Final = ("users", "user", "user_id", "customers", "customer")
 _KINDS: Final = ("kind", "type", "category")
 
 
+_DUMP: Final = b"-- PostgreSQL database dump"
+_COPY: Final = re.compile(rb'COPY (?:[\w"]+\.)?"?store"? \(([\w ,"]+)\) FROM stdin;')
+_INSERT: Final = re.compile(rb'INSERT INTO (?:[\w"]+\.)?"?store"? ')
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
 def _recognise(source: Source) -> float:
+    if _DUMP in source.head:
+        return 0.95 if next(_dumped(source), None) is not None else 0.0
     if source.is_database:
         return 0.95 if {"prefix", "key", "value"} <= set(source.tables.get("store", ())) else 0.0
     document = source.first
@@ -36,8 +47,43 @@ def _read(source: Source) -> Iterator[Found]:
     if source.is_database:
         rows = ((_place(row, source), row) for row in source.rows("store", _COLUMNS, "prefix"))
         yield from drafts(rows, lambda row, where: _item(_of_row(row), where, source))
+    elif _DUMP in source.head:
+        yield from drafts(_dumped(source), lambda row, where: _item(_of_row(row), where, source))
     else:
         yield from drafts(source.listed(), lambda document, where: _item(document, where, source))
+
+
+def _dumped(source: Source) -> Iterator[tuple[str, Any]]:
+    """The rows of the table in a dump, with their lines."""
+    columns: list[str] = []
+    for number, line in source.text_lines():
+        where = f"{source.name}:{number}"
+        if not columns:
+            match = _COPY.match(line)
+            columns = [] if match is None else [each.strip(' "') for each in match[1].decode().split(",")]
+            columns = columns if {"prefix", "key", "value"} <= set(columns) else []
+            if _INSERT.match(line):
+                yield where, InvalidInput("a dump with INSERT is not read; make it without --inserts")
+                return
+        elif line.rstrip(b"\r\n") == rb"\.":
+            columns = []
+        else:
+            yield where, _columns(line, columns)
+
+
+def _columns(line: bytes, columns: list[str]) -> Any:
+    """One row of a COPY block, or why it is none."""
+    try:
+        fields = line.rstrip(b"\r\n").decode("utf-8").split("\t")
+    except UnicodeDecodeError:
+        return InvalidInput("not UTF-8; make the dump with --encoding=UTF8")
+    if len(fields) != len(columns):
+        return InvalidInput(f"a row of {len(fields)} columns in a table of {len(columns)}")
+    return {name: _unescaped(field) for name, field in zip(columns, fields, strict=True) if field != "\\N"}
+
+
+def _unescaped(field: str) -> str:
+    return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), field) if "\\" in field else field
 
 
 def _place(row: dict[str, Any], source: Source) -> str:
@@ -101,6 +147,7 @@ LANGGRAPH: Final = Importer(
         Mapped("`namespace` / `prefix`", "scope, and `metadata.langgraph_namespace`"),
         Mapped("the part of `namespace` after `users`, `user`, `customer`", "owner half of `namespace`"),
         Mapped("`value.kind` (or `type`, `category`)", "a tag"),
+        Mapped("PostgreSQL: `COPY store` in what `pg_dump` writes", "the same, row by row"),
         Mapped("`created_at`, `updated_at`, `expires_at`", "the same, in UTC; when it expires"),
     ),
 )

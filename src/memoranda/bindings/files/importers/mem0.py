@@ -1,13 +1,14 @@
-"""Mem0: what `get_all` and `search` answer, exports of its platform with `memories` and `messages`, and the history
-database of its open-source library.
+"""Mem0: what `get_all` and `search` answer, exports of its platform with `memories` and `messages`, and the databases
+of its open-source library: the vectors that Qdrant or Chroma keep in a folder, and the history.
 
-OAMS 7 maps it: a user is the owner of a namespace, and the role is kept as `metadata.mem0_role`. The database has only
+OAMS 7 maps it: a user is the owner of a namespace, and the role is kept as `metadata.mem0_role`. The history has only
 the texts, each memory's last one being what it says; what was deleted there is not taken in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
@@ -21,6 +22,14 @@ from memoranda.bindings.files.importers.importer import (
     text_in,
 )
 from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.vector_databases import (
+    CHROMA_FILE,
+    QDRANT_FILE,
+    chroma_collections,
+    chroma_documents,
+    is_qdrant,
+    qdrant_documents,
+)
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 
@@ -42,16 +51,27 @@ _HISTORY: Final = (
 _TELLING: Final = ({"id", "memory", "hash"}, {"id", "memory", "user_id"}, {"id", "memory", "created_at"})
 
 
+# What `get_all` answers beside what a person put into `metadata`.
+_CORE: Final = ("id", "memory", "hash", "created_at", "updated_at", "user_id", "agent_id", "run_id", "actor_id", "role")
+# What a vector keeps for the library's own use.
+_INTERNAL: Final = ("data", "document", "text_lemmatized", "attributed_to")
+
+
 def _recognise(source: Source) -> float:
-    if source.is_database:
-        return 0.95 if {"memory_id", "old_memory", "new_memory"} <= set(source.tables.get("history", ())) else 0.0
+    if source.is_database and {"memory_id", "old_memory", "new_memory"} <= set(source.tables.get("history", ())):
+        return 0.95
+    if source.is_database or source.is_folder:
+        return 0.9 if next(_stored(source), None) is not None else 0.0
     told = source.firsts(*_MEMORIES)
     return 0.9 if any(each <= document.keys() for document in told for each in _TELLING) else 0.0
 
 
 def _read(source: Source) -> Iterator[Found]:
-    if source.is_database:
+    if source.is_database and "history" in source.tables:
         yield from _history(source)
+        return
+    if source.is_database or source.is_folder:
+        yield from drafts(_stored(source), lambda document, where: _memory(document, where, source))
         return
     memories = ((f"{source.name}:{number}", each) for number, each in source.array(*_MEMORIES) or ())
     yield from drafts(memories, lambda document, where: _memory(document, where, source))
@@ -60,6 +80,34 @@ def _read(source: Source) -> Iterator[Found]:
         yield from drafts(relations, lambda document, where: _relation(document, where, source))
         messages = ((f"{source.name}: message {number}", each) for number, each in source.array(*_MESSAGES) or ())
         yield from drafts(messages, lambda document, where: _message(document, where, source))
+
+
+def _stored(source: Source) -> Iterator[tuple[str, Any]]:
+    """What the vectors of memories keep, as `get_all` answers it; vectors of entities, and of others, are left out."""
+    for each in _databases(source):
+        collections = chroma_collections(each)
+        found = chroma_documents(each, set(collections.values())) if collections else iter(())
+        for where, document in qdrant_documents(each) if is_qdrant(each) else found:
+            if not isinstance(document, dict):
+                yield where, document
+            elif isinstance(document.get("data"), str) and isinstance(document.get("hash"), str):
+                yield where, _answered(document)
+
+
+def _databases(source: Source) -> Iterator[Source]:
+    if source.is_database:
+        yield source
+        return
+    for member in source.members:
+        # As each of them lays out its own folder; another one may hold anything beside.
+        if member == CHROMA_FILE or fnmatchcase(member, f"collection/*/{QDRANT_FILE}"):
+            yield Source(source.path / member)
+
+
+def _answered(document: dict[str, Any]) -> dict[str, Any]:
+    held = {"memory": document["data"], **document}
+    more = {name: value for name, value in held.items() if name not in (*_CORE, *_INTERNAL)}
+    return {**{name: held[name] for name in _CORE if held.get(name) is not None}, "metadata": more or None}
 
 
 def _memory(document: dict[str, Any], where: str, source: Source) -> Draft:
@@ -176,6 +224,7 @@ MEM0: Final = Importer(
         Mapped("`expiration_date`", "when it expires"),
         Mapped("`relations`: `source`, `relationship`, `target`", "a memory that says all three"),
         Mapped("`messages`: `content`", "an episodic memory each"),
+        Mapped("folder of Qdrant or Chroma", "each of its memories, as `get_all` answers it; entities stay out"),
         Mapped("history database", "the last text of each memory; deleted ones stay out"),
     ),
 )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import groupby
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
@@ -25,18 +24,12 @@ from memoranda.bindings.files.importers.importer import (
     text_in,
 )
 from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.vector_databases import CHROMA_FILE, chroma_collections, chroma_documents
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError
 
 _DRAWERS: Final = "mempalace_drawers"
-_FILES: Final = ("chroma.sqlite3", "knowledge_graph.sqlite3")
-# The columns that are read of Chroma's tables, by which drawers are put together.
-_CHROMA: Final = {
-    "collections": {"id", "name"},
-    "segments": {"id", "collection"},
-    "embeddings": {"id", "segment_id", "embedding_id", "created_at"},
-    "embedding_metadata": {"id", "key", "string_value", "int_value", "float_value", "bool_value"},
-}
+_FILES: Final = (CHROMA_FILE, "knowledge_graph.sqlite3")
 # An export: one file a room, one section a drawer, with its words as a quotation.
 _INDEX: Final = "index.md"
 _INDEX_START: Final = b"# Palace Export"
@@ -99,9 +92,7 @@ def _is_graph(source: Source) -> bool:
 
 
 def _is_palace(source: Source) -> bool:
-    if any(not columns <= set(source.tables.get(table, ())) for table, columns in _CHROMA.items()):
-        return False
-    return any(row.get("name") == _DRAWERS for row in source.rows("collections", ("name",), "id"))
+    return _DRAWERS in chroma_collections(source)
 
 
 def _read(source: Source) -> Iterator[Found]:
@@ -149,24 +140,8 @@ def _node(document: dict[str, Any], where: str, *, into: dict[str, list[dict[str
 
 
 def _drawers(source: Source) -> Iterator[tuple[str, Any]]:
-    """What each drawer holds, put together from the rows of Chroma's tables; what is an index of others is left out."""
-    wanted = {row["id"] for row in source.rows("collections", ("id", "name"), "id") if row["name"] == _DRAWERS}
-    segments = {row["id"] for row in source.rows("segments", ("id", "collection"), "id") if row["collection"] in wanted}
-    names = {
-        row["id"]: row
-        for row in source.rows("embeddings", ("id", "segment_id", "embedding_id", "created_at"), "id")
-        if row["segment_id"] in segments
-    }
-    columns = ("id", "key", "string_value", "int_value", "float_value", "bool_value")
-    for number, rows in groupby(source.rows("embedding_metadata", columns, "id"), key=lambda row: row["id"]):
-        held = {
-            str(row["key"]): next((row[each] for each in columns[2:] if row.get(each) is not None), None)
-            for row in rows
-        }
-        if number in names:
-            row = names[number]
-            document = {"id": row["embedding_id"], "document": held.pop("chroma:document", None), **held}
-            yield f"{source.name}: {row['embedding_id']}", {"created_at": row["created_at"], **document}
+    """What each drawer holds; what is an index of others is left out."""
+    return chroma_documents(source, {chroma_collections(source)[_DRAWERS]})
 
 
 def _exported(source: Source) -> Iterator[tuple[str, Any]]:

@@ -81,11 +81,19 @@ class Foreign:
             )
             return
         try:
-            yield from self.importer.read(Source(Path(source)))
+            for each in self.importer.read(Source(Path(source))):
+                yield self._named(each) if isinstance(each, Unreadable) else each
         except MemorandaError as error:
-            yield Unreadable(source, error)
+            yield self._named(Unreadable(source, error))
         except OSError as error:
-            yield Unreadable(source, InvalidInput(error.strerror or str(error)))
+            yield self._named(Unreadable(source, InvalidInput(error.strerror or str(error))))
+
+    def _named(self, unreadable: Unreadable) -> Unreadable:
+        """What cannot be taken in, with what it was taken for: that may be why."""
+        error = unreadable.error
+        if self.importer.title not in error.message:
+            error.message = f"{error.message} (taken for {self.importer.title})"
+        return unreadable
 
     def survey(self, source: str) -> Survey:
         return Survey.of(self.found(source))

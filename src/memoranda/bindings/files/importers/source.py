@@ -192,6 +192,11 @@ class Source:
                 if line.strip():
                     yield number, _document(line)
 
+    def text_lines(self) -> Iterator[tuple[int, bytes]]:
+        """The lines of a file with their numbers. Any number of them; one that is too long comes in pieces."""
+        with self.opened() as file:
+            yield from enumerate(iter(lambda: file.readline(MAX_DOCUMENT_BYTES + 1), b""), start=1)
+
     def array(
         self, *names: str, member: str | None = None, max_bytes: int = MAX_DOCUMENT_BYTES
     ) -> Iterator[tuple[int, Any]] | None:
