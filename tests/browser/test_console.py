@@ -182,4 +182,4 @@ def test_every_page_is_looked_at() -> None:
         "/memory/{id}/views",
         "/memory/{id}/readers",
     }
-    assert set(PAGES) - looked_at == {"/memory/{id}/export"}
+    assert set(PAGES) - looked_at == {"/memory/{id}/export", "/ask/check"}

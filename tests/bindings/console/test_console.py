@@ -337,6 +337,34 @@ def test_the_examples_of_cal_run(browser: httpx.Client) -> None:
     assert "CAL-E" in browser.get(f"{ROOT}/ask", params={"query": "RECALL *"}).text
 
 
+def test_a_query_is_checked_and_a_context_says_what_its_sources_cost(
+    browser: httpx.Client, server: Running, key: str
+) -> None:
+    told = browser.get(f"{ROOT}/ask/check", params={"query": "RECALL beliefs"}).json()
+    assert told == {"valid": True, "error": None}
+    wrong = browser.get(f"{ROOT}/ask/check", params={"query": "RECALL *"}).json()
+    assert wrong["error"]["code"].startswith("CAL-E")
+    remember(server, key, "npm is not used in this shop", project="context")
+    query = 'ASSEMBLE FOR "setting up" FROM notes: (RECALL LIKE "npm") BUDGET 300 tokens FORMAT markdown'
+    page = browser.get(f"{ROOT}/ask", params={"query": query, "namespace": "context"}).text
+    assert "npm is not used in this shop" in page
+    assert re.search(r'<th scope="row">notes</th><td>1 of 1</td><td>\d+</td>', page)
+    nothing = browser.get(f"{ROOT}/ask", params={"query": 'RECALL LIKE "npm"'}).text
+    assert "Nothing in shared" in nothing
+    assert "namespace=context" in nothing
+
+
+def test_what_is_held_is_neither_changed_nor_erased(server: Running, browser: httpx.Client, key: str) -> None:
+    name = remember(server, key, "evidence in a dispute")
+    assert "Held" in send(browser, f"/memory/{name}/hold", held="yes").text
+    assert "Release it" in browser.get(f"{ROOT}/memory/{name}/views").text
+    refused = send(browser, f"/memory/{name}/forget", hard="yes", typed="erase")
+    assert refused.status_code == 400
+    assert "held" in refused.text or "hold" in refused.text
+    assert "Released" in send(browser, f"/memory/{name}/hold").text
+    assert "for good" in send(browser, f"/memory/{name}/forget", hard="yes", typed="erase").text
+
+
 def test_the_graph_shows_whom_a_statement_names(server: Running, browser: httpx.Client, key: str) -> None:
     with server.client(key) as client:
         for other in ("tea", "Bob & <Co>"):

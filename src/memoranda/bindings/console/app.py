@@ -67,6 +67,7 @@ PAGES: Final[Mapping[str, Show]] = {
     "/memory/{id}/readers": memories.readers,
     "/memory/{id}/export": memories.export,
     "/ask": ask.asked,
+    "/ask/check": ask.checked,
     "/graph": graph.drawn,
     "/review": review.waiting,
     "/keys": govern.keys,
@@ -79,6 +80,7 @@ FORMS: Final[Mapping[str, Show]] = {
     "/undo": memories.undo,
     "/memory/{id}/revise": memories.revise,
     "/memory/{id}/forget": memories.forget,
+    "/memory/{id}/hold": memories.hold,
     "/review/{id}/approve": review.approve,
     "/review/{id}/reject": review.reject,
     "/keys": govern.add_key,
@@ -146,7 +148,8 @@ class Console:
         if isinstance(answer, Redirect):
             return _go(answer.path, said=answer.said)
         if isinstance(answer, File):
-            headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{answer.name}"'}
+            kept = {"Content-Disposition": f'attachment; filename="{answer.name}"'} if answer.name else {}
+            headers = {**_HEADERS, **kept}
             return Response(answer.body, headers=headers, media_type=answer.media_type)
         now = self._service.context.clock()
         page = Page(template=answer.template, told={**answer.told, "visit": visit, "now": now}, status=answer.status)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from memoranda.bindings.console.visit import Answer, Page, Visit
-from memoranda.encoding.json_text import dump_pretty
+from memoranda.bindings.console.visit import Answer, File, Page, Visit
+from memoranda.encoding.json_text import dump, dump_pretty
 from memoranda.errors import QueryError
+from memoranda.service.cal.cal import check
 
 EXAMPLES: Final = (
     ("The latest beliefs", "RECALL beliefs RECENT 10"),
@@ -43,10 +44,17 @@ def asked(visit: Visit) -> Answer:
     return Page(template="ask.html", told=told)
 
 
+def checked(visit: Visit) -> Answer:
+    """Whether what stands in the editor is a query, as JSON: for the script that says so while one writes."""
+    told = check(visit.asked("query"))
+    return File(body=dump(told), name="", media_type="application/json")
+
+
 def _text(answer: dict[str, Any]) -> str:
     """What a model would get, of an assembled context."""
     found = answer.get("formatted_context") or answer.get("formatted")
-    return found if isinstance(found, str) else ""
+    text = found.get("text") if isinstance(found, dict) else found
+    return text if isinstance(text, str) else ""
 
 
 def _rows(answer: dict[str, Any]) -> list[dict[str, Any]]:

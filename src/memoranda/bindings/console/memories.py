@@ -151,7 +151,20 @@ def views(visit: Visit) -> Answer:
     name = visit.names["id"]
     shown = visit.service.seen_as(visit.access, name)
     documents = [(standard, dump_pretty(document)) for standard, document in shown.items()]
-    return Page(template="views.html", told={"record": shown["UMP"], "documents": documents})
+    held = shown["OMS"]["held"] if "OMS" in shown else None
+    return Page(template="views.html", told={"record": shown["UMP"], "documents": documents, "held": held})
+
+
+def hold(visit: Visit) -> Answer:
+    """Keep a memory from being changed or erased, or release it."""
+    shown = visit.service.seen_as(visit.access, visit.names["id"])
+    if "OMS" not in shown:
+        raise InvalidInput("this memory is no grain, and only grains can be held")
+    is_held = bool(visit.given("held"))
+    reason = "asked for in the console"
+    visit.service.grains.set_hold(visit.access, shown["OMS"]["address"], held=is_held, reason=reason)
+    said = "Held: nobody can change or erase it." if is_held else "Released."
+    return Redirect(f"{ROOT}/memory/{visit.names['id']}/views", said)
 
 
 def readers(visit: Visit) -> Answer:

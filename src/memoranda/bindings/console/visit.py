@@ -32,7 +32,7 @@ class Redirect(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """What is not shown but kept."""
+    """What is no page: kept under a name, or, without one, read by the script."""
 
     body: bytes
     name: str

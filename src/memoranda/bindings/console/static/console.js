@@ -74,6 +74,25 @@ if (live) {
   }, LIVE_MS);
 }
 
+// --- a query is checked while one writes it ------------------------------------------------------------------
+
+const editor = document.querySelector("[data-check]");
+if (editor) {
+  const said = document.getElementById("checked");
+  let writing = 0;
+  editor.addEventListener("input", () => {
+    clearTimeout(writing);
+    writing = setTimeout(async () => {
+      if (!editor.value.trim()) { said.textContent = ""; return; }
+      try {
+        const answer = await fetch(`${editor.dataset.check}?${new URLSearchParams({ query: editor.value })}`);
+        const told = await answer.json();
+        said.textContent = told.valid ? "This can be run." : told.error.message;
+      } catch { said.textContent = ""; }
+    }, TYPING_MS);
+  });
+}
+
 // --- keys -------------------------------------------------------------------------------------------------
 
 function step(by) {
