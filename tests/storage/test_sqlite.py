@@ -297,6 +297,8 @@ def test_every_structural_path_has_its_index(tmp_path: Path, path: str, index: s
     plans = [_plan(tmp_path, selection, WRITTEN, after=(1, 1), chosen=chosen) for chosen in drivers]
     assert any(f"{index} (tenant_id=? AND {prefix}" in step for plan in plans for step in plan), plans
     assert not [step for plan in plans for step in plan if step.startswith("SCAN")], plans
+    # However much there is about a subject, only the rows of the page are read, in the order written.
+    assert not [step for plan in plans for step in plan if "TEMP B-TREE" in step], plans
 
 
 def _plan(

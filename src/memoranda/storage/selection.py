@@ -133,13 +133,17 @@ class SelectionSql:
         return None
 
     def _counting(self, driver: _Driver) -> str:
-        """Its rows by what its index answers: where that is one of triples, their further parts, too."""
-        source, clause = driver.counted or (driver.source, driver.clause)
+        """How many rows it has."""
+        source, clause = driver.counted or (driver.source, self._by_itself(driver))
+        return f"(SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {clause} LIMIT :cap) counted)"
+
+    def _by_itself(self, driver: _Driver) -> str:
+        """What its index answers: where that is one of triples, their further parts, too."""
         asked = {each.index: each.own for each in self._drivers if each.index in _FOLLOWS}
-        following = _FOLLOWS.get(driver.index)
+        clause, following = driver.clause, _FOLLOWS.get(driver.index)
         while following in asked and following != driver.index:
             clause, following = f"{clause} AND {asked[following]}", _FOLLOWS[following]
-        return f"(SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {clause} LIMIT :cap) counted)"
+        return clause
 
     def is_soon_read(self, order: Order | None) -> bool:
         """Whether there is one driver, and it need not be counted: nothing is chosen, or it has the order itself."""
@@ -150,7 +154,12 @@ class SelectionSql:
     def page(self, order: Order, chosen: int | None, after: Place | None) -> str:
         """The query for a page by a driver, or from the index of the order: version_id, address, place."""
         driver = self._of_order(order) if chosen is None else self._drivers[chosen]
-        return self._page(driver, order, self._after(order, driver, after))
+        more = self._after(order, driver, after)
+        if order.by == "written" and driver.index:
+            # The index has another order: its numbers are sorted by themselves, and only rows of the page are read.
+            listed = f"SELECT s.version_id FROM {driver.source} WHERE {' AND '.join([self._by_itself(driver), *more])}"
+            driver, more = _Driver(_STATE, f"{_OF_TENANT} AND s.version_id IN ({listed})", driver.own), []
+        return self._page(driver, order, more)
 
     def some(self, chosen: int) -> str:
         """The same by a driver in whatever order it has."""
