@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.segment import Floats
-from memoranda.retrieval.vectors import EXACT_LIMIT, NEAREST_BY_SIGNS, Matrix, Stored, encode
+from memoranda.retrieval.segment import Flags, Floats
+from memoranda.retrieval.vectors import EXACT_LIMIT, NEAREST_BY_SIGNS, Matrix, Standing, Stored, encode
 
 SIZE = 384
 
@@ -28,6 +28,10 @@ def filled(made: Floats) -> Matrix:
     return matrix
 
 
+def all_of(matrix: Matrix, versions: list[int]) -> Standing:
+    return matrix.standing(np.array(versions, np.int64), np.ones(len(versions), np.bool_))
+
+
 @given(versions=st.lists(st.integers(1, 50), min_size=1, max_size=30), seed=st.integers(0, 99), cut=st.integers(0, 30))
 def test_of_each_version_the_last_vector_counts(versions: list[int], seed: int, cut: int) -> None:
     made = vectors(len(versions), seed)
@@ -36,11 +40,11 @@ def test_of_each_version_the_last_vector_counts(versions: list[int], seed: int, 
     matrix.append(stored[:cut])
     matrix.append(stored[cut:])
     last = {version: made[place] for place, version in enumerate(versions)}
-    asked = np.array([*last, 99], np.int64)
-    rows = matrix.rows_of(asked)
-    assert rows[-1] == -1
+    places, rows, is_run = all_of(matrix, [*last, 99])
+    assert places.tolist() == [*range(len(last))]
+    assert is_run == (rows.tolist() == [*range(rows[0], rows[0] + len(rows))])
     question = vectors(1, 1000 + seed)[0]
-    (own,), (beside,) = matrix.cosines(question[None], rows[:-1], np.zeros(len(last), np.bool_))
+    (own,), (beside,) = matrix.cosines(question[None], rows, np.zeros(len(last), np.bool_))
     assert own == pytest.approx([float(each @ question) for each in last.values()], abs=0.02)
     assert np.array_equal(own, beside)
 
@@ -51,7 +55,7 @@ def test_what_was_said_before_counts_where_it_may() -> None:
     matrix.append(
         [Stored(1, 10, 0, encode(made[0]), None), Stored(2, 11, 10, encode(made[1]), encode(made[2]))],
     )
-    rows = matrix.rows_of(np.array([10, 11], np.int64))
+    rows = all_of(matrix, [10, 11]).rows
     assert matrix.contexts(rows).tolist() == [0, 10]
     for seen, expected in ((True, made[2]), (False, made[1])):
         _, (beside,) = matrix.cosines(made[3:4], rows, np.array([False, seen]))
@@ -64,7 +68,7 @@ def test_what_is_erased_is_blank() -> None:
     made = vectors(5, 4)
     matrix = filled(made)
     matrix.forget(np.array([2, 77], np.int64))
-    assert matrix.rows_of(np.arange(1, 6)).tolist() == [0, -1, 2, 3, 4]
+    assert all_of(matrix, [1, 2, 3, 4, 5]).rows.tolist() == [0, 2, 3, 4]
     (own,), _ = matrix.cosines(made[1:2], np.array([1], np.int32), np.zeros(1, np.bool_))
     assert float(own[0]) == 0.0
 
@@ -81,19 +85,33 @@ def test_the_nearest_of_many_are_among_those_that_are_compared(*, growing: bool)
     count = 4 * EXACT_LIMIT
     made = vectors(count, 5)
     matrix = filled(made[: count // 2] if growing else made)
-    rows = np.arange(count, dtype=np.int32)
     if growing:
-        matrix.nearest(made[0], rows[: count // 2])
+        matrix.nearest(made[0], [all_of(matrix, [*range(1, count // 2)])])
         matrix.append([Stored(n + 1, n + 1, 0, encode(made[n]), None) for n in range(count // 2, count)])
     held = []
+    standing = all_of(matrix, [*range(1, count + 1)])
+    assert standing.is_run
     for question in vectors(20, 6):
         best = np.argsort(-(made @ question))[:100]
-        found = matrix.nearest(question, rows)
-        assert NEAREST_BY_SIGNS <= len(found) <= 2 * NEAREST_BY_SIGNS
-        held.append(np.isin(best, found).mean())
+        (found,) = matrix.nearest(question, [standing])
+        assert NEAREST_BY_SIGNS <= len(found.places) <= 2 * NEAREST_BY_SIGNS
+        held.append(np.isin(best, found.rows).mean())
+        # The same in two parts, one of which has gaps.
+        is_first = np.arange(count) % 3 > 0
+        parts = [matrix.standing(np.arange(1, count + 1), mask) for mask in (is_first, ~is_first)]
+        split = np.concatenate([each.places for each in matrix.nearest(question, parts)])
+        assert sorted(split.tolist()) == found.places.tolist()
     assert np.mean(held) > 0.9
-    # The same of a part, in another order.
-    part = np.random.default_rng(7).permutation(rows)[: 2 * EXACT_LIMIT].astype(np.int32)
-    places = matrix.nearest(made[9], part)
-    assert 9 in part[places] or 9 not in part
-    assert len(set(places.tolist())) == len(places)
+
+
+def test_where_vectors_stand_is_looked_up_anew_when_there_are_more_or_fewer() -> None:
+    made = vectors(6, 8)
+    matrix, versions = filled(made[:4]), np.arange(1, 7)
+    mask: Flags = np.ones(6, np.bool_)
+    mask.flags.writeable = False
+    assert matrix.standing(versions, mask).rows.tolist() == [0, 1, 2, 3]
+    assert matrix.standing(versions, mask) is matrix.standing(versions, mask)
+    matrix.append([Stored(5, 5, 0, encode(made[4]), None)])
+    assert matrix.standing(versions, mask).rows.tolist() == [0, 1, 2, 3, 4]
+    matrix.forget(np.array([2], np.int64))
+    assert matrix.standing(versions, mask).places.tolist() == [0, 2, 3, 4]

@@ -26,8 +26,10 @@ _SCALE_BYTES: Final = 4
 _NONE: Final = -1
 # More at once are shared out among threads that wait for one another: ten times as long where others work, too.
 _AT_ONCE: Final = 256
-# Of so many segments it is kept where their vectors stand.
+# Of so many segments, as somebody sees them, it is kept where their vectors stand.
 _LOOKED_UP: Final = 4
+# Signs of so many are compared at once: what comes between stays near the processor.
+_SIGNS_AT_ONCE: Final = 32_768
 
 
 def encode(vector: Floats) -> bytes:
@@ -45,6 +47,15 @@ class Stored(NamedTuple):
     context_id: int
     data: bytes
     context_data: bytes | None
+
+
+class Standing(NamedTuple):
+    """The versions of a segment that have vectors, by their places in it, and the rows of those."""
+
+    places: NDArray[np.int64]
+    rows: Places
+    # Whether the rows are one behind the other.
+    is_run: bool
 
 
 class _Rows:
@@ -102,7 +113,7 @@ class Matrix:
         # Sorted by version: so a version is found.
         self._sorted: tuple[NDArray[np.int64], Places] = np.empty(0, np.int64), np.empty(0, np.int32)
         self._signs: _Signs | None = None
-        self._looked_up: list[tuple[NDArray[np.int64], NDArray[np.int64], Places]] = []
+        self._looked_up: list[tuple[NDArray[np.int64], Flags, NDArray[np.int64], Standing]] = []
 
     def __len__(self) -> int:
         return self._own.size
@@ -174,22 +185,27 @@ class Matrix:
         found = found[found < len(own)]
         return found[np.isin(own[found], places)]
 
-    def rows_of(self, versions: NDArray[np.int64]) -> Places:
-        """Where the vectors of some versions stand; -1 of those that have none.
+    def standing(self, versions: NDArray[np.int64], mask: Flags) -> Standing:
+        """Where the vectors stand of those of some versions that are marked.
 
-        Segments stay what they are, so what was looked up for the last ones is kept.
+        Segments stay what they are, and so does what somebody sees: so what was looked up last is kept.
         """
         known, at = self._sorted
-        for asked, of, kept in self._looked_up:
-            if asked is versions and of is known:
+        for asked, of, then, kept in self._looked_up:
+            if asked is versions and of is mask and then is known:
                 return kept
+        places = mask.nonzero()[0]
         if len(known):
-            found = np.minimum(np.searchsorted(known, versions), len(known) - 1)
-            rows = np.where(known[found] == versions, at[found], _NONE).astype(np.int32)
+            sought = versions.take(places)
+            found = known.searchsorted(sought)
+            has_one = (known.take(found, mode="clip") == sought).nonzero()[0]
+            places, rows = places.take(has_one), at.take(found.take(has_one))
         else:
-            rows = np.full(len(versions), _NONE, np.int32)
-        self._looked_up = [*self._looked_up[-_LOOKED_UP + 1 :], (versions, known, rows)]
-        return rows
+            places, rows = places[:0], np.empty(0, np.int32)
+        standing = Standing(places, rows, is_run=bool(np.all(rows[1:] == rows[:-1] + 1)))
+        if not mask.flags.writeable:
+            self._looked_up = [*self._looked_up[-_LOOKED_UP + 1 :], (versions, mask, known, standing)]
+        return standing
 
     def contexts(self, rows: Places) -> NDArray[np.int64]:
         """Of which version each second vector begins with the end; 0: of none."""
@@ -213,16 +229,20 @@ class Matrix:
             beside[:, places] = self._in_context.cosines(questions, self._context_rows[rows[places]])
         return own, beside
 
-    def nearest(self, question: Floats, rows: Places) -> NDArray[np.int64]:
-        """At which places of many rows those are that are worth to be compared exactly: nearest by their signs."""
+    def nearest(self, question: Floats, several: Sequence[Standing]) -> list[Standing]:
+        """Of many those that are worth to be compared exactly: nearest by their signs."""
         signs = self._signs
         if signs is None or signs.size < self._own.size:
             signs = self._signs = _Signs.of(self._own, signs)
-        distances = signs.distances(question, rows)
+        distances, counts = signs.distances(question, several)
         # No two numbers of bits differ by more than there are bits: counted, not sorted.
-        counts = np.cumsum(np.bincount(distances, minlength=64 * len(signs.bits) + 1))
-        limit = int(np.searchsorted(counts, NEAREST_BY_SIGNS))
-        return np.flatnonzero(distances <= limit)[: 2 * NEAREST_BY_SIGNS]
+        limit, left = int(counts.cumsum().searchsorted(NEAREST_BY_SIGNS)), 2 * NEAREST_BY_SIGNS
+        found = []
+        for each, standing in zip(distances, several, strict=True):
+            near = (each <= limit).nonzero()[0][:left]
+            left -= len(near)
+            found.append(Standing(standing.places.take(near), standing.rows.take(near), is_run=False))
+        return found
 
 
 def _fits(stored: Stored, length: int) -> bool:
@@ -253,13 +273,27 @@ class _Signs:
             bits[:, first:last] = _packed(numbers - mean).T
         return cls(mean, bits, size, mean_of)
 
-    def distances(self, question: Floats, rows: Places) -> NDArray[np.uint16]:
+    def distances(
+        self, question: Floats, several: Sequence[Standing]
+    ) -> tuple[list[NDArray[np.uint16]], NDArray[np.int64]]:
+        """How many signs differ, of each; and how many there are of each such number."""
         asked = _packed((question - self.mean)[None, :])[0]
-        found = np.zeros(len(rows), np.uint16)
-        is_all = len(rows) == self.size and bool(np.all(rows == np.arange(self.size)))
-        for column, word in zip(self.bits, asked, strict=True):
-            found += np.bitwise_count((column[: self.size] if is_all else column[rows]) ^ word)
-        return found
+        differing = np.empty(_SIGNS_AT_ONCE, np.uint64)
+        counted = np.empty(_SIGNS_AT_ONCE, np.uint8)
+        counts = np.zeros(64 * len(self.bits) + 1, np.int64)
+        made = []
+        for standing in several:
+            found = np.zeros(len(standing.rows), np.uint16)
+            for start in range(0, len(found), _SIGNS_AT_ONCE):
+                part, rows = found[start : start + _SIGNS_AT_ONCE], standing.rows[start : start + _SIGNS_AT_ONCE]
+                first, size = int(rows[0]), len(rows)
+                for column, word in zip(self.bits, asked, strict=True):
+                    signs = column[first : first + size] if standing.is_run else column.take(rows)
+                    np.bitwise_xor(signs, word, out=differing[:size])
+                    part += np.bitwise_count(differing[:size], out=counted[:size])
+                counts += np.bincount(part, minlength=len(counts))
+            made.append(found)
+        return made, counts
 
 
 def _words(dimensions: int) -> int:

@@ -500,25 +500,21 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
     from memoranda.retrieval.legs import Near
     from memoranda.retrieval.vectors import EXACT_LIMIT
 
-    rows = [matrix.rows_of(each.facts.versions) for each in segments]
-    places = [np.flatnonzero(each.mask & (row >= 0)) for each, row in zip(segments, rows, strict=True)]
-    if sum(map(len, places)) > EXACT_LIMIT:
-        places = [np.flatnonzero(each.allowed & (row >= 0)) for each, row in zip(segments, rows, strict=True)]
-    if sum(map(len, places)) > EXACT_LIMIT:
-        near = matrix.nearest(meaning.vector, np.concatenate([r[p] for r, p in zip(rows, places, strict=True)]))
-        starts = np.cumsum([0, *map(len, places)])
-        cuts = np.searchsorted(near, starts)
-        places = [p[near[a:b] - start] for p, a, b, start in zip(places, cuts[:-1], cuts[1:], starts[:-1], strict=True)]
+    standing = [matrix.standing(each.facts.versions, each.mask) for each in segments]
+    if sum(len(each.places) for each in standing) > EXACT_LIMIT:
+        standing = [matrix.standing(each.facts.versions, each.allowed) for each in segments]
+    if sum(len(each.places) for each in standing) > EXACT_LIMIT:
+        standing = matrix.nearest(meaning.vector, standing)
     questions, second = _questions(meaning), None if meaning.second is None else _questions(meaning.second)
     found = []
-    for segment, row, place in zip(segments, rows, places, strict=True):
+    for segment, (places, rows, _) in zip(segments, standing, strict=True):
         facts = segment.facts
-        contexts = matrix.contexts(row[place])
+        contexts = matrix.contexts(rows)
         at = np.minimum(np.searchsorted(facts.versions, contexts), len(facts) - 1)
         # What was said before counts only for whoever may see it.
         is_seen = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
-        own, context = matrix.cosines(questions, row[place], is_seen, second)
-        found.append(replace(segment, near=Near(place, own[0], context[0], own[1], context[1], meaning.floor)))
+        own, context = matrix.cosines(questions, rows, is_seen, second)
+        found.append(replace(segment, near=Near(places, own[0], context[0], own[1], context[1], meaning.floor)))
     return found
 
 
