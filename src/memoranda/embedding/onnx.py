@@ -52,6 +52,8 @@ TYPICAL_QUESTIONS: Final = (
 )
 # As many pieces of a text as the models were made for.
 TEXT_LIMIT: Final = 512
+_MODEL: Final = "model.onnx"
+_OPTIMISED: Final = "optimised-"
 
 
 def load_pieces(folder: Path) -> WordPiece:
@@ -59,18 +61,43 @@ def load_pieces(folder: Path) -> WordPiece:
     return WordPiece((folder / "vocab.txt").read_text(encoding="utf-8"))
 
 
+def _opened(folder: Path) -> Any:
+    """A model, ready to run. Optimising takes twice as long as reading: so what comes of that is put beside it."""
+    import onnxruntime  # type: ignore[import-untyped]
+    from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
+
+    def run(path: Path, level: str, draft: Path | None = None) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+        if draft is not None:
+            options.optimized_model_filepath = str(draft)
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    failed = (failures.Fail, failures.InvalidGraph, failures.InvalidProtobuf, failures.InvalidArgument, OSError)
+    kept = folder / f"{_OPTIMISED}{onnxruntime.__version__}.onnx"
+    if kept.is_file():
+        with suppress(*failed):
+            return run(kept, "ORT_DISABLE_ALL")
+    draft = kept.with_suffix(f".{os.getpid()}")
+    # No more than every processor has, so that it may be moved to another.
+    if os.access(folder, os.W_OK):
+        with suppress(*failed):
+            found = run(folder / _MODEL, "ORT_ENABLE_EXTENDED", draft)
+            for old in folder.glob(f"{_OPTIMISED}*.onnx"):
+                old.unlink(missing_ok=True)
+            draft.replace(kept)
+            return found
+        draft.unlink(missing_ok=True)
+    return run(folder / _MODEL, "ORT_ENABLE_EXTENDED")
+
+
 class _Model:
     """One text a run: what a quantised model answers depends on whatever else is in the same one."""
 
     def __init__(self, folder: Path, pieces: WordPiece) -> None:
-        import onnxruntime  # type: ignore[import-untyped]
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(
-            str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
+        self._session = _opened(folder)
         self._inputs = {each.name for each in self._session.get_inputs()}
         self._pieces = pieces
 

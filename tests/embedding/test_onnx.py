@@ -1,0 +1,83 @@
+"""A model is optimised once: what comes of that is read from then on, and made anew where it cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memoranda.embedding.onnx import OnnxEmbedder
+from memoranda.embedding.wordpiece import WordPiece
+
+VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ntea\ncoffee\n"
+_INT, _INT64, _FLOAT = 2, 7, 1
+
+
+def field(number: int, value: int | bytes | str) -> bytes:
+    """A field of a protobuf message."""
+    if isinstance(value, int):
+        return bytes(
+            [number << 3 & 0x7F | (0x80 if number > 15 else 0), *([number >> 4] if number > 15 else []), value]
+        )
+    data = value.encode() if isinstance(value, str) else value
+    head = bytes([number << 3 & 0x7F | 2 | (0x80 if number > 15 else 0), *([number >> 4] if number > 15 else [])])
+    return head + bytes([len(data) & 0x7F | 0x80, len(data) >> 7]) + data
+
+
+def node(kind: str, given: str, made: str, attribute: bytes = b"") -> bytes:
+    return field(1, field(1, given) + field(2, made) + field(4, kind) + (field(5, attribute) if attribute else b""))
+
+
+def value(number: int, name: str, kind: int) -> bytes:
+    shape = field(2, field(1, field(1, 1)) + field(1, field(2, "length")))
+    return field(number, field(1, name) + field(2, field(1, field(1, kind) + shape)))
+
+
+def model() -> bytes:
+    """The numbers of the pieces of a text, which some steps that do nothing pass on."""
+    to_float = field(1, "to") + field(3, _FLOAT) + field(20, _INT)
+    steps = node("Cast", "input_ids", "a", to_float) + node("Identity", "a", "b") + node("Identity", "b", "vector")
+    graph = steps + field(2, "pieces") + value(11, "input_ids", _INT64) + value(12, "vector", _FLOAT)
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model.onnx").write_bytes(model())
+    return tmp_path
+
+
+def embedder(folder: Path) -> OnnxEmbedder:
+    return OnnxEmbedder(folder, WordPiece(VOCABULARY), model="pieces", is_mean=False)
+
+
+def numbers(folder: Path) -> list[float]:
+    return [float(each) for each in embedder(folder)._run([2, 4, 3])]
+
+
+def test_a_model_is_optimised_once_and_answers_the_same(folder: Path) -> None:
+    assert numbers(folder) == [2.0, 4.0, 3.0]
+    (kept,) = folder.glob("optimised-*.onnx")
+    assert b"Identity" not in kept.read_bytes()
+    (folder / "model.onnx").write_bytes(b"not read again")
+    assert numbers(folder) == [2.0, 4.0, 3.0]
+
+
+def test_what_is_damaged_or_of_another_version_is_made_anew(folder: Path) -> None:
+    (folder / "optimised-0.0.1.onnx").write_bytes(b"of another version")
+    numbers(folder)
+    (kept,) = folder.glob("optimised-*.onnx")
+    kept.write_bytes(b"damaged")
+    assert numbers(folder) == [2.0, 4.0, 3.0]
+    assert kept.read_bytes() != b"damaged"
+    assert sorted(each.name for each in folder.iterdir()) == ["model.onnx", kept.name]
+
+
+def test_where_nothing_can_be_put_down_the_model_runs_all_the_same(folder: Path) -> None:
+    numbers(folder)
+    (kept,) = folder.glob("optimised-*.onnx")
+    kept.unlink()
+    # In the place of the file there is something that it cannot replace.
+    kept.mkdir()
+    (kept / "inside").touch()
+    assert numbers(folder) == [2.0, 4.0, 3.0]
