@@ -10,10 +10,10 @@ import csv
 import hashlib
 import io
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from memoranda.bindings.files.importers.importer import ORIGIN_KEY
+from memoranda.bindings.files.importers.importer import ORIGIN_KEY, unfit
 from memoranda.encoding import json_text
 from memoranda.model import native
 from memoranda.model.native import NATIVE_KEY
@@ -42,8 +42,8 @@ class _Leaving:
         self.memory = memory
         self.metadata = metadata_of(memory)
         namespace = parse_namespace(memory["namespace"])
-        self.user = "" if namespace.owner == own else namespace.owner
-        self.place = namespace.scope
+        self.user = "" if namespace.owner == own else unfit(namespace.owner)
+        self.place = unfit(namespace.scope)
         self.session = str(self.metadata.get(SESSION_KEY) or "")
 
     def original(self, system: str) -> Any:
@@ -158,14 +158,22 @@ def _csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
     yield _row(COLUMNS)
     for each in (_Leaving(memory, own) for memory in memories):
         memory, kind = each.memory, each.metadata.get(KIND_KEY) or "semantic"
-        where = (each.user, each.place, each.session, kind, ";".join(memory.get("tags", ())))
+        where = (each.user, each.place, each.session, kind, _listed(memory.get("tags", ())))
         times = (memory["created_at"], memory["updated_at"], each.metadata.get("confidence", ""))
         yield _row((memory["key"], memory["value"], *where, *times))
 
 
+def _listed(tags: Sequence[str]) -> str:
+    """Tags between semicolons; a comma in one is no separator where there is a semicolon."""
+    joined = ";".join(tags)
+    return f"{joined};" if "," in joined and len(tags) == 1 else joined
+
+
 def _row(values: Iterable[object]) -> bytes:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(map(_inert, values))
+    line, inert = io.StringIO(), [_inert(each) for each in values]
+    # A carriage return ends a line, too, for whoever reads it.
+    is_cut = any("\r" in str(each) for each in inert)
+    csv.writer(line, lineterminator="\n", quoting=csv.QUOTE_ALL if is_cut else csv.QUOTE_MINIMAL).writerow(inert)
     return line.getvalue().encode("utf-8")
 
 

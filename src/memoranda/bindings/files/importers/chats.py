@@ -16,6 +16,7 @@ from memoranda.bindings.files.importers.importer import (
     Importer,
     Mapped,
     Unreadable,
+    first_of,
     moment_in,
     spoken,
     text_in,
@@ -65,7 +66,7 @@ def _turn(
     where: str, message: dict[str, Any], conversation: dict[str, Any], speaker: str, text: str, source: Source
 ) -> Draft:
     """One message; the ids of both systems are unique everywhere."""
-    created = moment_in(message, "create_time", "created_at") or moment_in(conversation, "create_time", "created_at")
+    said, begun = (moment_in(each, "create_time", "created_at") for each in (message, conversation))
     return turn(
         message,
         where,
@@ -73,7 +74,7 @@ def _turn(
         speaker=speaker,
         text=text,
         session=text_in(conversation, "conversation_id", "id", "uuid"),
-        created=created or source.modified,
+        created=first_of(said, begun, source.modified),
         chat_title=text_in(conversation, "title", "name"),
     )
 

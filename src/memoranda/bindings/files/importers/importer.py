@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -32,6 +33,7 @@ ORIGIN_KEY: Final = "imported_from"
 # From this number on, seconds since 1970 would be in the year 5138: so these are milliseconds.
 _MILLISECONDS: Final = 100_000_000_000
 _UNFIT: Final = re.compile(r"[\x00-\x20\x7f-\x9f/:%\s]")
+_PERCENT: Final = re.compile(r"(?:[^%]|%[0-9A-F]{2})*+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # RFC 3339 but for a space instead of the T, a missing offset, or an offset without its colon.
 _LOOSE: Final = re.compile(
@@ -172,6 +174,12 @@ def _scope(place: str) -> str:
     return _fit(place, MAX_SCOPE_CHARS)
 
 
+def unfit(name: str) -> str:
+    """What stands for itself in a part of a namespace, as its system calls it."""
+    plain = unquote(name, errors="strict") if "%" in name and _PERCENT.fullmatch(name) else name
+    return plain if _fit(plain, MAX_SCOPE_CHARS) == name else name
+
+
 def _fit(name: str, most: int) -> str:
     fit = _UNFIT.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), name)
     fit = fit.encode("utf-8", "replace").decode("utf-8")
@@ -259,6 +267,13 @@ def text_in(document: Any, *names: str) -> str:
 def moment_in(document: Any, *names: str) -> Instant | None:
     """The first of some fields that is a time."""
     return next((found for name in names if (found := moment(document.get(name))) is not None), None)
+
+
+def first_of(*moments: Instant | None) -> Instant:
+    """The first that is a time, and be it the beginning of 1970; the last always is one."""
+    found = next((each for each in moments if each is not None), None)
+    assert found is not None
+    return found
 
 
 def moment(value: Any) -> Instant | None:

@@ -12,7 +12,16 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, drafts, moment_in, text_in
+from memoranda.bindings.files.importers.importer import (
+    Draft,
+    Found,
+    Importer,
+    Mapped,
+    drafts,
+    first_of,
+    moment_in,
+    text_in,
+)
 from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
@@ -115,7 +124,7 @@ def _item(document: dict[str, Any], where: str, source: Source) -> Draft:
         user=_owner(path),
         place=".".join(path),
         tags=(kind,) if kind else (),
-        created=moment_in(document, "created_at") or source.modified,
+        created=first_of(moment_in(document, "created_at"), source.modified),
         updated=moment_in(document, "updated_at"),
         expires=moment_in(document, "expires_at"),
         metadata={"langgraph_namespace": path},

@@ -16,6 +16,7 @@ from memoranda.bindings.files.importers.importer import (
     Importer,
     Mapped,
     drafts,
+    first_of,
     moment_in,
     spoken,
     text_in,
@@ -62,7 +63,7 @@ def _block(document: dict[str, Any], where: str, *, source: Source) -> Draft:
         original=document,
         kind="identity" if label == "persona" else "semantic",
         tags=(label,),
-        created=moment_in(document, "created_at") or source.modified,
+        created=first_of(moment_in(document, "created_at"), source.modified),
         updated=moment_in(document, "updated_at"),
         metadata={"letta_block": label},
     )
@@ -111,7 +112,7 @@ def _turn(
         speaker=speaker,
         text=text,
         session=called,
-        created=moment_in(message, "created_at") or source.modified,
+        created=first_of(moment_in(message, "created_at"), source.modified),
         letta_agent=name,
     )
 

@@ -17,6 +17,7 @@ from memoranda.bindings.files.importers.importer import (
     Importer,
     Mapped,
     drafts,
+    first_of,
     moment,
     moment_in,
     text_in,
@@ -119,7 +120,7 @@ def _memory(document: dict[str, Any], where: str, source: Source) -> Draft:
         raise InvalidInput("not a memory of Mem0: it has no `id`")
     theirs = document.get("metadata")
     categories = document.get("categories")
-    created = moment_in(document, "created_at") or source.modified
+    created = first_of(moment_in(document, "created_at"), source.modified)
     return Draft(
         where=where,
         id=name,
@@ -151,7 +152,7 @@ def _relation(document: dict[str, Any], where: str, source: Source) -> Draft:
         text=f"{subject} {relation.replace('_', ' ')} {target}",
         original=document,
         user=text_in(document, "user_id"),
-        created=moment_in(document, "created_at") or source.modified,
+        created=first_of(moment_in(document, "created_at"), source.modified),
         updated=moment_in(document, "updated_at"),
     )
 
@@ -169,7 +170,7 @@ def _message(document: dict[str, Any], where: str, source: Source) -> Draft:
         user=text_in(document, "user_id"),
         session=session,
         kind="episodic",
-        created=moment_in(document, "created_at", "timestamp") or source.modified,
+        created=first_of(moment_in(document, "created_at", "timestamp"), source.modified),
         metadata={"mem0_role": role} if role else {},
     )
 
@@ -188,7 +189,9 @@ def _history(source: Source) -> Iterator[Found]:
         for name, row in last.items()
         if not row.get("is_deleted") and row.get("event") != "DELETE"
     )
-    yield from drafts(there, lambda row, where: _last(row, where, moment(begun[row["memory_id"]]) or source.modified))
+    yield from drafts(
+        there, lambda row, where: _last(row, where, first_of(moment(begun[row["memory_id"]]), source.modified))
+    )
 
 
 def _last(row: dict[str, Any], where: str, created: Instant) -> Draft:

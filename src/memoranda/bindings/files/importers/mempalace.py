@@ -19,6 +19,7 @@ from memoranda.bindings.files.importers.importer import (
     Importer,
     Mapped,
     drafts,
+    first_of,
     moment,
     moment_in,
     text_in,
@@ -125,7 +126,7 @@ def _node(document: dict[str, Any], where: str, *, into: dict[str, list[dict[str
         original=document,
         place=text_in(document, "wing"),
         tags=[text_in(document, each) for each in ("room", "type")],
-        created=moment_in(document, "created_at", "filed_at") or source.modified,
+        created=first_of(moment_in(document, "created_at", "filed_at"), source.modified),
         updated=moment_in(document, "updated_at"),
         parent=text_in(edges[0], *_FROM) if edges else "",
         metadata={
@@ -175,7 +176,7 @@ def _drawer(document: dict[str, Any], where: str, *, source: Source) -> Draft:
         original=document,
         place=wing,
         tags=(room,),
-        created=moment_in(document, "filed_at", "created_at") or source.modified,
+        created=first_of(moment_in(document, "filed_at", "created_at"), source.modified),
         updated=moment_in(document, "last_modified"),
         source=text_in(document, "source_file"),
         metadata={"mempalace_wing": wing, "mempalace_room": room} if wing or room else {},
@@ -210,7 +211,7 @@ def _entity(row: dict[str, Any], where: str, *, source: Source) -> Draft:
         text="\n".join([f"{name} is a {kind}" if kind else name, *(f"{each}: {value}" for each, value in told)]),
         original=row,
         tags=(kind,) if kind else (),
-        created=moment_in(row, "created_at") or source.modified,
+        created=first_of(moment_in(row, "created_at"), source.modified),
     )
 
 
@@ -225,7 +226,7 @@ def _triple(row: dict[str, Any], where: str, *, names: dict[object, str], source
         text=f"{names.get(subject) or subject} {relation.replace('_', ' ')} {names.get(target) or target}",
         original={name: value for name, value in row.items() if value is not None},
         tags=(relation,),
-        created=moment(row.get("extracted_at")) or source.modified,
+        created=first_of(moment(row.get("extracted_at")), source.modified),
         valid_from=moment_in(row, "valid_from"),
         valid_to=moment_in(row, "valid_to"),
         confidence=confidence if isinstance(confidence, float) else None,

@@ -16,6 +16,7 @@ from memoranda.bindings.files.importers.importer import (
     Importer,
     Mapped,
     drafts,
+    first_of,
     moment_in,
     object_in,
     spoken,
@@ -68,7 +69,7 @@ def _memory(
     if not name or not text:
         raise InvalidInput("not a memory of PAM: it needs an `id` and a `content`")
     times, origin, sure = (object_in(document, each) for each in ("temporal", "provenance", "confidence"))
-    created = moment_in(times, "created_at") or source.modified
+    created = first_of(moment_in(times, "created_at"), source.modified)
     updated = moment_in(times, "updated_at")
     is_over = document.get("status") in _ENDED
     kind = text_in(document, "custom_type") or text_in(document, "type")
@@ -112,7 +113,7 @@ def _turn(message: dict[str, Any], where: str, *, about: dict[str, Any], source:
         speaker=speaker,
         text=text,
         session=text_in(about, "id"),
-        created=moment_in(message, "created_at") or source.modified,
+        created=first_of(moment_in(message, "created_at"), source.modified),
         chat_title=text_in(about, "title"),
     )
 

@@ -18,6 +18,7 @@ from memoranda.bindings.files.importers.importer import (
     Importer,
     Mapped,
     drafts,
+    first_of,
     moment_in,
     text_in,
 )
@@ -57,7 +58,7 @@ def _draft(document: dict[str, Any], where: str, *, source: Source) -> Draft:
         user=text_in(document, "user_id"),
         place=text_in(document, "namespace"),
         tags=tags if isinstance(tags, list) else (),
-        created=moment_in(document, "created_at", "createdAt", "timestamp") or source.modified,
+        created=first_of(moment_in(document, "created_at", "createdAt", "timestamp"), source.modified),
         updated=moment_in(document, "updated_at", "updatedAt"),
         confidence=confidence if isinstance(confidence, float) else None,
         metadata={"rem_metadata": theirs} if isinstance(theirs, dict) and theirs else {},

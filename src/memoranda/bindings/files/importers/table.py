@@ -12,7 +12,16 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, drafts, moment, text_in
+from memoranda.bindings.files.importers.importer import (
+    Draft,
+    Found,
+    Importer,
+    Mapped,
+    drafts,
+    first_of,
+    moment,
+    text_in,
+)
 from memoranda.bindings.files.importers.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, Source
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import KINDS
@@ -49,8 +58,7 @@ _HERE: Final = {
     "valid_to": "until when it is true",
     "source": "`source_id`",
 }
-_SEPARATOR: Final = re.compile(r"[,;]")
-_QUOTED: Final = re.compile(r"\A'(?=[=+\-@])")
+_QUOTED: Final = re.compile(r"\A'(?=[=+\-@\t\r])")
 _ENDINGS: Final = (".csv", ".tsv")
 _DELIMITERS: Final = (",", ";", "\t", "|")
 # By these an object is one of another format.
@@ -115,11 +123,11 @@ def _draft(document: dict[str, Any], where: str, *, columns: Mapping[str, str] |
 
     def said(ours: str) -> str:
         value = held(ours)
-        told = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+        told = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
         # Behind a quote stands what a spreadsheet would take for a formula.
-        return _QUOTED.sub("", told)
+        return _QUOTED.sub("", told) if told.strip() else ""
 
-    text, user, tags = said("text"), said("user"), held("tags")
+    text, user, tags = said("text"), said("user").strip(), held("tags")
     if not text:
         raise InvalidInput("the row has no text")
     return Draft(
@@ -129,17 +137,22 @@ def _draft(document: dict[str, Any], where: str, *, columns: Mapping[str, str] |
         text=text,
         original=document,
         user=user,
-        place=said("place"),
+        place=said("place").strip(),
         session=said("session"),
-        kind=next((known for known in KINDS if known == said("kind")), "semantic"),
+        kind=next((known for known in KINDS if known == said("kind").strip()), "semantic"),
         confidence=_share(held("confidence")),
-        tags=tags if isinstance(tags, list) else _SEPARATOR.split(said("tags")),
-        created=moment(held("created")) or source.modified,
+        tags=tags if isinstance(tags, list) else _tags(said("tags")),
+        created=first_of(moment(held("created")), source.modified),
         updated=moment(held("updated")),
         valid_from=moment(held("valid_from")),
         valid_to=moment(held("valid_to")),
         source=said("source"),
     )
+
+
+def _tags(said: str) -> list[str]:
+    """Tags between semicolons, or between commas where there is none."""
+    return said.split(";" if ";" in said else ",")
 
 
 def _share(value: Any) -> float | None:
