@@ -53,6 +53,11 @@ test: lint  ## install, then run everything CI runs, on all cores (ARGS="-n 0 te
 tests: develop
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
+# What services do, on the other database. Not those that damage a file, or start processes with stores of their own.
+POSTGRES := tests/service tests/bindings/test_parity.py tests/bindings/test_parity_standards.py
+test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
+	@MEMORANDA_TEST_STORE=postgres $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not sqlite" $(POSTGRES) $(ARGS)
+
 explore: develop  ## the properties with examples never asked before (ARGS as for test)
 	@MEMORANDA_TEST_EXAMPLES=new $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m hypothesis $(ARGS)
 
@@ -101,4 +106,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests test-browser clients explore chaos soak test-loaded lint types format coverage bench bench-retrieval lock clean
+.PHONY: help install develop serve test tests test-browser clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-retrieval lock clean

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from memoranda.cli import COLLECTED_AFTER
 from memoranda.storage.sqlite import SqliteDatabase
+from tests import stores
 from tests.reader_nesting import Watch
 from tests.writer_time import Probe
 
@@ -44,6 +46,8 @@ settings.load_profile(os.environ.get("MEMORANDA_TEST_EXAMPLES", "same"))
 # Whatever is about meaning says so (tests/embedders.py): no other test, and no process that one starts, loads a model.
 os.environ.setdefault("MEMORANDA_EMBEDDER", "off")
 
+stores.install()
+
 # What is loaded and listed before the first test stays to the end. To look through it for garbage again and again, as
 # it is made and while tests run, takes a tenth of the time of all tests.
 gc.disable()
@@ -71,6 +75,12 @@ def writer_is_not_held(probe: Probe) -> Iterator[None]:
     yield
     slow = [str(held) for held in probe.slow]
     assert not slow, "; ".join(slow)
+
+
+@pytest.fixture(autouse=stores.ON_POSTGRES)
+def stores_are_given_back(tmp_path: Path) -> Iterator[None]:
+    yield
+    stores.release(tmp_path)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -23,6 +23,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
+from memoranda.storage.postgres import PostgresDatabase
 from tests.waiting import until
 
 _USER: Final = "memoranda_test"
@@ -50,6 +51,25 @@ UPDATE key_ring SET changes = 0;
 """
 
 
+_CUT_OFF: Final = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()
+"""
+
+
+class Store(PostgresDatabase):
+    """A store that is told when it is closed."""
+
+    def __init__(self, address: str, closed: Callable[[], None], **options: Any) -> None:
+        self._closed = closed
+        super().__init__(address, **options)
+
+    def close(self) -> None:
+        was_open = not self.queue.is_closed
+        super().close()
+        if was_open:
+            self._closed()
+
+
 class Server:
     """One cluster, and the databases in it."""
 
@@ -59,6 +79,7 @@ class Server:
         self._count = 0
         # Databases that nobody uses: to empty one is sooner done than to make one.
         self._free: list[str] = []
+        self._files: dict[Path, str] = {}
         with self._admin() as admin:
             found = admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (_USER,)).fetchone()
             if found is None:
@@ -67,16 +88,36 @@ class Server:
     @contextmanager
     def database(self) -> Iterator[str]:
         """The address of a database with nothing in it but, perhaps, empty tables of ours."""
-        name = self._free.pop() if self._free else self._made()
+        name = self._taken()
         try:
             yield self.address(name)
         finally:
-            with psycopg.connect(self.address(name, None), autocommit=True) as admin:
-                # What still holds a lock is a store that was not closed.
-                admin.execute("SET lock_timeout = '10s'")
-                if admin.execute("SELECT to_regclass('meta')").fetchone() != (None,):
-                    admin.execute(_CLEAN)
-            self._free.append(name)
+            self._give_back(name)
+
+    def store(self, path: Path | None, **options: Any) -> Store:
+        """What stands for a file, or for a store in memory, which is gone when it is closed."""
+        if path is None:
+            name = self._taken()
+            return Store(self.address(name), lambda: self._give_back(name), **options)
+        name = self._files.get(path.resolve()) or self._taken()
+        self._files[path.resolve()] = name
+        return Store(self.address(name), lambda: None, **options)
+
+    def release(self, folder: Path) -> None:
+        """Nobody needs what stands for files below a folder."""
+        for path in [each for each in self._files if each.is_relative_to(folder.resolve())]:
+            self._give_back(self._files.pop(path))
+
+    def _taken(self) -> str:
+        return self._free.pop() if self._free else self._made()
+
+    def _give_back(self, name: str) -> None:
+        with psycopg.connect(self.address(name, None), autocommit=True) as admin:
+            # Of stores that were not closed.
+            admin.execute(_CUT_OFF, (name,))
+            if admin.execute("SELECT to_regclass('meta')").fetchone() != (None,):
+                admin.execute(_CLEAN)
+        self._free.append(name)
 
     def scratch(self) -> str:
         """The name of a database that nobody else gets."""

@@ -25,7 +25,7 @@ from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.cipher import Cipher, Coverage, RingCipher
 from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
-from memoranda.storage.sqlite import SqliteDatabase
+from tests.stores import open_store
 
 OPERATOR = SigningKey(bytes([7]) * 32)
 PEER = SigningKey(bytes([11]) * 32)
@@ -61,7 +61,7 @@ class World:
         if coverage is not None:
             cipher = RingCipher(SqliteKeyRing(None), MasterKeyFile(None), coverage)
         self.now = parse_instant(START)
-        self.engine = SqlEngine(SqliteDatabase(path), sealer(version), cipher, document_key=document_key)
+        self.engine = SqlEngine(open_store(path), sealer(version), cipher, document_key=document_key)
         self.context = Context(
             engine=self.engine,
             operator=OPERATOR,

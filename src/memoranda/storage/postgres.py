@@ -187,6 +187,8 @@ class PostgresDatabase:
     def _run(self) -> None:
         connection: PostgresConnection | None = None
         while (batch := self.queue.take()) is not None:
+            if not batch:
+                continue
             try:
                 connection, outcomes = self._committed(batch, connection)
             except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is

@@ -35,7 +35,9 @@ ROLE: Final = "memoranda_bound"
 _PARAMETER: Final = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 _SETTINGS: Final = (
     f"SET statement_timeout = '{STATEMENT_SECONDS}s'; SET lock_timeout = '{LOCK_SECONDS}s'; "
-    f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'; SET jit = off; SET client_min_messages = error"
+    f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'; SET jit = off; SET client_min_messages = error; "
+    # Every question has its index (0001_store.sql), also of tables that have no statistics yet.
+    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
 )
 _KEEPALIVE: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 

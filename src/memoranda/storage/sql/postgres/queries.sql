@@ -720,8 +720,8 @@ WITH there AS (
   ORDER BY s.version_id FOR SHARE
 )
 INSERT INTO vector (tenant_id, model_id, version_id, context_id, key_id, data, context_data)
-SELECT :tenant_id, :model_id, :version_id, coalesce(c.version_id, 0), :key_id, :data,
-  CASE WHEN :context_id <> 0 AND c.version_id IS NULL THEN NULL ELSE :context_data END
+SELECT :tenant_id, :model_id, :version_id, coalesce(c.version_id, 0), :key_id::text, :data::bytea,
+  CASE WHEN :context_id <> 0 AND c.version_id IS NULL THEN NULL ELSE :context_data::bytea END
 FROM there s LEFT JOIN there c ON c.version_id = :context_id
 WHERE s.version_id = :version_id
 

@@ -1,0 +1,40 @@
+"""Which database the stores of tests are in: SQLite, or PostgreSQL (MEMORANDA_TEST_STORE=postgres).
+
+On PostgreSQL every file, and every store in memory, is a database of its own; keys and whatever else lies in a data
+directory stay there. Processes that a test starts are not reached by this.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from memoranda import stores
+from memoranda.storage.database import Database
+from memoranda.storage.sqlite import SqliteDatabase
+
+ON_POSTGRES: Final = os.environ.get("MEMORANDA_TEST_STORE") == "postgres"
+
+
+def open_store(path: Path | None, **options: Any) -> Database:
+    """The store of a file, or one in memory."""
+    if not ON_POSTGRES:
+        return SqliteDatabase(path, **options)
+    from tests.postgres import server
+
+    return server().store(path, **options)
+
+
+def install() -> None:
+    """Let everything that is opened by settings be there, too."""
+    if ON_POSTGRES:
+        stores.__dict__["SqliteDatabase"] = open_store
+
+
+def release(folder: Path) -> None:
+    """What was below a folder is needed no more."""
+    if ON_POSTGRES:
+        from tests.postgres import server
+
+        server().release(folder)
