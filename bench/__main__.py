@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 from bench.cal import measure_cal
 from bench.client import Client
+from bench.console import measure_console
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
 from bench.moving import measure_moving
@@ -108,6 +109,7 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
         gets = [client.get(f"/ump/memory/{quote(name, safe='')}")[2] for name in ids]
         figures[f"http.get.{label}.p50_ms"] = percentile(gets, 0.50)
         figures[f"http.get.{label}.p95_ms"] = percentile(gets, 0.95)
+        figures |= measure_console(*served[:3], corpus, label, rounds)
         writes = []
         used = served.processor_seconds()
         start = time.perf_counter()

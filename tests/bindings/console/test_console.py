@@ -15,6 +15,7 @@ from tests.bindings.http.running import OWNER, Running, draft, running
 
 from memoranda.bindings.console.app import COOKIE, FORMS, PAGES, Console
 from memoranda.bindings.console.ask import EXAMPLES
+from memoranda.bindings.console.moving import FORMS_OUT
 from memoranda.bindings.console.visit import ROOT
 from memoranda.service.service import Service
 
@@ -395,6 +396,63 @@ def test_secrets_are_looked_for_when_somebody_asks(server: Running, browser: htt
     remember(server, key, "The password of the router is hunter2-Zx81!")
     assert "hunter2" not in browser.get(f"{ROOT}/review?secrets=yes").text
     assert "password" in browser.get(f"{ROOT}/review?secrets=yes").text
+
+
+def test_what_follows_from_memories_is_shown_with_its_sources_and_written_when_accepted(server: Running) -> None:
+    owner = "did:key:zReview"
+    key = server.key(owner, *ALL)
+    for text in ("Alice lives in Lisbon.", "Alice lives in Porto.", "The build uses pnpm."):
+        remember(server, key, text, owner=owner, project="town")
+    with signed_in(server, key) as browser:
+        page = browser.get(f"{ROOT}/review?project=town&strategy=validate").text
+        assert "Would be written" in page
+        assert "Alice lives in Lisbon." in page.partition("Rests on")[2]
+        # Looking writes nothing.
+        assert server.service.stats(server.service.gate.authenticate(key)).memories == 3
+        done = send(browser, "/review", project="town", strategy="validate")
+        assert "written. To take them back" in done.text
+        assert server.service.stats(server.service.gate.authenticate(key)).memories > 3
+        assert "Would be written" not in browser.get(f"{ROOT}/review?project=town&strategy=validate").text
+        assert browser.get(f"{ROOT}/review?strategy=nonsense").status_code == 400
+
+
+def test_memories_leave_in_every_form_and_come_back(server: Running) -> None:
+    owner, other = "did:key:zLeaving", "did:key:zComing"
+    key = server.key(owner, *ALL)
+    names = [remember(server, key, f"leaves as {word}", owner=owner, visibility="shared") for word in ("one", "two")]
+    with signed_in(server, key) as browser, signed_in(server, server.key(other, *ALL)) as elsewhere:
+        files = {form: send(browser, "/export", form=form) for form in FORMS_OUT}
+        for form, answer in files.items():
+            assert (form, answer.status_code) == (form, 200)
+            assert FORMS_OUT[form][0] in answer.headers["content-disposition"]
+            assert answer.content
+        assert send(browser, "/export", form="nonsense").status_code == 400
+        chosen = send(browser, "/export", id=names[:1]).text
+        assert "leaves as one" in chosen
+        assert "leaves as two" not in chosen
+        token = token_of(elsewhere.get(f"{ROOT}/moving"))
+        brought = {"file": ("mem0.json", files["mem0"].content, "application/json")}
+        tried = elsewhere.post(f"{ROOT}/import", data={"token": token, "dry": "yes"}, files=brought)
+        assert "It would bring 2 new" in tried.text
+        assert "Mem0" in tried.text
+        assert "leaves as" not in elsewhere.get(f"{ROOT}/").text
+        assert "It brought 2 new" in elsewhere.post(f"{ROOT}/import", data={"token": token}, files=brought).text
+        for name, body in (("../../x.json", b"{"), ("empty.json", b""), ("x.zip", b"PK\x03\x04 broken")):
+            refused = elsewhere.post(f"{ROOT}/import", data={"token": token}, files={"file": (name, body)})
+            assert refused.status_code in (200, 400)
+            assert "something went wrong" not in refused.text
+        assert elsewhere.post(f"{ROOT}/import", data={"token": token}).status_code == 400
+        assert elsewhere.post(f"{ROOT}/import", data={"token": "x"}, files=brought).status_code == 403
+        broken = {"content-type": "multipart/form-data; boundary=x"}
+        assert elsewhere.post(f"{ROOT}/import", content=b"--y", headers=broken).status_code in (400, 403)
+
+
+def test_the_timeline_goes_by_days(server: Running, browser: httpx.Client, key: str) -> None:
+    remember(server, key, "on the timeline of today")
+    page = browser.get(f"{ROOT}/timeline").text
+    assert "on the timeline of today" in page
+    assert re.search(r'<time datetime="\d{4}-\d\d-\d\d">', page)
+    assert "on the timeline of today" not in browser.get(f"{ROOT}/timeline?until=2001-01-01").text
 
 
 @pytest.mark.parametrize(

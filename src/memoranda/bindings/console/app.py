@@ -17,13 +17,15 @@ from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import jinja2
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from memoranda import __version__
-from memoranda.bindings.console import ask, govern, graph, memories, review, words
-from memoranda.bindings.console.visit import ROOT, Answer, File, Page, Redirect, Show, Visit
+from memoranda.bindings.console import ask, govern, graph, memories, moving, review, words
+from memoranda.bindings.console.visit import ROOT, Answer, File, Page, Redirect, Show, Upload, Visit
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
 from memoranda.bindings.http.threads import Threads
@@ -73,6 +75,8 @@ PAGES: Final[Mapping[str, Show]] = {
     "/keys": govern.keys,
     "/audit": govern.audit,
     "/overview": govern.overview,
+    "/moving": moving.moving,
+    "/timeline": memories.timeline,
 }
 FORMS: Final[Mapping[str, Show]] = {
     "/remember": memories.remember,
@@ -83,6 +87,9 @@ FORMS: Final[Mapping[str, Show]] = {
     "/memory/{id}/hold": memories.hold,
     "/review/{id}/approve": review.approve,
     "/review/{id}/reject": review.reject,
+    "/review": review.conclude,
+    "/export": moving.export,
+    "/import": moving.import_file,
     "/keys": govern.add_key,
     "/keys/{id}/revoke": govern.revoke_key,
     "/sessions/{id}/end": govern.end_session,
@@ -109,12 +116,12 @@ class Console:
 
     def _handler(self, show: Show) -> Callable[[Request], Any]:
         async def handle(request: Request) -> Response:
-            form = _fields(await wire.read_body(request.receive)) if request.method == "POST" else {}
-            return await self._threads.run(self._answer, request, form, show)
+            form, upload = await _form(request) if request.method == "POST" else ({}, None)
+            return await self._threads.run(self._answer, request, form, upload, show)
 
         return handle
 
-    def _answer(self, request: Request, form: Mapping[str, list[str]], show: Show) -> Response:
+    def _answer(self, request: Request, form: Mapping[str, list[str]], upload: Upload | None, show: Show) -> Response:
         try:
             session, access = self._service.sessions.known(request.cookies.get(COOKIE, ""))
         except Unauthorized as error:
@@ -132,6 +139,7 @@ class Console:
                 names=request.path_params,
                 query=_fields(request.url.query.encode("latin-1", "replace")),
                 form=form,
+                upload=upload,
             )
             return self._shown(show(visit), request, session, access, visit)
         except MemorandaError as error:
@@ -216,6 +224,19 @@ async def _to_first(_request: Request) -> Response:
 
 async def _nowhere(request: Request) -> Response:
     return _render(Page(template="wrong.html", told={"message": "there is no such page"}, status=404), request)
+
+
+async def _form(request: Request) -> tuple[dict[str, list[str]], Upload | None]:
+    """What a form says, and the file that it brings. Raises InvalidInput."""
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        return _fields(await wire.read_body(request.receive)), None
+    try:
+        async with request.form(max_files=1, max_fields=FIELDS_LIMIT) as given:
+            fields = {name: [each for each in given.getlist(name) if isinstance(each, str)] for name in given}
+            file = next((each for _, each in given.multi_items() if isinstance(each, UploadFile)), None)
+            return fields, None if file is None else Upload(file.filename or "", await file.read())
+    except HTTPException:
+        raise InvalidInput("the form cannot be read") from None
 
 
 def _fields(body: bytes) -> dict[str, list[str]]:

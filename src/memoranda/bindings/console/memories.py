@@ -28,6 +28,7 @@ _DAY_MS: Final = 86_400_000
 _DAY_CHARS: Final = 10
 _READERS: Final = 20
 _PROJECTS: Final = 200
+_TIMELINE: Final = 60
 
 
 def moment(text: str, *, is_end: bool = False) -> Instant | None:
@@ -117,6 +118,21 @@ def _latest(
         limit=PAGE,
     )
     return [{"record": record} for record in records], following
+
+
+def timeline(visit: Visit) -> Answer:
+    """The latest by the day on which they became true, the last day first."""
+    until = moment(visit.asked("until"), is_end=True)
+    records, _ = visit.service.list_records(
+        visit.access, project=visit.asked("project") or None, valid_at=until, limit=_TIMELINE
+    )
+    days: dict[str, list[Record]] = {}
+    for record in sorted(records, key=lambda each: each["time"]["valid_from"] or "", reverse=True):
+        days.setdefault((record["time"]["valid_from"] or "always")[:_DAY_CHARS], []).append(record)
+    return Page(
+        template="timeline.html",
+        told={"days": days, "most": max(map(len, days.values()), default=1), "until": visit.asked("until")},
+    )
 
 
 def tags_of(record: Record) -> list[str]:

@@ -42,6 +42,13 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 Answer = Page | Redirect | File
 
 
+class Upload(msgspec.Struct, frozen=True):
+    """A file that a form brings."""
+
+    name: str
+    body: bytes
+
+
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks, and what for. `query` and `form` have every value of a name, in order."""
 
@@ -52,6 +59,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     names: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
     form: Mapping[str, Sequence[str]]
+    upload: Upload | None = None
 
     def asked(self, name: str) -> str:
         """What the address says; empty where it says nothing."""

@@ -93,6 +93,21 @@ if (editor) {
   });
 }
 
+// --- days by a slider -----------------------------------------------------------------------------------------
+
+const DAY_MS = 86400000;
+for (const date of document.querySelectorAll("input[type=date]")) {
+  const slider = Object.assign(document.createElement("input"), { type: "range", min: -730, max: 0, step: 1, className: "range" });
+  slider.setAttribute("aria-label", `${date.labels[0].textContent.trim()}, by days`);
+  slider.value = date.value ? Math.round((new Date(date.value) - Date.now()) / DAY_MS) : 0;
+  slider.addEventListener("input", () => {
+    const day = new Date(Date.now() + Number(slider.value) * DAY_MS).toISOString().slice(0, 10);
+    date.value = Number(slider.value) === 0 ? "" : day;
+    date.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  date.after(slider);
+}
+
 // --- keys -------------------------------------------------------------------------------------------------
 
 function step(by) {
@@ -112,6 +127,7 @@ document.addEventListener("keydown", (event) => {
   if (isWriting || event.ctrlKey || event.metaKey || event.altKey) return;
   const search = document.getElementById("q");
   if (event.key === "/" && search) { event.preventDefault(); search.focus(); }
+  document.querySelector(`button[data-key="${CSS.escape(event.key)}"]`)?.click();
   if (event.key === "j") step(1);
   if (event.key === "k") step(-1);
   if (event.key === "?") document.getElementById("keys-help").showModal();
