@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.embedders import by_letters
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.formats import Format
+from memoranda.encoding.json_text import dump
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import unsigned
 
@@ -136,3 +139,33 @@ def test_an_export_replaces_a_link_and_not_what_it_points_to(memoranda: Memorand
     (tmp_path / "a.ndjson").symlink_to(elsewhere)
     export(memoranda, tmp_path / "a.ndjson", "ndjson")
     assert elsewhere.read_text() == "precious"
+
+
+@pytest.mark.requirement("OAMS-2-embedding-absent")
+def test_an_embedding_by_our_model_is_used_and_every_other_is_made_anew_in_the_background(tmp_path: Path) -> None:
+    embedded: list[str] = []
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        embedded.extend(texts)
+        return by_letters(texts)
+
+    at = {"namespace": "ada:x", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
+    # What its vector says is not what its words say: so it is seen which of them was used.
+    (brought,) = by_letters(["marmalade sandwiches"])
+    memories = [
+        {**at, "key": "ours", "value": "qqqq", "embedding_model": "letters", "embedding": brought},
+        {**at, "key": "theirs", "value": "vvvv", "embedding_model": "voyage-3", "embedding": brought},
+        {**at, "key": "short", "value": "xxxx", "embedding_model": "letters", "embedding": [1.0]},
+        {**at, "key": "none", "value": "wwww"},
+    ]
+    source = tmp_path / "memories.oams.jsonl"
+    source.write_bytes(b"".join(dump(each) + b"\n" for each in memories))
+    with Memoranda.open(tmp_path / "home", embedder=("letters", embed)) as m:
+        assert m.import_files(source).created == 4
+        assert embedded == []
+        while m.service.embedding.step():
+            pass
+        assert m.service.embedding.progress().pending == 0
+        assert {"vvvv", "xxxx", "wwww"} <= set(embedded)
+        assert "qqqq" not in embedded
+        assert m.recall("marmalade sandwiches", user="ada")[0].text == "qqqq"

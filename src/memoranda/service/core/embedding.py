@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memoranda.embedding.texts import text_of, with_context
@@ -32,6 +33,8 @@ _IDLE_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 5.0
 # Whoever asks waits for no more than this to be embedded: the rest of a large import is found by its words meanwhile.
 _SETTLE_LIMIT: Final = 5_000
+
+_ANY_TEXT: Final = "memory"
 
 _log = logging.getLogger(__name__)
 
@@ -156,8 +159,14 @@ class EmbeddingQueue:
         if brought is None or brought.model not in (embedder.model, *embedder.other_names):
             return None
         numbers = np.frombuffer(brought.packed, "<f4")
-        is_fit = len(numbers) == embedder.dimensions and bool(np.isfinite(numbers).all()) and bool(numbers.any())
+        is_fit = len(numbers) == self._dimensions and bool(np.isfinite(numbers).all()) and bool(numbers.any())
         return unit(numbers) if is_fit else None
+
+    @cached_property
+    def _dimensions(self) -> int:
+        """How many numbers a vector of the model has; one that does not say it is asked for a vector."""
+        embedder = self._context.meaning.embedder
+        return embedder.dimensions or len(embedder.of_memory(_ANY_TEXT))
 
 
 class _Read(NamedTuple):
