@@ -392,6 +392,19 @@ def test_the_audit_log_is_shown_and_verified(browser: httpx.Client) -> None:
     assert "<td>list</td>" in page
 
 
+def test_the_overview_counts_and_checks_everything(server: Running) -> None:
+    owner = "did:key:zOverview"
+    key = server.key(owner, *ALL)
+    for number in range(3):
+        remember(server, key, f"counted {number}", owner=owner, project="counting")
+    with signed_in(server, key) as browser:
+        page = browser.get(f"{ROOT}/overview?verify=yes").text
+        assert "3 memories" in page
+        assert "All 3 versions are as they were written" in page
+        assert "?project=counting" in page
+        assert "words alone" in page
+
+
 def test_secrets_are_looked_for_when_somebody_asks(server: Running, browser: httpx.Client, key: str) -> None:
     remember(server, key, "The password of the router is hunter2-Zx81!")
     assert "hunter2" not in browser.get(f"{ROOT}/review?secrets=yes").text

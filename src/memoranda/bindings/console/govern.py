@@ -65,5 +65,16 @@ def audit(visit: Visit) -> Answer:
 
 
 def overview(visit: Visit) -> Answer:
-    """How much there is, of what, and where."""
-    return Page(template="overview.html", told={"stats": visit.service.stats(visit.access)})
+    """How much there is, of what, and where; what may be kept; and, if that is asked, whether all of it is sound."""
+    context = visit.service.context
+    meaning = visit.service.embedding.progress() if context.meaning.is_on else None
+    return Page(
+        template="overview.html",
+        told={
+            "stats": visit.service.stats(visit.access),
+            "quotas": context.quotas,
+            "presets": sorted(context.presets),
+            "meaning": meaning,
+            "report": visit.service.verify(visit.access) if visit.asked("verify") else None,
+        },
+    )
