@@ -128,6 +128,18 @@ class Server:
         with self._admin() as admin:
             admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (_USER,))
 
+    @contextmanager
+    def away(self, address: str) -> Iterator[None]:
+        """Let a database be out of reach."""
+        name = sql.Identifier(str(psycopg.conninfo.conninfo_to_dict(address)["dbname"]))
+        with self._admin() as admin:
+            admin.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(name))
+            self.drop_connections()
+            try:
+                yield
+            finally:
+                admin.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(name))
+
     def _made(self) -> str:
         self._count += 1
         name = f"memoranda_{os.getpid()}_{self._count}"

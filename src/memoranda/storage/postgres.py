@@ -207,7 +207,9 @@ class PostgresDatabase:
                 connection = self._connect() if connection is None else connection
                 try:
                     return connection, self._together(batch, connection)
-                except PieceFailedError as error:
+                except (PieceFailedError, psycopg.Error) as error:
+                    if is_gone(error):
+                        raise
                     if len(batch) == 1:
                         return connection, failed(batch, in_words(error.__cause__ or error))
                     return connection, self._one_by_one(batch, connection)
@@ -302,19 +304,20 @@ class PostgresDatabase:
 
 @contextmanager
 def _transaction(connection: PostgresConnection, tenant: str | None) -> Iterator[None]:
-    connection.begin(_WRITE, tenant)
+    is_ending = False
     try:
-        yield
-    except BaseException:
+        with connection.together():
+            connection.begin(_WRITE, tenant)
+            yield
+            is_ending = True
+            connection.end()
+    except BaseException as error:
+        if is_ending and connection.is_broken:
+            # Nobody knows whether it was: to run it again could write it twice.
+            message = "the database went away while this was committed; it may be written all the same"
+            raise StoreUnavailable(message) from error
         connection.give_up()
         raise
-    try:
-        connection.end()
-    except psycopg.OperationalError as error:
-        connection.close()
-        # Nobody knows whether it was: to run it again could write it twice.
-        message = "the database went away while this was committed; it may be written all the same"
-        raise StoreUnavailable(message) from error
 
 
 def _usable(connection: PostgresConnection | None) -> PostgresConnection | None:
@@ -333,10 +336,13 @@ def _attempt(piece: Piece, connection: PostgresConnection) -> tuple[Any, BaseExc
     connection.command("SAVEPOINT piece")
     try:
         result = _performed(piece, connection)
+        connection.settle()
     except BaseException as error:
         if is_gone(error):
             raise
-        connection.command("ROLLBACK TO SAVEPOINT piece; RELEASE SAVEPOINT piece")
+        with suppress(psycopg.Error):
+            connection.settle()
+        connection.command("ROLLBACK TO SAVEPOINT piece")
         # What the pieces before it left is still so.
         connection.memo, connection.ends = memo, ends
         return None, in_words(error)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
@@ -75,6 +76,7 @@ class PostgresConnection:
         self.memo: dict[str, Row] = {}
         self.ends: dict[int, End] = {}
         self._queries = load_queries("postgres")
+        self._pipeline: psycopg.Pipeline | None = None
         self._cursor = psycopg.RawCursor(raw)
         self._cursor.format = pq.Format.BINARY
 
@@ -88,11 +90,19 @@ class PostgresConnection:
         return self._cursor.fetchone()
 
     def run(self, name: str, params: Params) -> None:
-        self._run(self._queries[name], params)
+        sql, names = _native(self._queries[name])
+        self._unanswered().execute(sql, _in_order(names, params))
 
     def run_many(self, name: str, params: Sequence[Params]) -> None:
-        sql, names = _native(self._queries[name])
-        self._cursor.executemany(sql, [_in_order(names, each) for each in params])
+        if len(params) == 1:
+            self.run(name, params[0])
+        else:
+            sql, names = _native(self._queries[name])
+            self._unanswered().executemany(sql, [_in_order(names, each) for each in params])
+
+    def _unanswered(self) -> psycopg.RawCursor[Row]:
+        """A cursor of its own for what is told nothing: in a transaction it goes with what comes next."""
+        return psycopg.RawCursor(self.raw)
 
     def select(self, sql: str, params: Params) -> list[Row]:
         self._run(sql, params)
@@ -113,13 +123,31 @@ class PostgresConnection:
         """Begin a transaction for a tenant, or for the installation."""
         self.memo.clear()
         self.ends.clear()
-        name = "memoranda.system" if tenant is None else "memoranda.tenant"
-        value = "'on'" if tenant is None else psycopg.sql.quote(_without_nul(tenant), self.raw)
-        self.command(f"{how}; SELECT set_config('{name}', {value}, true)")
+        name, value = ("memoranda.system", "on") if tenant is None else ("memoranda.tenant", _without_nul(tenant))
+        if self._pipeline is None:
+            self.command(f"{how}; SELECT set_config('{name}', {psycopg.sql.quote(value, self.raw)}, true)")
+        else:
+            self.command(how)
+            self._unanswered().execute("SELECT set_config($1, $2, true)", (name, value))
 
     def end(self) -> None:
         """Commit."""
         self.command("COMMIT")
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send what has no answer with what comes next, so that many statements are one way to the server and back."""
+        with self.raw.pipeline() as pipeline:
+            self._pipeline = pipeline
+            try:
+                yield
+            finally:
+                self._pipeline = None
+
+    def settle(self) -> None:
+        """Wait for what was sent. Raises what is wrong with it."""
+        if self._pipeline is not None:
+            self._pipeline.sync()
 
     def give_up(self) -> None:
         """Roll back, or let go of a connection that cannot."""

@@ -70,6 +70,13 @@ def test_what_one_node_is_told_by_any_standard_another_and_a_command_know(tmp_pa
         assert "Ines" in told(there, "GET", "/v1/memory/port")
         asked = {"query": 'RECALL beliefs WHERE subject = "quay"', "namespace": "port"}
         assert "quay" in told(there, "POST", "/cal", asked)
+        with server().away(address):
+            for path, body in (("/ump/recall", {"query": "harbour"}), ("/ump/remember", record)):
+                answer = there.post(path, json=body)
+                assert (answer.status_code, answer.headers.get("retry-after")) == (503, "1"), answer.text
+        # Nobody was restarted.
+        assert "dawn" in told(there, "POST", "/ump/recall", {"query": "harbour"})
+        told(there, "POST", "/ump/remember", {**record, "body": {"text": "the harbour is open again"}})
         shared = ("--data", str(home), "--store", address, "--json")
         found = command(*shared, "recall", "harbour")
         assert (found.code, b"dawn" in found.out) == (0, True)

@@ -47,7 +47,8 @@ def error_headers(error: MemorandaError, status: int, challenge: str = "") -> li
     headers: list[Header] = []
     if error.code == "unauthorized":
         headers.append((b"www-authenticate", f'Bearer realm="memoranda"{challenge}'.encode("latin-1")))
-    if status == 429:
+    # Too much was asked, or the store is away for a moment.
+    if status in (429, 503):
         seconds = error.retry_after_seconds if isinstance(error, RateLimited | QueryError) else 1.0
         headers.append((b"retry-after", str(math.ceil(seconds)).encode()))
     return headers
