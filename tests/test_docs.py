@@ -48,7 +48,7 @@ def test_the_readme_fits_and_shows_its_two_commands_first() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", *(ROOT / "docs" / "howto" / name for name in ("cal.md", "openwop.md"))],
+    [ROOT / "README.md", *(ROOT / "docs" / "howto" / name for name in ("cal.md", "frameworks.md", "openwop.md"))],
     ids=lambda page: page.name,
 )
 def test_python_examples_print_what_they_say(

@@ -30,6 +30,7 @@ LAYERS = (
     "aio",
     "backup",
     "hosts",
+    "adapters",
     "cli",
 )
 # `memoranda` itself holds only the version and a lazy door to `app`.

@@ -18,6 +18,13 @@ from tests.reach import ROOT, Reach
 
 # Alive for a reason that names cannot tell.
 ALLOWED: dict[str, str] = {}
+# What a program imports to give the memory to a framework.
+ADAPTERS = (
+    "memoranda.adapters.langgraph:MemorandaStore",
+    "memoranda.adapters.anthropic:MemoryFiles",
+    "memoranda.adapters.anthropic:memory_tool",
+    "memoranda.adapters.openai_agents:MemorandaSession",
+)
 OPEN_STORE = (
     "memoranda.app:Memoranda",
     "memoranda.aio:AsyncMemoranda",
@@ -30,6 +37,7 @@ OPEN_STORE = (
     "memoranda.service.cal.cal:Cal",
     "memoranda.service.oams.oams:Oams",
     "memoranda.service.openwop.openwop:Openwop",
+    *ADAPTERS,
 )
 # `module.function` on the page of a standard.
 _NAMED = re.compile(r"`(\w+)\.(\w+)`")
@@ -51,6 +59,7 @@ def entry_points() -> Iterator[str]:
         "memoranda.app:Memoranda",
         "memoranda.aio:AsyncMemoranda",
         "memoranda.library.files:convert",
+        *ADAPTERS,
     )
     yield from (entry.target for section in SECTIONS for entry in section.entries)
     for each in reach.definitions:

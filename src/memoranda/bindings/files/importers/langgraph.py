@@ -28,7 +28,7 @@ from memoranda.errors import InvalidInput
 
 _COLUMNS: Final = ("prefix", "key", "value", "created_at", "updated_at", "expires_at", "ttl_minutes")
 # What people and the tools around it call the text of a memory.
-_TEXTS: Final = ("text", "content", "memory", "data", "value", "fact", "summary")
+TEXTS: Final = ("text", "content", "memory", "data", "value", "fact", "summary")
 _OWNERS: Final = ("users", "user", "user_id", "customers", "customer")
 _KINDS: Final = ("kind", "type", "category")
 
@@ -112,7 +112,7 @@ def _item(document: dict[str, Any], where: str, source: Source) -> Draft:
     is_path = isinstance(path, list) and all(isinstance(each, str) for each in path)
     if not isinstance(path, list) or not is_path or not key or not isinstance(value, dict):
         raise InvalidInput("not an item of LangGraph: it needs `namespace`, `key` and `value`")
-    text = text_in(value, *_TEXTS) or _said(value)
+    text = text_of(value)
     if not text:
         raise InvalidInput("its value says nothing")
     kind = text_in(value, *_KINDS)
@@ -136,8 +136,10 @@ def _owner(path: Sequence[str]) -> str:
     return next((after for part, after in pairwise(path) if part.lower() in _OWNERS), "")
 
 
-def _said(value: dict[str, Any]) -> str:
-    """A value without a text, field by field."""
+def text_of(value: dict[str, Any]) -> str:
+    """What a value says: its text, or its fields one by one."""
+    if text := text_in(value, *TEXTS):
+        return text
     told = (
         f"{name}: {each if isinstance(each, str) else json_text.dump(each).decode()}" for name, each in value.items()
     )

@@ -1,0 +1,201 @@
+"""Anthropic's memory tool over Memoranda: the documented commands, to the letter, and no way out of /memories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.adapters.conftest import Fresh
+
+from memoranda import Memoranda
+from memoranda.adapters.anthropic import MemoryFiles, Refused
+
+NOTES = "Meeting notes:\n- Discussed project timeline\n- Next steps defined\n"
+
+
+def run(files: MemoryFiles, command: str, **given: Any) -> str:
+    """What the model is told, whether it is a result or an error."""
+    return str(files.result("toolu_1", {"command": command, **given})["content"])
+
+
+def test_the_documented_examples_answer_to_the_letter(m: Memoranda) -> None:
+    files = MemoryFiles(m)
+    path = "/memories/notes.txt"
+    assert run(files, "create", path=path, file_text=NOTES) == "File created successfully at: /memories/notes.txt"
+    assert run(files, "create", path=path, file_text="x") == "Error: File /memories/notes.txt already exists"
+    assert run(files, "view", path=path) == (
+        "Here's the content of /memories/notes.txt with line numbers:\n"
+        "     1\tMeeting notes:\n     2\t- Discussed project timeline\n     3\t- Next steps defined\n     4\t"
+    )
+    assert run(files, "view", path=path, view_range=[2, 3]).splitlines()[1:] == [
+        "     2\t- Discussed project timeline",
+        "     3\t- Next steps defined",
+    ]
+    assert run(files, "view", path=path, view_range=[3, -1]).splitlines()[1] == "     3\t- Next steps defined"
+    run(files, "create", path="/memories/preferences.txt", file_text="Name: Ada\nFavorite color: blue\n")
+    edited = run(
+        *(files, "str_replace"),
+        path="/memories/preferences.txt",
+        old_str="Favorite color: blue",
+        new_str="Favorite color: green",
+    )
+    assert edited.startswith("The memory file has been edited.")
+    assert edited.endswith("\n     1\tName: Ada\n     2\tFavorite color: green\n     3\t")
+    todo = "/memories/todo.txt"
+    run(files, "create", path=todo, file_text="one\ntwo\nthree\n")
+    inserted = {"insert_line": 2, "insert_text": "- Review memory tool documentation\n"}
+    assert run(files, "insert", path=todo, **inserted) == "The file /memories/todo.txt has been edited."
+    assert m.oams.get("todo.txt", namespace="memories").memory["value"] == (
+        "one\ntwo\n- Review memory tool documentation\nthree\n"
+    )
+    moved = {"old_path": todo, "new_path": "/memories/done/todo.txt"}
+    assert run(files, "rename", **moved) == "Successfully renamed /memories/todo.txt to /memories/done/todo.txt"
+    assert run(files, "delete", path=path) == "Successfully deleted /memories/notes.txt"
+    # Every other agent finds it by what it says.
+    assert "green" in m.recall("favorite color")[0].text
+
+
+def test_a_folder_is_shown_two_levels_deep(fresh: Fresh) -> None:
+    files = MemoryFiles(fresh())
+    head = "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and node_modules:"
+    assert run(files, "view", path="/memories") == f"{head.format('/memories')}\n0B\t/memories"
+    for path, size in (("a.txt", 10), ("b/c.txt", 1536), ("b/d/e.txt", 2048), (".hidden", 1), ("b/node_modules/x", 1)):
+        run(files, "create", path=f"/memories/{path}", file_text="x" * size)
+    assert run(files, "view", path="/memories").splitlines() == [
+        head.format("/memories"),
+        "3.5K\t/memories",
+        "10B\t/memories/a.txt",
+        "3.5K\t/memories/b/",
+        "1.5K\t/memories/b/c.txt",
+        "2K\t/memories/b/d/",
+    ]
+    assert run(files, "view", path="/memories/b").splitlines()[2:] == [
+        "1.5K\t/memories/b/c.txt",
+        "2K\t/memories/b/d/",
+        "2K\t/memories/b/d/e.txt",
+    ]
+    moved = {"old_path": "/memories/b", "new_path": "/memories/z"}
+    assert run(files, "rename", **moved) == "Successfully renamed /memories/b to /memories/z"
+    assert "2K\t/memories/z/d/e.txt" in run(files, "view", path="/memories/z")
+    assert run(files, "delete", path="/memories/z") == "Successfully deleted /memories/z"
+    assert run(files, "view", path="/memories").splitlines()[2:] == ["10B\t/memories/a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (
+            {"command": "view", "path": "/memories/x"},
+            "The path /memories/x does not exist. Please provide a valid path.",
+        ),
+        (
+            {"command": "str_replace", "path": "/memories/x", "old_str": "a", "new_str": "b"},
+            "Error: The path /memories/x does not exist. Please provide a valid path.",
+        ),
+        (
+            {"command": "str_replace", "path": "/memories/f", "old_str": "a", "new_str": "b"},
+            "Error: The path /memories/f does not exist. Please provide a valid path.",
+        ),
+        (
+            {"command": "str_replace", "path": "/memories/f/t", "old_str": "zzz", "new_str": "b"},
+            "No replacement was performed, old_str `zzz` did not appear verbatim in /memories/f/t.",
+        ),
+        (
+            {"command": "str_replace", "path": "/memories/f/t", "old_str": "ne", "new_str": "b"},
+            (
+                "No replacement was performed. Multiple occurrences of old_str `ne` in lines: 1, 3. Please ensure it is "
+                "unique"
+            ),
+        ),
+        (
+            {"command": "insert", "path": "/memories/x", "insert_line": 0, "insert_text": "a"},
+            "Error: The path /memories/x does not exist",
+        ),
+        (
+            {"command": "insert", "path": "/memories/f/t", "insert_line": 4, "insert_text": "a"},
+            "Error: Invalid `insert_line` parameter: 4. It should be within the range of lines of the file: [0, 3]",
+        ),
+        ({"command": "delete", "path": "/memories/x"}, "Error: The path /memories/x does not exist"),
+        ({"command": "delete", "path": "/memories"}, "Error: Cannot delete the /memories directory itself"),
+        (
+            {"command": "rename", "old_path": "/memories/x", "new_path": "/memories/y"},
+            "Error: The path /memories/x does not exist",
+        ),
+        (
+            {"command": "rename", "old_path": "/memories/f/t", "new_path": "/memories/g"},
+            "Error: The destination /memories/g already exists",
+        ),
+        (
+            {"command": "rename", "old_path": "/memories/f", "new_path": "/memories/f/t/u"},
+            "Error: The destination /memories/f/t/u already exists",
+        ),
+        (
+            {"command": "rename", "old_path": "/memories/f", "new_path": "/memories/f/v"},
+            "Error: Cannot move /memories/f into itself",
+        ),
+        ({"command": "create", "path": "/memories/f", "file_text": ""}, "Error: File /memories/f already exists"),
+        ({"command": "create", "path": "/memories/g/h", "file_text": ""}, "Error: File /memories/g already exists"),
+        ({"command": "create", "path": "/memories", "file_text": ""}, "Error: File /memories already exists"),
+        (
+            {"command": "create", "path": "/memories/x"},
+            "Error: The parameter `file_text` is required for the command `create`",
+        ),
+        ({"command": "chmod", "path": "/memories/x"}, "Error: Unknown command: chmod"),
+        ("view", "Error: Unknown command: None"),
+    ],
+    ids=str,
+)
+def test_errors_are_told_as_documented_and_change_nothing(fresh: Fresh, command: Any, told: str) -> None:
+    m = fresh()
+    files = MemoryFiles(m)
+    files.create("/memories/f/t", "one\ntwo\none")
+    files.create("/memories/g", "there")
+    before = {memory.text for memory in m}
+    assert files.result("toolu_1", command) == {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": told,
+        "is_error": True,
+    }
+    assert {memory.text for memory in m} == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/etc/passwd", "/memoriesx/a", "memories/a", "", "/memories/../x", "/memories/a/../../b", "/memories/.."),
+        *("/memories/%2e%2e/x", "/memories/%2E%2E%2Fx", "/memories/a\\..\\b", "/memories/./a", "/memories/a\x00b"),
+        *("/memories/a%2fb", "/memories/.. /x"),
+    ],
+)
+def test_no_path_leads_out(fresh: Fresh, path: str) -> None:
+    m = fresh()
+    files = MemoryFiles(m)
+    files.create("/memories/a", "x")
+    for command in (
+        {"command": "view", "path": path},
+        {"command": "create", "path": path, "file_text": "y"},
+        {"command": "str_replace", "path": path, "old_str": "x", "new_str": "y"},
+        {"command": "insert", "path": path, "insert_line": 0, "insert_text": "y"},
+        {"command": "delete", "path": path},
+        {"command": "rename", "old_path": path, "new_path": "/memories/b"},
+        {"command": "rename", "old_path": "/memories/a", "new_path": path},
+    ):
+        with pytest.raises(Refused, match=r"^Error: Path"):
+            files.call(command)
+    assert [memory.text for memory in m] == ["x"]
+
+
+@settings(max_examples=30)
+@given(path=st.text(st.sampled_from("/.%2eFfmemoris\\ü a\x00"), max_size=30))
+def test_whatever_a_path_is_it_ends_with_a_result_or_an_error(fresh: Fresh, path: str) -> None:
+    m = fresh()
+    m.remember("elsewhere", project="other")
+    files = MemoryFiles(m)
+    for root in ("", "/memories/"):
+        created = files.result("t", {"command": "create", "path": root + path, "file_text": "x"})
+        if "is_error" not in created:
+            assert files.result("t", {"command": "view", "path": root + path})["content"].endswith("\tx")
+    assert {memory.project for memory in m} <= {"other", "memories"}
