@@ -105,8 +105,8 @@ def test_a_folder_is_shown_two_levels_deep(fresh: Fresh) -> None:
         (
             {"command": "str_replace", "path": "/memories/f/t", "old_str": "ne", "new_str": "b"},
             (
-                "No replacement was performed. Multiple occurrences of old_str `ne` in lines: 1, 3. Please ensure it is "
-                "unique"
+                "No replacement was performed. Multiple occurrences of old_str `ne` in lines: 1, 3. Please ensure "
+                "it is unique"
             ),
         ),
         (

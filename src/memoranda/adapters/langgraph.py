@@ -145,14 +145,15 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
                 left -= len(page.memories)
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Path]:
-        paths = {
-            path for path in self._paths() if path and all(_is_met(each, path) for each in op.match_conditions or ())
-        }
-        cut = sorted({path[: op.max_depth] for path in paths} if op.max_depth is not None else paths)
+        conditions = op.match_conditions or ()
+        met = (path for path in self._paths() if path and all(_is_met(each, path) for each in conditions))
+        # Of some there is only what was forgotten.
+        paths = {path for path in met if any(True for _ in self._pages(path, 1))}
+        cut = sorted(paths if op.max_depth is None else {path[: op.max_depth] for path in paths})
         return cut[op.offset : op.offset + op.limit]
 
     def _paths(self) -> list[Path]:
-        """The namespaces in which there is anything; the empty one is that of no project."""
+        """The namespaces in which something was stored; the empty one is that of no project."""
         own = parse_namespace(self._place(())).owner
         named = (parse_namespace(each) for each in self._memories.namespaces)
         spaces = (space_of(each, self._owner) for each in named if each.owner == own)
