@@ -26,6 +26,7 @@ HOWTO = ROOT / "docs" / "howto"
 PAGES = [
     ROOT / "README.md",
     *(HOWTO / f"{name}.md" for name in ("sync", "files", "sharing", "oauth", "openwop", "backup", "connect")),
+    *sorted(HOWTO.glob("coming-from-*.md")),
 ]
 # Each with a test of its own, of what it prints.
 ELSEWHERE = {"cal.md", "consolidate.md", "oams.md"}
