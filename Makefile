@@ -79,6 +79,13 @@ test-browser: develop  ## the console in a real browser; brings Chromium (as roo
 	@npm install --prefix $(VENV)/browser --no-audit --no-fund --loglevel=error axe-core@4.14.0 >/dev/null || echo "axe-core could not be installed: what needs it is skipped"
 	@MEMORANDA_AXE=$(VENV)/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -q -rs tests/browser $(ARGS)
 
+ADAPTERS := $(VENV)/adapters
+test-adapters: develop  ## the adapters in the real frameworks, with a model that is a script; brings those into .venv/adapters
+	@test -x $(ADAPTERS)/bin/python || $(BIN)/python -m venv $(ADAPTERS)
+	@$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > $$($(ADAPTERS)/bin/python -c "import site; print(site.getsitepackages()[0])")/tools.pth
+	@$(ADAPTERS)/bin/python -m pip --quiet --disable-pip-version-check install -r tests/adapters/requirements.txt
+	@PYTHONPATH=src $(ADAPTERS)/bin/python -m pytest -q tests/adapters/frameworks.py $(ARGS)
+
 lint: develop
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -106,4 +113,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests test-browser clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-retrieval lock clean
+.PHONY: help install develop serve test tests test-adapters test-browser clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-retrieval lock clean

@@ -100,7 +100,7 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         paths = [path for path in self._paths() if path[: len(op.namespace_prefix)] == tuple(op.namespace_prefix)]
         found: dict[tuple[Path, str], tuple[Path, Memory]] = {}
         if op.query and op.query.strip():
-            for path, memory in self._recalled(op.query, paths):
+            for path, memory in self._recalled(op.query, paths, MAX_K if op.filter else min(max(end, 1), MAX_K)):
                 if _matches(_value(memory), op.filter):
                     found[path, memory["key"]] = path, memory
         if len(found) < end:
@@ -117,13 +117,13 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             for path, memory in page
         ]
 
-    def _recalled(self, query: str, paths: Sequence[Path]) -> Iterator[tuple[Path, Memory]]:
+    def _recalled(self, query: str, paths: Sequence[Path], k: int) -> Iterator[tuple[Path, Memory]]:
         """What answers a question, best first."""
         asked = query.encode("utf-8", "replace")[:MAX_QUERY_BYTES].decode("utf-8", "ignore")
         hits: list[tuple[Path, Memory]] = []
         for first in range(0, len(paths), MAX_NAMESPACES):
             places = {self._place(path): path for path in paths[first : first + MAX_NAMESPACES]}
-            answered = self._memories.recall(asked, namespace=[*places], k=MAX_K)
+            answered = self._memories.recall(asked, namespace=[*places], k=k)
             hits += [(places[memory["namespace"]], memory) for memory in answered]
         yield from sorted(hits, key=lambda hit: -hit[1]["metadata"][SCORE_KEY])
 
