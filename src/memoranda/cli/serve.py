@@ -93,7 +93,7 @@ def _serve(
 ) -> None:
     """One server process."""
     from memoranda.app import open_service, owner_credential
-    from memoranda.bindings.console.app import Console
+    from memoranda.bindings.console.late import LateConsole
     from memoranda.bindings.console.visit import ROOT as CONSOLE
     from memoranda.bindings.http.app import create_app
     from memoranda.bindings.http.server import create_server
@@ -118,7 +118,7 @@ def _serve(
             seams=_seams() if seams else None,
             extra_routes=mcp.routes,
             on_stop=[mcp.stop_streams],
-            folders={CONSOLE: lambda threads: Console(service, threads).routes},
+            folders={CONSOLE: lambda threads: LateConsole(service, threads).routes},
             **_oauth(service, settings, mcp.running),
         )
         server = create_server(

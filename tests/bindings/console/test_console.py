@@ -13,8 +13,9 @@ import httpx
 import pytest
 from tests.bindings.http.running import OWNER, Running, draft, running
 
-from memoranda.bindings.console.app import COOKIE, FORMS, PAGES, Console
+from memoranda.bindings.console.app import COOKIE, FORMS, PAGES
 from memoranda.bindings.console.ask import EXAMPLES
+from memoranda.bindings.console.late import LateConsole
 from memoranda.bindings.console.moving import FORMS_OUT
 from memoranda.bindings.console.visit import ROOT
 from memoranda.service.service import Service
@@ -24,7 +25,7 @@ HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:ale
 
 
 def with_console(service: Service) -> dict[str, Any]:
-    return {"folders": {ROOT: lambda threads: Console(service, threads).routes}}
+    return {"folders": {ROOT: lambda threads: LateConsole(service, threads).routes}}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,40 @@
+"""The console in a server that loads it when it is first asked for: templates and forms of files take a while to load,
+and many servers are never looked at.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import Receive, Scope, Send
+
+from memoranda.bindings.console.visit import ROOT
+from memoranda.bindings.http.threads import Threads
+from memoranda.service.service import Service
+
+
+class LateConsole:
+    """The ASGI application under `/console`."""
+
+    def __init__(self, service: Service, threads: Threads) -> None:
+        self._service, self._threads = service, threads
+        self._lock = threading.Lock()
+        self._router: Router | None = None
+
+    @property
+    def routes(self) -> Sequence[BaseRoute]:
+        return [Route(ROOT, endpoint=self), Route(f"{ROOT}/{{path:path}}", endpoint=self)]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        router = self._router or await self._threads.run(self._load)
+        await router(scope, receive, send)
+
+    def _load(self) -> Router:
+        from memoranda.bindings.console.app import Console
+
+        with self._lock:
+            if self._router is None:
+                self._router = Router(Console(self._service, self._threads).routes, redirect_slashes=False)
+            return self._router
