@@ -28,7 +28,7 @@ class LateConsole:
         return [Route(ROOT, endpoint=self), Route(f"{ROOT}/{{path:path}}", endpoint=self)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        router = self._router or await self._threads.run(self._load)
+        router = await self._threads.run(self._load) if self._router is None else self._router
         await router(scope, receive, send)
 
     def _load(self) -> Router:
