@@ -25,7 +25,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     rows: str
     # Reads a table by this index and no other.
     hint: str
-    # Joins two tables, the left one outside.
+    # Looks up rows of `state s`, `{1}`, for each of what is on the left.
     join: str
 
 
@@ -36,15 +36,15 @@ SQLITE: Final = Dialect(
     rows="json_each({0}) {1}",
     # SQLite has no statistics here and would guess.
     hint="{0} INDEXED BY {1}",
-    join="{0} CROSS JOIN {1}",
+    join="{0} CROSS JOIN state s ON {1}",
 )
 
 POSTGRES: Final = Dialect(
-    values="(SELECT jsonb_array_elements_text({0}::jsonb))",
-    numbers="(SELECT jsonb_array_elements_text({0}::jsonb)::bigint)",
-    keys="(SELECT decode(jsonb_array_elements_text({0}::jsonb), 'hex'))",
-    rows="(SELECT jsonb_array_elements_text({0}::jsonb)::bigint AS value) {1}",
+    values="(SELECT value FROM listed({0}))",
+    numbers="(SELECT value FROM listed_numbers({0}))",
+    keys="(SELECT decode(value, 'hex') FROM listed({0}))",
+    rows="listed_numbers({0}) {1}",
     # It has statistics, and no hints.
     hint="{0}",
-    join="{0} JOIN {1}",
+    join="{0} CROSS JOIN LATERAL (SELECT * FROM state s WHERE {1} OFFSET 0) s",
 )

@@ -214,7 +214,7 @@ class SelectionSql:
     def passing(self, version_ids: Sequence[int]) -> str:
         """The query for which of some versions pass, with their addresses."""
         rows = self._dialect.rows.format(self._json(list(version_ids)), "sought")
-        joined = self._dialect.join.format(rows, f"{_STATE} ON {_OF_TENANT} AND s.version_id = sought.value")
+        joined = self._dialect.join.format(rows, f"{_OF_TENANT} AND s.version_id = sought.value")
         return f"SELECT s.version_id, {self._address()} FROM {joined} WHERE {' AND '.join(self.clauses)}"
 
     def _address(self) -> str:
@@ -442,9 +442,7 @@ class SelectionSql:
         return equals
 
     def _beside(self, table: str) -> str:
-        return self._dialect.join.format(
-            f"{table} d", f"{_STATE} ON s.tenant_id = d.tenant_id AND s.version_id = d.version_id"
-        )
+        return self._dialect.join.format(f"{table} d", "s.tenant_id = d.tenant_id AND s.version_id = d.version_id")
 
     def _compares(self, test: Compares) -> str:
         operator, number = _OPERATORS[test.operator], self._bind(test.number)
@@ -469,7 +467,7 @@ class SelectionSql:
             within = f"({within} OR s.verification = {self._bind(test.or_verification)})"
         elif not test.negated:
             rows = self._dialect.rows.format(listed, "d")
-            joined = self._dialect.join.format(rows, f"{_STATE} ON {_OF_TENANT} AND s.version_id = d.value")
+            joined = self._dialect.join.format(rows, f"{_OF_TENANT} AND s.version_id = d.value")
             self._drivers.append(_Driver(joined, _OF_TENANT))
         return f"NOT {within}" if test.negated else within
 

@@ -1,12 +1,11 @@
 -- Named queries, the same as of SQLite. `-- name: x` starts one, `-- fragment: x` a piece that `{{x}}` puts into others.
 
--- A JSON array of numbers as rows.
--- fragment: version_ids
-(SELECT e.value::bigint AS value, e.key FROM jsonb_array_elements_text(:version_ids::jsonb)
-  WITH ORDINALITY e (value, key)) j
+-- What is listed is looked up one by one, whatever statistics there are, or none yet: OFFSET keeps it from being turned round.
+-- fragment: state_listed
+CROSS JOIN LATERAL (SELECT * FROM state s WHERE s.tenant_id = :tenant_id AND s.version_id = j.value OFFSET 0) s
 
--- fragment: names
-(SELECT e.value, e.key - 1 AS key FROM jsonb_array_elements_text(:names::jsonb) WITH ORDINALITY e (value, key)) j
+-- fragment: version_listed
+CROSS JOIN LATERAL (SELECT * FROM version v WHERE v.tenant_id = :tenant_id AND v.version_id = j.value OFFSET 0) v
 
 -- fragment: tenant_columns
 tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
@@ -308,7 +307,7 @@ SELECT t.name FROM (
 
 -- name: tenants_with_items
 SELECT t.name FROM (
-  SELECT DISTINCT n.tenant_id FROM jsonb_array_elements_text(:kinds::jsonb) k (value) JOIN item n ON n.kind = k.value
+  SELECT DISTINCT n.tenant_id FROM listed(:kinds) k JOIN item n ON n.kind = k.value
 ) f JOIN tenant t ON t.tenant_id = f.tenant_id ORDER BY t.tenant_id
 
 -- name: item_delete
@@ -335,13 +334,13 @@ ORDER BY a.name LIMIT :limit
 
 -- name: documents_by_id
 SELECT v.version_id, v.standard, v.name, v.native, v.key_id, v.recorded_ms, v.seal
-FROM {{version_ids}}
-JOIN version v ON v.version_id = j.value AND v.tenant_id = :tenant_id
+FROM listed_numbers(:version_ids) j
+{{version_listed}}
 
 -- name: kept_by_id
 SELECT s.version_id, s.address, s.verification, s.superseded_by IS NOT NULL, s.closed_ms
-FROM {{version_ids}}
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value AND s.erased = 0
+FROM listed_numbers(:version_ids) j
+{{state_listed}} WHERE s.erased = 0
 
 -- name: state_hold
 UPDATE state SET held = :held WHERE tenant_id = :tenant_id AND version_id = :version_id
@@ -388,13 +387,13 @@ WHERE EXISTS (SELECT 1 FROM state k
       AND a.media_type = b.media_type AND coalesce(substr(a.seal, 1, 16) = substr(b.seal, 1, 16), a.native = b.native)))
 
 -- name: facts_known
-SELECT j.key - 1 FROM jsonb_array_elements_text(:keys::jsonb) WITH ORDINALITY j (value, key)
+SELECT j.key FROM listed(:keys) j
 WHERE EXISTS (SELECT 1 FROM state s
   WHERE s.tenant_id = :tenant_id AND s.sameness_key = decode(j.value, 'hex')
     AND s.retired_ms IS NULL AND s.superseded_by IS NULL AND s.status <> 'tombstoned')
 
 -- name: names_known
-SELECT j.key FROM {{names}}
+SELECT j.key FROM listed(:names) j
 WHERE EXISTS (SELECT 1 FROM alias a
   WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value)
 
@@ -412,15 +411,15 @@ WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = :name
 
 -- name: versions_by_id
 SELECT {{version_columns}}
-FROM {{version_ids}}
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+FROM listed_numbers(:version_ids) j
+{{state_listed}}
+{{version_listed}}
 ORDER BY j.key
 
 -- name: version_sizes
 SELECT j.value, length(v.native)
-FROM {{version_ids}}
-JOIN version v ON v.version_id = j.value AND v.tenant_id = :tenant_id
+FROM listed_numbers(:version_ids) j
+{{version_listed}}
 ORDER BY j.key
 
 -- name: versions_of_memory
@@ -487,22 +486,22 @@ ORDER BY version_id LIMIT :limit
 -- name: index_state
 SELECT s.version_id, s.space, s.kind, s.visibility, s.user_key, s.agent_key, s.session_key, s.sameness_key, s.exportable,
   s.redacted, s.address, s.form, s.at_ms, s.confidence, s.importance, s.subject_key, s.relation_key, s.object_key
-FROM {{version_ids}} JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
+FROM listed_numbers(:version_ids) j {{state_listed}}
 
 -- name: index_facets
 SELECT f.version_id, f.name, f.value_key
-FROM {{version_ids}} JOIN facet f
-  ON f.tenant_id = :tenant_id AND f.version_id = j.value
+FROM listed_numbers(:version_ids) j CROSS JOIN LATERAL (
+  SELECT * FROM facet f WHERE f.tenant_id = :tenant_id AND f.version_id = j.value OFFSET 0) f
 
 -- name: index_measures
 SELECT m.version_id, m.name, m.number
-FROM {{version_ids}} JOIN measure m
-  ON m.tenant_id = :tenant_id AND m.version_id = j.value
+FROM listed_numbers(:version_ids) j CROSS JOIN LATERAL (
+  SELECT * FROM measure m WHERE m.tenant_id = :tenant_id AND m.version_id = j.value OFFSET 0) m
 
 -- name: index_names
 SELECT a.standard, a.name
-FROM jsonb_array_elements(:names::jsonb) j (value) JOIN alias a
-  ON a.tenant_id = :tenant_id AND a.standard = j.value ->> 0 AND a.name = j.value ->> 1
+FROM listed(:names) j JOIN alias a
+  ON a.tenant_id = :tenant_id AND a.standard = j.value::jsonb ->> 0 AND a.name = j.value::jsonb ->> 1
 
 -- name: index_orphans
 SELECT (SELECT count(*) FROM facet f LEFT JOIN state s ON s.tenant_id = f.tenant_id AND s.version_id = f.version_id
@@ -521,7 +520,7 @@ SELECT tenant_id, version_id FROM unindexed
 WHERE tenant_id = (SELECT min(tenant_id) FROM unindexed) ORDER BY version_id LIMIT :limit
 
 -- name: unindexed_remove
-DELETE FROM unindexed WHERE tenant_id = :tenant_id AND version_id IN (SELECT j.value FROM {{version_ids}})
+DELETE FROM unindexed WHERE tenant_id = :tenant_id AND version_id IN (SELECT j.value FROM listed_numbers(:version_ids) j)
 
 -- name: closed_versions
 SELECT version_id, CASE
@@ -539,29 +538,29 @@ UPDATE state SET live = 0, closing = :closing, superseded_by = :successor_id, cl
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: versions_protecting
-SELECT j.value FROM {{version_ids}}
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
+SELECT j.value FROM listed_numbers(:version_ids) j
+{{state_listed}}
 WHERE s.held = 1 OR EXISTS (
   SELECT 1 FROM facet f
   WHERE f.tenant_id = :tenant_id AND f.name = :name AND f.value_key = :value_key AND f.version_id = j.value)
 ORDER BY j.key
 
 -- name: count_live
-SELECT count(*) FROM {{version_ids}}
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value WHERE s.live = 1
+SELECT count(*) FROM listed_numbers(:version_ids) j
+{{state_listed}} WHERE s.live = 1
 
 -- name: count_free
-SELECT count(*) FROM {{version_ids}}
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value WHERE s.live = 1 AND s.held = 0
+SELECT count(*) FROM listed_numbers(:version_ids) j
+{{state_listed}} WHERE s.live = 1 AND s.held = 0
 
 -- name: superseded_by
 SELECT s.version_id, s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.verification <> 'retracted'
-FROM jsonb_array_elements(:pairs::jsonb) j (value)
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = (j.value ->> 0)::bigint
-WHERE s.superseded_by = (j.value ->> 1)::bigint AND s.erased = 0
+FROM listed(:pairs) j
+JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = (j.value::jsonb ->> 0)::bigint
+WHERE s.superseded_by = (j.value::jsonb ->> 1)::bigint AND s.erased = 0
 
 -- name: version_ids_named
-SELECT a.name, coalesce(a.version_id, a.memory_id) FROM {{names}}
+SELECT a.name, coalesce(a.version_id, a.memory_id) FROM listed(:names) j
 JOIN alias a ON a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value
 
 -- name: state_reopen
