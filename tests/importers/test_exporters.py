@@ -68,6 +68,15 @@ def test_what_came_from_mem0_leaves_as_it_came_unless_it_was_changed(
     assert found[changed["id"]]["user_id"] == "alice"
 
 
+def test_what_a_system_has_no_place_for_is_counted(store: Memoranda, tmp_path: Path) -> None:
+    store.remember("Ada drinks tea", tags=["tea", "drinks"], visibility="shared")
+    store.remember("Bo drinks water", visibility="shared")
+    report = Report()
+    exchange.export_system(store.service, store.access, str(tmp_path / "out"), "mem0", report)
+    assert "mem0: no place there for visibility (of 2)" in report.warnings
+    assert "mem0: no place there for tags (of 1)" in report.warnings
+
+
 def test_what_consent_keeps_here_does_not_leave(store: Memoranda, tmp_path: Path) -> None:
     store.remember("secret plan", consent={"exportable": False})
     store.remember("open plan")

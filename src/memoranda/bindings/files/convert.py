@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from memoranda.bindings.files import exchange, mg, oams
 from memoranda.bindings.files.exchange import Counter, Found, Progress, Source
-from memoranda.bindings.files.exporters import EXPORTERS, unsaid
+from memoranda.bindings.files.exporters import EXPORTERS
 from memoranda.bindings.files.folder import STANDARD_STREAM
 from memoranda.bindings.files.formats import GRAINS, OAMS, Format
 from memoranda.bindings.files.importers.importer import Importer
@@ -158,9 +158,8 @@ class _Work:
         return self.conversion.converted(self._items(), self.form, show)
 
     def _said(self) -> Iterator[Memory]:
-        for _, memory in self._shown(self.conversion.memory):
-            self.unsaid.update(unsaid(memory, self.shape))
-            yield memory
+        memories = (memory for _, memory in self._shown(self.conversion.memory))
+        return exchange.tallied(memories, self.shape, self.unsaid)
 
     def _some(self, shown: Iterable[T]) -> Iterator[T]:
         yield from shown

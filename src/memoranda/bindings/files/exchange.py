@@ -12,6 +12,7 @@ A codec reads a source as a stream of items (`items`), checks one (`verify`), an
 from __future__ import annotations
 
 import sys
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import IO, Final, Generic, Protocol, TypeVar, cast
 
 from memoranda.bindings.files import formats, mg, mg_report, oams
-from memoranda.bindings.files.exporters import EXPORTERS
+from memoranda.bindings.files.exporters import EXPORTERS, unsaid
 from memoranda.bindings.files.folder import STANDARD_STREAM, Folder, rejoined, shown_name, standard_output, writing
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
 from memoranda.bindings.files.importers.importer import Importer, Survey
@@ -178,10 +179,20 @@ def export_memories(
 def export_system(
     service: Service, access: Access, target: str, system: str, report: Report, progress: Progress = _unheard
 ) -> int:
-    """Write memories to a file of another system; how many there were."""
+    """Write memories to a file of another system; how many there were. The report warns of what has no place there."""
+    lost: Tally[str] = Tally()
     memories = Counter((memory for _, memory in leaving_memories(service, access, report)), progress)
-    write_system(memories, target, system, owner_hash(access.default_tenant))
+    write_system(tallied(memories, system, lost), target, system, owner_hash(access.default_tenant))
+    for part, count in sorted(lost.items()):
+        report.warn(system, f"no place there for {part} (of {count})")
     return memories.count
+
+
+def tallied(memories: Iterable[Memory], system: str, lost: Tally[str]) -> Iterator[Memory]:
+    """The memories; what of them the file of a system will not say is counted."""
+    for memory in memories:
+        lost.update(unsaid(memory, system))
+        yield memory
 
 
 def write_system(memories: Iterable[Memory], target: str, system: str, own: str) -> None:
