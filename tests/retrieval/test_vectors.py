@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memoranda.retrieval.segment import Flags, Floats
 from memoranda.retrieval.vectors import EXACT_LIMIT, NEAREST_BY_SIGNS, Matrix, Standing, Stored, encode
+from memoranda.retrieval.weights import SECOND, SECOND_OF_ANY
 
 SIZE = 384
 
@@ -115,3 +116,20 @@ def test_where_vectors_stand_is_looked_up_anew_when_there_are_more_or_fewer() ->
     assert matrix.standing(versions, mask).rows.tolist() == [0, 1, 2, 3, 4]
     matrix.forget(np.array([2], np.int64))
     assert matrix.standing(versions, mask).places.tolist() == [0, 2, 3, 4]
+
+
+def test_what_another_model_says_counts_as_far_as_most_stand_alone() -> None:
+    made, opinions = vectors(10, 9), vectors(10, 10)
+    question, other = vectors(1, 11), vectors(1, 12)
+    matrix = Matrix(SIZE)
+    # The first stands alone, the others behind what was said before; of these another model says nothing.
+    matrix.append([Stored(n + 1, n + 1, n, encode(made[n]), encode(opinions[n])) for n in range(10)])
+    standing = all_of(matrix, [*range(1, 11)])
+    assert matrix.share_alone([standing]) == pytest.approx(0.1)
+    nothing = np.zeros(10, np.bool_)
+    (plain,), _ = matrix.cosines(question, standing.rows, nothing)
+    for share in (1.0, 0.1):
+        (found,), _ = matrix.cosines(question, standing.rows, nothing, other, share)
+        moved = SECOND * share * (float(opinions[0] @ other[0]) - SECOND_OF_ANY)
+        assert float(found[0] - plain[0]) == pytest.approx(moved, abs=0.01)
+        assert np.array_equal(found[1:], plain[1:])

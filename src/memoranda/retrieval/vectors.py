@@ -211,18 +211,28 @@ class Matrix:
         """Of which version each second vector begins with the end; 0: of none."""
         return np.where(self._context_rows[rows] >= 0, self._contexts[rows], 0)
 
+    def share_alone(self, several: Sequence[Standing]) -> float:
+        """How many of all stand alone, as a share: of those another model has an opinion."""
+        alone = sum(int(np.count_nonzero(self._is_alone(each.rows))) for each in several)
+        return alone / max(1, sum(len(each.rows) for each in several))
+
+    def _is_alone(self, rows: Places) -> Flags:
+        found: Flags = (self._contexts[rows] == 0) & (self._context_rows[rows] >= 0)
+        return found
+
     def cosines(
-        self, questions: Floats, rows: Places, in_context: Flags, second: Floats | None = None
+        self, questions: Floats, rows: Places, in_context: Flags, second: Floats | None = None, share: float = 1.0
     ) -> tuple[Floats, Floats]:
         """How near each is to each question by itself, and with what was said before it where that may be told.
 
-        `second`: the same questions, as another model puts them; it is asked of what stands alone.
+        `second`: the same questions, as another model puts them; it is asked of what stands alone. `share`: how much
+        of all does: an opinion of few would put those before or behind the many it says nothing of.
         """
         own = self._own.cosines(questions, rows)
-        alone = np.flatnonzero((self._contexts[rows] == 0) & (self._context_rows[rows] >= 0))
+        alone = self._is_alone(rows).nonzero()[0]
         if second is not None and len(alone):
             opinion = self._in_context.cosines(second, self._context_rows[rows[alone]])
-            own[:, alone] = np.minimum(own[:, alone] + SECOND * (opinion - SECOND_OF_ANY), 1.0)
+            own[:, alone] = np.minimum(own[:, alone] + SECOND * share * (opinion - SECOND_OF_ANY), 1.0)
         beside = own.copy()
         places = np.flatnonzero(in_context)
         if len(places):

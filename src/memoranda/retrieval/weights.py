@@ -29,7 +29,8 @@ GATE: Final = 0.30
 # Some texts are near to any question: so much of how near they are to a typical one does not count, when words tell
 # little.
 TYPICAL: Final = 0.40
-# What another model says of how near a text that stands alone is, above what it says of any.
+# What another model says of how near a text that stands alone is, above what it says of any; times the share of all
+# that stand alone.
 SECOND: Final = 0.30
 SECOND_OF_ANY: Final = 0.20
 # What reading the question and a text together adds at most, where that is asked for.

@@ -506,6 +506,7 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
     if sum(len(each.places) for each in standing) > EXACT_LIMIT:
         standing = matrix.nearest(meaning.vector, standing)
     questions, second = _questions(meaning), None if meaning.second is None else _questions(meaning.second)
+    share = matrix.share_alone(standing)
     found = []
     for segment, (places, rows, _) in zip(segments, standing, strict=True):
         facts = segment.facts
@@ -513,7 +514,7 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
         at = np.minimum(np.searchsorted(facts.versions, contexts), len(facts) - 1)
         # What was said before counts only for whoever may see it.
         is_seen = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
-        own, context = matrix.cosines(questions, rows, is_seen, second)
+        own, context = matrix.cosines(questions, rows, is_seen, second, share)
         found.append(replace(segment, near=Near(places, own[0], context[0], own[1], context[1], meaning.floor)))
     return found
 
