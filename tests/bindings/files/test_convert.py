@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,3 +230,27 @@ def test_a_grain_that_carries_something_else_than_it_shows_is_that_grain(tmp_pat
     back = parse((tmp_path / "back.ndjson").read_bytes())
     assert back["body"]["text"].endswith("tea black")
     assert back["id"] != record()["id"]
+
+
+@pytest.mark.parametrize("form", ["all.ndjson", "all.mg", "bundle"])
+def test_how_many_there_are_is_known_before_they_are_read(
+    mixed: tuple[Memoranda, Path], tmp_path: Path, form: str
+) -> None:
+    m, folder = mixed
+    totals: list[int] = []
+    found = converted(folder / form, tmp_path / "out.ump.json", "json", owner=m.owner, expect=totals.append)
+    assert found.written
+    assert totals == [found.written]
+
+
+def test_standard_input_is_converted(
+    mixed: tuple[Memoranda, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m, folder = mixed
+    converted(folder / "all.ndjson", tmp_path / "named.mg", "mg", owner=m.owner)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((folder / "all.ndjson").read_bytes())))
+    convert_file("-", str(tmp_path / "piped.mg"), "mg", owner=m.owner)
+    assert (tmp_path / "piped.mg").read_bytes() == (tmp_path / "named.mg").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "named.mg").read_bytes())))
+    convert_file("-", str(tmp_path / "back.ndjson"), "ndjson", known="mg", owner=m.owner)
+    assert (tmp_path / "back.ndjson").read_bytes() == (folder / "all.ndjson").read_bytes()

@@ -36,8 +36,8 @@ Strategy = Literal[
 ]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 # And ours: what people stated in conversations.
-StatementsStrategy = Literal["vendor:statements"]
-STATEMENTS: Final[StatementsStrategy] = "vendor:statements"
+STATEMENTS: Final = "vendor:statements"
+Pass = Literal[Strategy, "vendor:statements"]
 VENDOR_PREFIX: Final = "vendor:"
 SCORE_KEY: Final = "score"
 TAGS_KEY: Final = "memoranda:tags"

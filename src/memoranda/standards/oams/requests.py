@@ -24,8 +24,7 @@ from memoranda.standards.oams.memory import (
     MAX_TAG_CHARS,
     MAX_TAGS,
     Memory,
-    StatementsStrategy,
-    Strategy,
+    Pass,
     lowered,
 )
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
@@ -330,7 +329,7 @@ class ForgetRequest(GetRequest):
 class DreamRequest(Shape):
     """One pass of consolidation over a namespace (section 6). Without a namespace the caller's own default is meant."""
 
-    strategy: Strategy | StatementsStrategy
+    strategy: Pass
     namespace: NamespaceName | None = None
     dry_run: Annotated[bool, Meta(description="Only say what would be written.")] = False
     limit: Annotated[Count, Meta(description=f"At most so many results; {DEFAULT_DREAMS} unless said.")] = (
