@@ -53,8 +53,10 @@ test: lint  ## install, then run everything CI runs, on all cores (ARGS="-n 0 te
 tests: develop
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
-# What services do, on the other database. Not those that damage a file, or start processes with stores of their own.
-POSTGRES := tests/service tests/bindings/test_parity.py tests/bindings/test_parity_standards.py
+# What services do, on the other database. What damages a file, or starts processes with stores of their own, is marked.
+POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_compliance cal_evolve cal_policy cal_vectors \
+  cascade change compliance consent dreams dreams_policy dreams_undo feed_audit_exchange grain_profiles grains \
+  grains_policy grants kept_documents meaning oams oams_access oams_concurrency ranking recall remember retrieve)
 test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
 	@MEMORANDA_TEST_STORE=postgres $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not sqlite" $(POSTGRES) $(ARGS)
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from memoranda.errors import StoreUnavailable
+from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.keys import MasterKeyFile
-from memoranda.settings import Settings
+from memoranda.settings import Settings, is_postgres, sqlite_path
 from memoranda.storage.cipher import Cipher, NoCipher, RingCipher
 from memoranda.storage.database import Database
 from memoranda.storage.key_ring import KeyRing, SqliteKeyRing
 from memoranda.storage.sqlite import SqliteDatabase
+
+if TYPE_CHECKING:
+    from memoranda.storage.moving import Tables
 
 MASTER_KEY_FILE = "master.key"
 KEY_RING_FILE = "memoranda.keys"
@@ -41,6 +47,33 @@ def open_cipher(settings: Settings) -> Cipher:
     if settings.coverage is None and (path is None or not path.exists()):
         return NoCipher()
     return RingCipher(SqliteKeyRing(path), MasterKeyFile(_master(settings, path)), settings.coverage)
+
+
+def move_store(
+    source: str,
+    target: str,
+    *,
+    copied: Callable[[int], None] | None = None,
+    compared: Callable[[int], None] | None = None,
+) -> int:
+    """Copy a store to where there is none, and compare all rows; how many there are."""
+    from memoranda.storage.moving import move
+
+    with closing(_tables(source)) as origin, closing(_tables(target, is_target=True)) as copy:
+        return move(origin, copy, copied=copied, compared=compared)
+
+
+def _tables(url: str, *, is_target: bool = False) -> Tables:
+    if is_postgres(url):
+        from memoranda.storage.moving_postgres import PostgresTables
+
+        return PostgresTables(url)
+    from memoranda.storage.moving_sqlite import SqliteTables
+
+    path = sqlite_path(url)
+    if path is None:
+        raise InvalidInput("a store in memory is one process's own")
+    return SqliteTables(path, path.with_name(KEY_RING_FILE), is_target=is_target)
 
 
 def _master(settings: Settings, ring: Path | None) -> Path | None:

@@ -105,6 +105,7 @@ def test_a_forgotten_memory_cannot_be_revised(world: World) -> None:
         world.revise(name, body={"text": "y"})
 
 
+@pytest.mark.sqlite
 def test_a_tampered_record_is_not_signed_again_by_revising_it(world: World) -> None:
     name = world.remember("apple 1")
     tamper(world, "apple 1", "apple 2")

@@ -183,6 +183,7 @@ def test_a_peer_cannot_write_itself_a_consent_nor_use_one_of_who_sent_it(clinic:
 
 
 @pytest.mark.requirement("OMS-8.10-grant")
+@pytest.mark.sqlite
 def test_a_damaged_consent_opens_nothing(clinic: Clinic) -> None:
     granted = clinic.grant()
     version = clinic.named("oms", granted)

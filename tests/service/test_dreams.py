@@ -272,6 +272,7 @@ def test_what_one_strategy_made_is_no_input_of_another(dreams: Dreams) -> None:
 
 
 @pytest.mark.requirement("OAMS-OURS-dream-idempotent")
+@pytest.mark.sqlite
 def test_another_process_comes_to_the_same_and_so_does_this_one_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "memoranda.db"
     world = World(path=path)

@@ -122,6 +122,7 @@ def test_a_malformed_audit_question_is_refused(world: World, bad: Any) -> None:
         ("UPDATE audit SET entry = X'00' WHERE seq = 1", ""),
     ],
 )
+@pytest.mark.sqlite
 def test_a_touched_audit_chain_is_noticed(world: World, change: str, reason: str) -> None:
     for number in range(3):
         world.remember(f"apple {number}")
@@ -168,6 +169,7 @@ def test_a_pruned_audit_chain_still_verifies_and_takes_less_room(world: World) -
         "DELETE FROM audit",
     ],
 )
+@pytest.mark.sqlite
 def test_a_chain_that_somebody_else_cut_is_noticed_and_not_pruned_over(world: World, change: str) -> None:
     _pruned_world(world)
     world.engine._database.write(lambda connection: connection.raw.execute(change))  # type: ignore[attr-defined]

@@ -52,6 +52,7 @@ def kept(m: Memoranda) -> Documents:
     ],
     ids=["grain", "user", "key", "hard forget"],
 )
+@pytest.mark.sqlite
 def test_what_another_process_erased_is_neither_served_nor_kept(tmp_path: Path, code: str) -> None:
     with Memoranda.open(tmp_path) as m:
         tea = {
@@ -118,6 +119,7 @@ def document(native: bytes) -> Opened:
     return Opened("oms", "", native, is_sealed=True)
 
 
+@pytest.mark.sqlite
 def test_a_verdict_of_another_process_is_heard_by_who_keeps_what_is_live(tmp_path: Path) -> None:
     with Memoranda.open(tmp_path) as m:
         one, other = (
@@ -145,6 +147,7 @@ def test_a_verdict_of_another_process_is_heard_by_who_keeps_what_is_live(tmp_pat
         assert m.service.feed_end(m.access, {}) == end
 
 
+@pytest.mark.sqlite
 def test_a_hold_of_another_process_is_seen_at_once_and_changes_no_answer(tmp_path: Path) -> None:
     with Memoranda.open(tmp_path) as m:
         address = m.grains.put({**MADE, "object": "green tea"}).address

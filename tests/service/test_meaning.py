@@ -172,6 +172,7 @@ def test_what_may_not_be_seen_is_in_no_score(
     assert answers[0] == answers[1]
 
 
+@pytest.mark.sqlite
 def test_where_a_text_stands_alone_a_second_model_is_asked() -> None:
     flat = of_callable("flat", lambda texts: [[1.0] * SIZE for _ in texts], second=LETTERS)
     world = World(meaning=Meaning(flat.model, lambda: flat))

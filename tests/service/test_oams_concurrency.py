@@ -161,6 +161,7 @@ def add_at_once(home: Path, start: Barrier, results: Queue[int]) -> None:
 
 
 @pytest.mark.requirement("OAMS-OURS-concurrent")
+@pytest.mark.sqlite
 def test_with_if_match_no_update_of_any_process_is_lost(tmp_path: Path) -> None:
     context = processes()
     with Memoranda.open(tmp_path, owner=OWNER) as memory:

@@ -204,12 +204,14 @@ def test_evidence_counts_as_provenance_depth(world: World) -> None:
 
 
 @pytest.mark.requirement("UMP-5.3-verify")
+@pytest.mark.sqlite
 def test_a_tampered_record_is_dropped_and_the_next_takes_its_place(world: World) -> None:
     names = [world.remember(f"apple {number}") for number in range(3)]
     tamper(world, "apple 1", "apple !")
     assert {r.record["id"] for r in world.recall("apple", limit=2)} == {names[0], names[2]}
 
 
+@pytest.mark.sqlite
 def test_a_sealed_document_needs_no_verification_and_a_touched_seal_falls_back_to_it() -> None:
     sealed = World(document_key=b"k" * 32)
     try:
@@ -228,6 +230,7 @@ def test_a_sealed_document_needs_no_verification_and_a_touched_seal_falls_back_t
 
 @pytest.mark.parametrize("coverage", [None, "all"])
 @pytest.mark.parametrize("touched", ["bounds = NULL", "bounds = CAST('{}' AS BLOB)"])
+@pytest.mark.sqlite
 def test_what_binds_a_memory_is_under_the_seal_of_its_document(touched: str, coverage: Coverage | None) -> None:
     sealed = World(document_key=b"k" * 32, coverage=coverage)
     try:

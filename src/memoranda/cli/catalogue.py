@@ -86,6 +86,10 @@ SECTIONS: tuple[Section, ...] = (
                 ("backup", "backup", "Write the whole store, with its keys, to one file."),
                 ("restore", "restore", "Put a store back from a backup."),
             ),
+            *_entries(
+                "migrate_store",
+                ("migrate-store", "migrate_store", "Move the whole store from SQLite to PostgreSQL, or back."),
+            ),
             *_entries("folder", ("sync", "sync", "Keep a folder of Markdown files and the store the same.")),
         ),
     ),

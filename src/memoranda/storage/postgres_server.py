@@ -222,7 +222,7 @@ GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
 """
 
 
-def migrate(connection: PostgresConnection) -> tuple[str | None, bool]:
+def migrate(connection: PostgresConnection, *, may_be_moving: bool = False) -> tuple[str | None, bool]:
     """Make the tables, once, whichever process comes first; whom to act as, and whether nothing can be written."""
     raw = connection.raw
     encoding, is_read_only, is_above, has_store, tables, schema = _only(raw.execute(_STATE))
@@ -238,7 +238,7 @@ def migrate(connection: PostgresConnection) -> tuple[str | None, bool]:
                 raise StoreCorrupt("this database has tables, but they are not Memoranda's")
             if not has_store:
                 _make_tables(raw)
-    _refuse_other_layout(raw)
+    _refuse_other_layout(raw, may_be_moving=may_be_moving)
     if not is_above:
         return None, bool(is_read_only)
     if not is_read_only:
@@ -255,12 +255,14 @@ def _make_tables(raw: psycopg.Connection[Row]) -> None:
         raw.execute("INSERT INTO meta (name, value) VALUES (%s, %s)", (name, value))
 
 
-def _refuse_other_layout(raw: psycopg.Connection[Row]) -> None:
+def _refuse_other_layout(raw: psycopg.Connection[Row], *, may_be_moving: bool) -> None:
     with raw.transaction():
         raw.execute("SELECT set_config('memoranda.system', 'on', true)")
-        rows = raw.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'layout')").fetchall()
+        rows = raw.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'layout', 'moving')").fetchall()
     found: dict[str, bytes] = dict(rows)
     newest = load_migrations("postgres")[-1][0]
+    if "moving" in found and not may_be_moving:
+        raise StoreUnavailable("this store is not whole yet: call `memoranda migrate-store` again, and it goes on")
     present = int(found.get("schema", b"0"))
     if present > newest:
         raise StoreUnavailable(f"this store was written by a newer Memoranda (schema {present}, ours is {newest})")
