@@ -187,3 +187,11 @@ def test_a_question_whose_words_nobody_used_finds_what_is_of_its_time() -> None:
     entries = [Entry(version_id=n, space=1, at=n * 20 * DAY_MS, indexed=said([3])) for n in range(1, 8)]
     assert asked(entries, Question(words=(99,), spans=spans("on 10 February 1970"))).versions.tolist() == [2]
     assert asked(entries, Question(words=(99,))).versions.tolist() == []
+
+
+def test_what_every_question_needs_is_found_out_once() -> None:
+    facts = build(talk((1, [3]), (2, [5]))).facts
+    facts.prepare()
+    prepared = facts.seen(np.ones(len(facts), np.bool_))
+    assert prepared is facts.seen(Scope().mask(facts))
+    assert "_by_session" in vars(facts)

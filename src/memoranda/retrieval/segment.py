@@ -165,6 +165,11 @@ class Facts:
             found.__dict__["neighbours"] = tuple(links[:end] for links in self.links(is_in))
         return found
 
+    def prepare(self) -> None:
+        """Find out what every question needs, before there is one."""
+        if self.has_talks:
+            _ = self._by_session, self.seen(np.ones(len(self), np.bool_))
+
     def places_of(self, versions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where those of some versions stand that are here; they are in order."""
         found = np.searchsorted(self.versions, versions)

@@ -194,8 +194,7 @@ class SqlSnapshot(BackgroundReads):
 
     def warm(self) -> None:
         for segment in WordIndex(self._connection, self._tenant_id, self._kept().segments).segments():
-            if segment.facts.has_talks:
-                _ = segment.facts.neighbours
+            segment.facts.prepare()
 
     def match(
         self,
