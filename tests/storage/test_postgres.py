@@ -21,6 +21,7 @@ from memoranda.storage.database import Connection
 from memoranda.storage.engine import Engine, Unit
 from memoranda.storage.postgres import PostgresDatabase
 from memoranda.storage.postgres_keys import PostgresKeyRing
+from memoranda.storage.postgres_server import native, open_connection
 from memoranda.storage.queries import load_queries
 from memoranda.storage.sql_engine import SqlEngine
 from tests.postgres import server
@@ -99,6 +100,22 @@ def test_every_key_begins_with_the_tenant(address: str) -> None:
     firsts = {index: first for index, table, first in found if table not in allowed and index not in sweeps}
     assert len(firsts) > 30
     assert set(firsts.values()) == {"tenant_id"}
+
+
+def test_no_query_reads_a_table_of_all_tenants_from_end_to_end(address: str) -> None:
+    # What belongs to the installation is little.
+    little = {"meta", "tenant", "api_key", "program_grant", "revoked_token", "embedding_model"}
+    PostgresDatabase(address).close()
+    connection = open_connection(address)
+    read: dict[str, set[str]] = {}
+    for name, sql in load_queries("postgres").items():
+        numbered = native(sql)[0]
+        plan = [str(line) for (line,) in connection.raw.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered}")]
+        found = {match[1] for line in plan if (match := re.search(r"Seq Scan on (\w+)", line))} - little
+        if found:
+            read[name] = found
+    connection.close()
+    assert read == {}
 
 
 @pytest.mark.parametrize("is_superuser", [False, True])

@@ -16,10 +16,10 @@ database; while it is away, whoever asks is told so at once, or after CONNECT_SE
 from __future__ import annotations
 
 import atexit
+import hashlib
 import queue
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
@@ -241,7 +241,7 @@ class PostgresDatabase:
     def token(self) -> int:
         # Which transactions are over: it changes with every commit, of whichever node.
         ((found,),) = self._watched(_SNAPSHOT)
-        return zlib.crc32(found.encode()) | len(found) << 32
+        return int.from_bytes(hashlib.blake2b(found.encode(), digest_size=7).digest())
 
     def settled(self) -> int:
         # Numbers are given out before they are committed. Those given out before now are of transactions that have

@@ -54,7 +54,7 @@ class _Flag(Dumper):
 
 
 @lru_cache(maxsize=4_096)
-def _native(sql: str) -> tuple[str, tuple[str, ...]]:
+def native(sql: str) -> tuple[str, tuple[str, ...]]:
     """A query with the parameters that PostgreSQL knows, and their names in order."""
     names: list[str] = []
 
@@ -90,14 +90,14 @@ class PostgresConnection:
         return self._cursor.fetchone()
 
     def run(self, name: str, params: Params) -> None:
-        sql, names = _native(self._queries[name])
+        sql, names = native(self._queries[name])
         self._unanswered().execute(sql, _in_order(names, params))
 
     def run_many(self, name: str, params: Sequence[Params]) -> None:
         if len(params) == 1:
             self.run(name, params[0])
         else:
-            sql, names = _native(self._queries[name])
+            sql, names = native(self._queries[name])
             self._unanswered().executemany(sql, [_in_order(names, each) for each in params])
 
     def _unanswered(self) -> psycopg.RawCursor[Row]:
@@ -114,8 +114,8 @@ class PostgresConnection:
         return self._cursor.fetchall() if self._cursor.description is not None else []
 
     def _run(self, sql: str, params: Params) -> None:
-        native, names = _native(sql)
-        self._cursor.execute(native, _in_order(names, params), binary=True)
+        numbered, names = native(sql)
+        self._cursor.execute(numbered, _in_order(names, params), binary=True)
 
     # --- transactions ------------------------------------------------------------------------------------
 
