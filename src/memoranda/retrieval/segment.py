@@ -210,13 +210,16 @@ class Facts:
         return found
 
     def _seen_by(self, mask: Flags) -> Seen:
-        links = before, after = self.links(mask)
-        lengths = np.append(np.where(mask, self.lengths32, np.float32(0)), np.float32(0))
-        windows = self.lengths32 + lengths[before] + lengths[after]
-        # Every link adds the length of both its ends to the windows of the other.
-        times = 1.0 + (before >= 0) + (after >= 0)
-        length, window_length = lengths.sum(dtype=np.float64), np.dot(lengths[:-1].astype(np.float64), times)
-        return Seen(mask, links, int(np.count_nonzero(mask)), float(length), windows, float(window_length))
+        links = self.links(mask)
+        places = mask.nonzero()[0]
+        # What has no neighbour has one without words, behind all; the others' are seen, too.
+        lengths = np.append(self.lengths32, np.float32(0))
+        own = lengths.take(places)
+        around = own + sum(lengths.take(each.take(places)) for each in links)
+        windows = np.zeros(len(self), np.float32)
+        windows[places] = around
+        length, window_length = own.sum(dtype=np.float64), around.sum(dtype=np.float64)
+        return Seen(mask, links, len(places), float(length), windows, float(window_length))
 
     @property
     def view_limit(self) -> int:
