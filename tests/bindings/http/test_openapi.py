@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -266,3 +267,13 @@ def test_errors_are_as_described(client: httpx.Client) -> None:
     for answer in (client.get("/nothing"), client.post("/ump/recall"), client.get("/healthz", headers={"host": "x"})):
         check(answer.json(), "Error")
         assert str(answer.status_code) in DOCUMENT["components"]["responses"]
+
+
+def test_the_types_of_the_typescript_client_are_those_of_the_document() -> None:
+    folder = Path(__file__).parents[3] / "clients" / "typescript"
+    spec = spec_from_file_location("generate", folder / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generate = module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    assert generate.types() == (folder / "src" / "types.ts").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from memoranda.bindings.http.call import Answer, Call
-from memoranda.encoding.shapes import Schema, Shape, fields_of
+from memoranda.encoding.shapes import Schema, Shape, fields_of, schema
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.service import Service
 
@@ -135,6 +135,15 @@ class Operation:
             return ()
         mine = tuple(name for name in fields_of(self.asks) if name not in self.path_names)
         return self.in_query if self.has_body and self.method != "DELETE" else mine
+
+    @cached_property
+    def several(self) -> frozenset[str]:
+        """What may be given more than once in the query: what is a list, or may be one."""
+        if self.asks is None or not self.query_fields:
+            return frozenset()
+        known = schema(self.asks, nulls=False).get("properties", {})
+        forms = {name: [known[name], *known[name].get("anyOf", ())] for name in self.query_fields if name in known}
+        return frozenset(name for name, found in forms.items() if any(each.get("type") == "array" for each in found))
 
     @cached_property
     def path_fields(self) -> tuple[str, ...]:

@@ -204,7 +204,10 @@ def read(operation: Operation, call: Call) -> object:
     """What is asked, wherever it stands. Raises InvalidInput."""
     if operation.reads is not None:
         return operation.reads(call)
-    fields: dict[str, Any] = wire.query(call.scope)
+    fields: dict[str, Any] = {
+        name: texts if len(texts) > 1 else texts[0]
+        for name, texts in wire.query_lists(call.scope, operation.several).items()
+    }
     check_known(fields, operation.query_fields, "the query")
     body = call.object() if operation.has_body else {}
     if operation.asks is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
@@ -76,9 +76,15 @@ def base_url(scope: Scope) -> str:
 
 def query(scope: Scope) -> dict[str, str]:
     """The query's fields. One that is given twice is refused."""
-    pairs = query_pairs(scope)
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
+    return {name: texts[0] for name, texts in query_lists(scope).items()}
+
+
+def query_lists(scope: Scope, several: Collection[str] = ()) -> dict[str, list[str]]:
+    """The query's fields, each with its texts. One that is given twice is refused, unless it takes several."""
+    fields: dict[str, list[str]] = {}
+    for name, text in query_pairs(scope):
+        fields.setdefault(name, []).append(text)
+    if any(len(texts) > 1 and name not in several for name, texts in fields.items()):
         raise InvalidInput("a field of the query is given twice")
     return fields
 

@@ -1,0 +1,79 @@
+// Against a real server: MEMORANDA_URL and MEMORANDA_KEY say which (python -m tests.clients.typescript starts one).
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as api from "../dist/index.js";
+
+const url = process.env.MEMORANDA_URL;
+const key = process.env.MEMORANDA_KEY;
+const m = new api.Memoranda(url, { key });
+
+test("a memory is remembered, recalled, revised and forgotten", async () => {
+  const done = await m.remember("use pnpm, never npm", {
+    kind: "procedural",
+    project: "shop",
+    tags: ["js"],
+    about: ["pnpm"],
+    validFrom: new Date("2026-01-01T00:00:00Z"),
+    confidence: 0.9,
+    source: "diary",
+    structured: { why: "speed" },
+  });
+  assert.equal(done.result, "created");
+  const record = await m.get(done.id);
+  assert.equal(record.scope.project, "shop");
+  assert.equal(record.lifecycle.confidence, 0.9);
+  assert.deepEqual(record.relations.map((each) => each.target), ["pnpm", "tag:js"]);
+  const [hit] = await m.recall("which package manager, pnpm?", { project: "shop", limit: 3, strict: true });
+  assert.equal(hit.record.id, done.id);
+  assert.ok(hit.score > 0);
+  assert.match((await m.forPrompt("pnpm", { project: "shop", ids: true })).text, /use pnpm, never npm/);
+  const later = await m.revise(done.id, "use bun");
+  assert.deepEqual((await m.get(later.id)).body, { text: "use bun", structured: { why: "speed" } });
+  assert.equal((await m.history(later.id)).length, 2);
+  await m.feedback(later.id, "followed", "s1");
+  assert.equal(await m.forget(later.id, { reason: "no longer true" }), "tombstoned");
+  assert.deepEqual(await m.recall("bun", { project: "shop" }), []);
+});
+
+test("what there is is listed, counted and walked through", async () => {
+  for (let number = 0; number < 60; number++) await m.remember(`fact ${number}`, { project: "many", tags: ["fact"] });
+  assert.deepEqual((await m.list({ project: "many", limit: 2 })).map((each) => each.body.text), ["fact 59", "fact 58"]);
+  assert.equal((await m.list({ project: "many", limit: 55 })).length, 55);
+  let count = 0;
+  for await (const record of m.all({ tags: ["fact"], kind: ["semantic", "episodic"] })) count += record ? 1 : 0;
+  assert.equal(count, 60);
+  assert.equal((await m.stats()).projects["many"], 60);
+});
+
+test("changes are told as they happen", async () => {
+  const stop = new AbortController();
+  const seen = [];
+  const listening = (async () => {
+    for await (const event of m.subscribe({ project: "feed", after: 0 }, stop.signal)) {
+      seen.push(event);
+      if (seen.length === 2) stop.abort();
+    }
+  })();
+  await m.remember("one ü", { project: "feed" });
+  await m.remember("two", { project: "feed" });
+  await listening;
+  assert.deepEqual(seen.map((each) => [each.type, each.record.body.text]), [["created", "one ü"], ["created", "two"]]);
+  assert.ok(seen[1].place > seen[0].place);
+});
+
+test("a query of CAL is answered, and a wrong one says what is wrong", async () => {
+  await m.remember("tea is green", { project: "cal" });
+  const answer = await m.cal('RECALL LIKE $what AS text', { what: "tea" }, { namespace: "cal" });
+  assert.match(JSON.stringify(answer), /tea is green/);
+  await assert.rejects(m.cal("RECAL beliefs"), (error) => error instanceof api.QueryError && error.code.startsWith("CAL-E"));
+});
+
+test("errors are those of the library", async () => {
+  await assert.rejects(m.get("urn:ump:zzzz"), api.NotFound);
+  await assert.rejects(m.get("../x?y#z"), api.NotFound);
+  await assert.rejects(m.remember("x", { kind: "factual" }), (error) => {
+    return error instanceof api.InvalidInput && error.code === "invalid_record" && /kind/.test(error.message);
+  });
+  await assert.rejects(new api.Memoranda(url, { key: "mk_wrong" }).stats(), api.Unauthorized);
+  await assert.rejects(new api.Memoranda("http://127.0.0.1:1", { key }).stats(), api.StoreUnavailable);
+});
