@@ -1,4 +1,4 @@
-"""Run the measurements: `python -m bench [--quick] [--large] [--only ump|oms|cal|oams|openwop|moving|quality]`.
+"""Run the measurements: `python -m bench [--quick] [--large] [--only PART]`; `--help` names the parts.
 
 One JSON object on standard output, progress on the other.
 """
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from bench.adapters import measure_adapters
 from bench.cal import measure_cal
 from bench.client import Client
 from bench.console import measure_console
@@ -109,6 +110,7 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
         gets = [client.get(f"/ump/memory/{quote(name, safe='')}")[2] for name in ids]
         figures[f"http.get.{label}.p50_ms"] = percentile(gets, 0.50)
         figures[f"http.get.{label}.p95_ms"] = percentile(gets, 0.95)
+        figures[f"client.get.{label}.more_ms"] = _more_than(client, served, ids)
         figures |= measure_console(*served[:3], corpus, label, rounds)
         writes = []
         used = served.processor_seconds()
@@ -128,6 +130,18 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
         rate = eight_writers(*served[:3], owner, f"{label}-two", rounds)
         figures[f"http.remember.{label}.two_workers.eight_clients_per_s"] = rate
     return figures
+
+
+def _more_than(client: Client, served: Served, ids: list[str]) -> float:
+    """How much longer `Memoranda.open("http://…").get` takes than the request alone, asked in turns."""
+    more = []
+    with Memoranda.open(f"http://{served.host}:{served.port}", key=served.bearer) as m:
+        for name in ids:
+            bare = client.get(f"/ump/memory/{quote(name, safe='')}")[2]
+            start = time.perf_counter()
+            m.get(name)
+            more.append((time.perf_counter() - start) * 1000 - bare)
+    return round(statistics.median(more), 3)
 
 
 def measure_library(home: Path, label: str, rounds: int) -> Figures:
@@ -215,6 +229,7 @@ PARTS = {
     "oams": measure_oams,
     "openwop": measure_openwop,
     "moving": measure_moving,
+    "adapters": measure_adapters,
     "quality": measure_quality,
 }
 
