@@ -339,6 +339,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.sqlite
 def test_nothing_is_lost_between_a_write_and_its_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before any vector was made; the next process makes them, and waits for them when it is asked."""
     monkeypatch.setenv("MEMORANDA_EMBEDDER", "auto")
