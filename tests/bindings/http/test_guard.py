@@ -27,6 +27,8 @@ from tests.bindings.http.running import (
 from tests.embedders import WORDS_ALONE
 
 from memoranda.app import open_service
+from memoranda.bindings.console.late import LateConsole
+from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.http.app import create_app, operations_of
 from memoranda.bindings.http.oams import OAMS
 from memoranda.bindings.http.openwop import OPENWOP
@@ -34,6 +36,7 @@ from memoranda.bindings.http.operation import Tables
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
+from memoranda.service.service import Service
 from memoranda.settings import load_settings
 from memoranda.standards.ump.token import Claims, mint
 
@@ -95,8 +98,12 @@ def test_only_discovery_and_health_are_public() -> None:
     }
 
 
-def test_a_browser_at_the_address_gets_a_page_that_links_to_what_is_open(server: Running) -> None:
-    with server.client("") as stranger:
+def with_console(service: Service) -> dict[str, Any]:
+    return {"folders": {CONSOLE: lambda threads: LateConsole(service, threads).routes}}
+
+
+def test_a_browser_at_the_address_gets_a_page_that_links_to_what_is_open(tmp_path: Path) -> None:
+    with running(tmp_path, extra=with_console) as server, server.client("", follow_redirects=True) as stranger:
         answer = stranger.get("/", headers={"accept": "text/html"})
         assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert "script" not in answer.text

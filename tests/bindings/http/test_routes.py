@@ -118,7 +118,7 @@ def test_the_manifest_names_the_address_it_was_asked_at(server: Running) -> None
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/"),
+        ("POST", "/"),
         ("GET", "/ump"),
         ("GET", "/ump/recall"),
         ("POST", "/ump/recall/"),
