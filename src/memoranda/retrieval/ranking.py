@@ -32,6 +32,7 @@ from memoranda.retrieval.weights import (
 )
 
 _FAR_DOWN: Final = 1e-4
+_SCORE_DIGITS: Final = 12
 _NONE: Final = np.zeros(0, np.int64)
 # By how many words a text has.
 _LENGTHS: Final = np.log1p(np.arange(LENGTH_LIMIT + 1, dtype=np.float32))
@@ -250,12 +251,12 @@ class Ranking:
         return self._versions(rows).tolist(), self._final(rows).tolist()
 
     def _final(self, rows: Indexes) -> NDArray[np.float64]:
-        """Scores, less those of repeats."""
-        if REPEATED not in self.signals:
-            return self._scores.take(rows)
-        scores = self._scores.copy()
-        self.signals[REPEATED].add_to(scores)
-        return scores.take(rows)
+        """Scores, less those of repeats; what differs by the order of the sums alone is equal."""
+        scores = self._scores
+        if REPEATED in self.signals:
+            scores = scores.copy()
+            self.signals[REPEATED].add_to(scores)
+        return scores.take(rows).round(_SCORE_DIGITS)
 
     def row_of(self, version_id: int) -> int:
         return int(self.everything.searchsorted(version_id))
