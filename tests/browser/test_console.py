@@ -184,4 +184,4 @@ def test_every_page_is_looked_at() -> None:
         "/memory/{id}/views",
         "/memory/{id}/readers",
     }
-    assert set(PAGES) - looked_at == {"/memory/{id}/export", "/ask/check"}
+    assert set(PAGES) - looked_at == {"/memory/{id}/export", "/ask/check", "/latest"}

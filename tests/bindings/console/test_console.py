@@ -13,12 +13,18 @@ import httpx
 import pytest
 from tests.bindings.http.running import OWNER, Running, draft, running
 
-from memoranda.bindings.console.app import COOKIE, FORMS, PAGES
+from memoranda.bindings.console import memories, moving
+from memoranda.bindings.console.app import COOKIE, FORMS, PAGES, Console
 from memoranda.bindings.console.ask import EXAMPLES
 from memoranda.bindings.console.late import LateConsole
 from memoranda.bindings.console.moving import FORMS_OUT
 from memoranda.bindings.console.visit import ROOT
+from memoranda.bindings.http.threads import Threads
+from memoranda.errors import RateLimited
+from memoranda.model.instant import Instant
 from memoranda.service.service import Service
+from memoranda.standards.ump.requests import AuditRequest
+from memoranda.storage.engine import ProgramGrant
 
 ALL = ("read", "write", "derive", "export", "erase", "activate")
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:alert(3) \u202eabc {{ 7*7 }}"
@@ -59,6 +65,11 @@ def remember(server: Running, key: str, text: str, **scope: str) -> str:
         answer = client.post("/ump/remember", json=draft(text, **scope))
         assert answer.status_code == 200, answer.text
         return str(answer.json()["id"])
+
+
+def sessions_of(server: Running, browser: httpx.Client) -> list[ProgramGrant]:
+    session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
+    return server.service.sessions.open_sessions(access, session)
 
 
 def token_of(answer: httpx.Response) -> str:
@@ -166,6 +177,60 @@ def test_every_form_needs_a_session_and_its_token(server: Running, browser: http
         assert "not one of ours" in answer.text
 
 
+def test_a_token_of_any_letters_is_only_wrong(browser: httpx.Client) -> None:
+    assert browser.post(f"{ROOT}/undo", data={"token": "é\u202e"}).status_code == 403
+    assert browser.post(f"{ROOT}/sign-out", data={"token": "é"}).status_code == 200
+    # It was not signed out by that, though its own cookie went.
+    assert browser.get(f"{ROOT}/", follow_redirects=False).status_code == 303
+
+
+def test_who_has_not_signed_in_is_not_listened_to(server: Running) -> None:
+    large = b"x" * 1_000_000
+    with server.client("") as stranger:
+        assert stranger.post(f"{ROOT}/import", content=large).status_code == 401
+        assert stranger.post(f"{ROOT}/sign-in", content=large).status_code == 400
+        assert stranger.post(f"{ROOT}/sign-out", content=large).status_code == 400
+
+
+def test_what_a_page_asks_by_itself_keeps_no_session_alive_and_is_not_put_on_record(
+    server: Running, browser: httpx.Client
+) -> None:
+    session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
+    server.service.sessions._system.extend_grant(session.grant_id, Instant(server.service.context.clock() + 60_000))
+    (before,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
+    events = len(server.service.audit(access, AuditRequest(asked_limit=500)))
+    live = {"x-memoranda-live": "1"}
+    assert [browser.get(f"{ROOT}/latest", headers=live).json()["seq"] for _ in range(3)]
+    (after,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
+    assert after.expires == before.expires
+    assert len(server.service.audit(access, AuditRequest(asked_limit=500))) == events
+    browser.get(f"{ROOT}/keys")
+    (used,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
+    assert used.expires > before.expires
+
+
+def test_a_key_for_less_sees_no_other_keys_and_ends_no_other_sessions(server: Running) -> None:
+    owner = "did:key:zLess"
+    with signed_in(server, server.key(owner, *ALL)) as browser, signed_in(server, server.key(owner, "read")) as reader:
+        (mine,) = [each for each in sessions_of(server, browser) if each not in sessions_of(server, reader)]
+        page = reader.get(f"{ROOT}/keys").text
+        assert mine.grant_id not in page
+        assert page.count("/revoke") == 1
+        assert send(reader, f"/sessions/{mine.grant_id}/end").status_code == 404
+        assert browser.get(f"{ROOT}/", follow_redirects=False).status_code == 200
+
+
+def test_few_have_everything_read_at_once(server: Running) -> None:
+    console = Console(server.service, Threads(1, "console"))
+    with console._turn(moving.export), console._turn(moving.import_file):
+        with pytest.raises(RateLimited), console._turn(moving.export):
+            pass
+        with console._turn(memories.listed):
+            pass
+    with console._turn(moving.export):
+        pass
+
+
 def test_a_form_from_another_origin_does_nothing(server: Running, browser: httpx.Client) -> None:
     token = token_of(browser.get(f"{ROOT}/"))
     data = {"token": token, "text": "planted", "kind": "semantic"}
@@ -207,7 +272,7 @@ def test_another_owner_sees_nothing(server: Running, browser: httpx.Client, key:
             assert other.get(ROOT + path).status_code == 404
         assert send(other, f"/memory/{name}/forget").status_code == 404
         assert send(other, f"/memory/{name}/revise", text="stolen").status_code == 404
-        mine = {each.grant_id for each in server.service.sessions.open_sessions(server.service.gate.authenticate(key))}
+        mine = {each.grant_id for each in sessions_of(server, browser)}
         assert all(send(other, f"/sessions/{each}/end").status_code == 404 for each in mine)
         theirs = key.removeprefix("mk_").partition("_")[0]
         assert send(other, f"/keys/{theirs}/revoke").status_code == 404
@@ -451,10 +516,18 @@ def test_memories_leave_in_every_form_and_come_back(server: Running) -> None:
         assert "Mem0" in tried.text
         assert "leaves as" not in elsewhere.get(f"{ROOT}/").text
         assert "It brought 2 new" in elsewhere.post(f"{ROOT}/import", data={"token": token}, files=brought).text
-        for name, body in (("../../x.json", b"{"), ("empty.json", b""), ("x.zip", b"PK\x03\x04 broken")):
+        hostile = (
+            ("../../x.json", b"{"),
+            ("empty.json", b""),
+            ("x.zip", b"PK\x03\x04 broken"),
+            ("..", b"{}"),
+            ("x" * 300, b"{}"),
+        )
+        for name, body in hostile:
             refused = elsewhere.post(f"{ROOT}/import", data={"token": token}, files={"file": (name, body)})
             assert refused.status_code in (200, 400)
             assert "something went wrong" not in refused.text
+            assert "memoranda-import-" not in refused.text
         assert elsewhere.post(f"{ROOT}/import", data={"token": token}).status_code == 400
         assert elsewhere.post(f"{ROOT}/import", data={"token": "x"}, files=brought).status_code == 403
         broken = {"content-type": "multipart/form-data; boundary=x"}

@@ -8,19 +8,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import jinja2
+from starlette.background import BackgroundTask
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from memoranda import __version__
@@ -42,6 +44,10 @@ SIGN_IN: Final = f"{ROOT}/sign-in"
 ENTER: Final = f"{ROOT}/enter"
 FIELDS_LIMIT: Final = 1_000
 SAID_CHARS_LIMIT: Final = 300
+SMALL_BYTES: Final = 16_384
+PIECE_BYTES: Final = 65_536
+# What the script says with whatever it asks by itself.
+LIVE: Final = "x-memoranda-live"
 # Wrong keys from one address: a few at once, then one every ten seconds.
 FAILURES_RATE: Final = 0.1
 FAILURES_BURST: Final = 10
@@ -64,6 +70,7 @@ _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "i
 # What is shown where, and what a form does.
 PAGES: Final[Mapping[str, Show]] = {
     "/": memories.listed,
+    "/latest": memories.latest,
     "/memory/{id}": memories.shown,
     "/memory/{id}/views": memories.views,
     "/memory/{id}/readers": memories.readers,
@@ -95,6 +102,10 @@ FORMS: Final[Mapping[str, Show]] = {
     "/sessions/{id}/end": govern.end_session,
 }
 
+# What reads everything, and how many of them may at once.
+LONG: Final = frozenset((moving.export, moving.import_file, review.waiting, review.conclude, govern.overview))
+LONG_LIMIT: Final = 2
+
 
 class Console:
     """All pages, over an open service."""
@@ -102,6 +113,7 @@ class Console:
     def __init__(self, service: Service, threads: Threads, clock: Callable[[], float] = time.monotonic) -> None:
         self._service = service
         self._threads = threads
+        self._long = threading.BoundedSemaphore(LONG_LIMIT)
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=clock)
         self.routes = [
             Route(ROOT, _to_first, methods=["GET"]),
@@ -116,20 +128,41 @@ class Console:
 
     def _handler(self, show: Show) -> Callable[[Request], Any]:
         async def handle(request: Request) -> Response:
-            form, upload = await _form(request) if request.method == "POST" else ({}, None)
+            form: dict[str, list[str]] = {}
+            upload = None
+            if request.method == "POST":
+                # Who has not signed in is not listened to.
+                if (refused := await self._threads.run(self._refused, request)) is not None:
+                    return refused
+                try:
+                    form, upload = await _form(request)
+                except InvalidInput as error:
+                    return _render(Page(template="wrong.html", told={"message": error.message}, status=400), request)
             return await self._threads.run(self._answer, request, form, upload, show)
 
         return handle
 
+    def _known(self, request: Request) -> tuple[Session, Access]:
+        # What a page asks by itself is not somebody who is there.
+        is_used = LIVE not in request.headers
+        return self._service.sessions.known(request.cookies.get(COOKIE, ""), is_used=is_used)
+
+    def _refused(self, request: Request) -> Response | None:
+        try:
+            self._known(request)
+        except Unauthorized as error:
+            return _render(Page(template="wrong.html", told={"message": error.message}, status=401), request)
+        return None
+
     def _answer(self, request: Request, form: Mapping[str, list[str]], upload: Upload | None, show: Show) -> Response:
         try:
-            session, access = self._service.sessions.known(request.cookies.get(COOKIE, ""))
+            session, access = self._known(request)
         except Unauthorized as error:
             if request.method == "GET":
                 return _go(f"{SIGN_IN}?next={quote(_own_path(request), safe='')}")
             return _render(Page(template="wrong.html", told={"message": error.message}, status=401), request)
         try:
-            if request.method == "POST" and not hmac.compare_digest((form.get("token") or [""])[0], session.token):
+            if request.method == "POST" and not _is_ours(form, session):
                 raise ForbiddenScope("this form is not one of ours, or of another session; go back and try again")
             visit = Visit(
                 service=self._service,
@@ -141,7 +174,9 @@ class Console:
                 form=form,
                 upload=upload,
             )
-            return self._shown(show(visit), request, session, access, visit)
+            with self._turn(show):
+                answer = show(visit)
+            return self._shown(answer, request, session, access, visit)
         except MemorandaError as error:
             status, _ = refuse(error)
             page = Page(template="wrong.html", told={"message": error.message}, status=status)
@@ -152,13 +187,30 @@ class Console:
             told = {"message": "something went wrong that should not; the server's log has the details"}
             return _render(Page(template="wrong.html", told=told, status=500), request, session, access)
 
+    @contextmanager
+    def _turn(self, show: Show) -> Iterator[None]:
+        """A few at once of what reads everything: the others are for who only looks. Raises RateLimited."""
+        if show not in LONG:
+            yield
+            return
+        if not self._long.acquire(blocking=False):
+            raise RateLimited("others are having everything read just now; try again", retry_after_seconds=5.0)
+        try:
+            yield
+        finally:
+            self._long.release()
+
     def _shown(self, answer: Answer, request: Request, session: Session, access: Access, visit: Visit) -> Response:
         if isinstance(answer, Redirect):
             return _go(answer.path, said=answer.said)
         if isinstance(answer, File):
             kept = {"Content-Disposition": f'attachment; filename="{answer.name}"'} if answer.name else {}
             headers = {**_HEADERS, **kept}
-            return Response(answer.body, headers=headers, media_type=answer.media_type)
+            if isinstance(answer.body, bytes):
+                return Response(answer.body, headers=headers, media_type=answer.media_type)
+            pieces = iter(partial(answer.body.read, PIECE_BYTES), b"")
+            end = BackgroundTask(answer.body.close)
+            return StreamingResponse(pieces, headers=headers, media_type=answer.media_type, background=end)
         now = self._service.context.clock()
         page = Page(template=answer.template, told={**answer.told, "visit": visit, "now": now}, status=answer.status)
         return _render(page, request, session, access)
@@ -169,7 +221,7 @@ class Console:
         target = _target(request.query_params.get("next", ""))
         if request.method == "GET":
             return _render(Page(template="sign_in.html", told={"target": target, "wrong": ""}), request)
-        form = _fields(await wire.read_body(request.receive))
+        form = _fields(await _small_body(request))
         key, target = (form.get("key") or [""])[0].strip(), _target((form.get("next") or [""])[0])
         return await self._threads.run(
             self._come_in, request, lambda: self._service.sessions.sign_in(key), target, "This key is not known here"
@@ -197,12 +249,12 @@ class Console:
         return response
 
     async def _sign_out(self, request: Request) -> Response:
-        form = _fields(await wire.read_body(request.receive))
+        form = _fields(await _small_body(request))
 
         def end() -> None:
-            session, access = self._service.sessions.known(request.cookies.get(COOKIE, ""))
-            if hmac.compare_digest((form.get("token") or [""])[0], session.token):
-                self._service.sessions.end(access, session.grant_id)
+            session, access = self._known(request)
+            if _is_ours(form, session):
+                self._service.sessions.end(access, session, session.grant_id)
 
         with suppress(Unauthorized):
             await self._threads.run(end)
@@ -224,6 +276,17 @@ async def _to_first(_request: Request) -> Response:
 
 async def _nowhere(request: Request) -> Response:
     return _render(Page(template="wrong.html", told={"message": "there is no such page"}, status=404), request)
+
+
+async def _small_body(request: Request) -> bytes:
+    """What somebody sends who has not signed in."""
+    wire.check_length(request.scope, SMALL_BYTES)
+    return await wire.read_body(wire.bounded(request.receive, SMALL_BYTES))
+
+
+def _is_ours(form: Mapping[str, list[str]], session: Session) -> bool:
+    """Whether a form has the token of the session."""
+    return hmac.compare_digest((form.get("token") or [""])[0].encode(), session.token.encode())
 
 
 async def _form(request: Request) -> tuple[dict[str, list[str]], Upload | None]:

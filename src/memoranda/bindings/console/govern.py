@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from memoranda.bindings.console.visit import ROOT, Answer, Page, Redirect, Visit
 from memoranda.errors import ForbiddenScope, NotFound
-from memoranda.service.core.access import SCOPES
+from memoranda.service.core.access import ALL_VERBS, SCOPES, Access
 from memoranda.standards.ump.requests import AuditRequest
 
 _EVENTS = 100
 
 
+def _is_owner(access: Access) -> bool:
+    return access.verbs >= ALL_VERBS and not access.is_narrowed
+
+
 def _require_owner(visit: Visit) -> None:
     """Keys can be made only by who may do everything that a key could."""
-    if not set(SCOPES) <= visit.access.verbs or visit.access.is_narrowed:
+    if not _is_owner(visit.access):
         raise ForbiddenScope("the key you signed in with may not make or revoke others")
 
 
@@ -22,9 +26,13 @@ def keys(visit: Visit) -> Answer:
 
 
 def _keys(visit: Visit, made: str = "") -> Answer:
+    """Who may not make keys does not learn which others there are."""
     found = visit.service.gate.keys_of(visit.access.default_tenant)
     names = {key.key_id: key.name for key in found}
-    sessions = visit.service.sessions.open_sessions(visit.access)
+    sessions = visit.service.sessions.open_sessions(visit.access, visit.session)
+    if not _is_owner(visit.access):
+        mine = {each.key_id for each in sessions}
+        found = [key for key in found if key.key_id in mine]
     return Page(
         template="keys.html",
         told={"keys": found, "names": names, "sessions": sessions, "scopes": SCOPES, "made": made},
@@ -49,7 +57,7 @@ def revoke_key(visit: Visit) -> Answer:
 
 
 def end_session(visit: Visit) -> Answer:
-    visit.service.sessions.end(visit.access, visit.names["id"])
+    visit.service.sessions.end(visit.access, visit.session, visit.names["id"])
     return Redirect(f"{ROOT}/keys", "Signed out there.")
 
 

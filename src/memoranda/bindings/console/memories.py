@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 from memoranda.bindings.console.visit import ROOT, Answer, File, Page, Redirect, Visit
 from memoranda.bindings.console.words import difference
-from memoranda.encoding.json_text import dump_pretty
+from memoranda.encoding.json_text import dump, dump_pretty
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.standards.ump.mapping import TAG_PREFIX
@@ -71,6 +71,11 @@ def listed(visit: Visit) -> Answer:
             "first": visit.with_query(after=None) if visit.asked("after") else None,
         },
     )
+
+
+def latest(visit: Visit) -> Answer:
+    """How far the feed has come: what the script asks again and again, before it asks for a page."""
+    return File(body=dump({"seq": visit.service.feed_position(visit.access)}), name="", media_type="application/json")
 
 
 def _found(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -22,6 +23,7 @@ FORMS_OUT: Final = {
     "csv": ("memories.csv", "a table, for a spreadsheet"),
 }
 _REFUSALS: Final = 20
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
 
 
 def moving(_visit: Visit) -> Answer:
@@ -37,7 +39,8 @@ def export(visit: Visit) -> Answer:
     with TemporaryDirectory(prefix="memoranda-export-") as folder:
         target = Path(folder) / FORMS_OUT[known][0]
         _write(visit, known, str(target), names)
-        return File(body=target.read_bytes(), name=target.name, media_type="application/octet-stream")
+        # Still open when its folder goes: nothing of it is left behind, however its reader ends.
+        return File(body=target.open("rb"), name=target.name, media_type="application/octet-stream")
 
 
 def _write(visit: Visit, known: str, target: str, names: tuple[str, ...]) -> None:
@@ -63,15 +66,18 @@ def import_file(visit: Visit) -> Answer:
     told: list[str] = []
     with TemporaryDirectory(prefix="memoranda-import-") as folder:
         # Its own name says what it is, often; nothing else of it is used.
-        path = Path(folder) / (Path(file.name.replace("\\", "/")).name or "file")
+        path = Path(folder) / (file.name if _NAME.fullmatch(file.name) else "file")
         path.write_bytes(file.body)
-        report = exchange.import_files(
-            visit.service,
-            visit.access,
-            [str(path)],
-            is_dry=is_dry,
-            found=lambda _, system, held: told.append(f"{system}, {held.memories} memories"),
-        )
+        try:
+            report = exchange.import_files(
+                visit.service,
+                visit.access,
+                [str(path)],
+                is_dry=is_dry,
+                found=lambda _, system, held: told.append(f"{system}, {held.memories} memories"),
+            )
+        except InvalidInput as error:
+            raise InvalidInput(error.message.replace(f"{folder}/", "")) from None
     refused = [(each.where.removeprefix(f"{folder}/"), each.message) for each in report.refusals[:_REFUSALS]]
     return Page(
         template="moving.html",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -32,9 +32,9 @@ class Redirect(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """What is no page: kept under a name, or, without one, read by the script."""
+    """What is no page: kept under a name, or, without one, read by the script. A large one is read as it is sent."""
 
-    body: bytes
+    body: bytes | BinaryIO
     name: str
     media_type: str
 

@@ -17,7 +17,7 @@ from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import NotFound, Unauthorized
 from memoranda.model.instant import Instant
-from memoranda.service.core.access import Access, Gate
+from memoranda.service.core.access import ALL_VERBS, Access, Gate
 from memoranda.service.core.seals import Seals
 from memoranda.storage.engine import ProgramGrant, System
 
@@ -91,23 +91,29 @@ class Sessions:
     def _session(self, grant_id: str, now: Instant) -> str:
         return self._seals.seal(Session(grant_id=grant_id, started=now, token=secrets.token_urlsafe(16)))
 
-    def known(self, text: str) -> tuple[Session, Access]:
-        """Whose session it is. Raises Unauthorized once it has ended."""
+    def known(self, text: str, *, is_used: bool = True) -> tuple[Session, Access]:
+        """Whose session it is. Raises Unauthorized once it has ended. `is_used`: somebody does something with it."""
         session, now = self._seals.unseal(text, Session), self._clock()
         grant = None if session is None else self._system.grant(session.grant_id, now)
         if session is None or grant is None or grant.verbs != _VERBS or session.started + LONGEST_MS <= now:
             raise Unauthorized("the session has ended; sign in again")
-        if grant.expires < now + IDLE_MS - _EXTENDED_MS:
+        if is_used and grant.expires < now + IDLE_MS - _EXTENDED_MS:
             self._system.extend_grant(session.grant_id, Instant(now + IDLE_MS))
         return session, self._gate.for_person(grant.key_id, f"session:{session.grant_id}")
 
-    def open_sessions(self, access: Access) -> list[ProgramGrant]:
-        """The sessions of everybody who signed in for the same owner, last used first."""
+    def open_sessions(self, access: Access, session: Session) -> list[ProgramGrant]:
+        """The sessions of everybody who signed in for the same owner, last used first; for who may not do everything,
+        only those with the same key.
+        """
         keys = {key.key_id for key in self._gate.keys_of(access.default_tenant)}
-        return [each for each in self._system.grants(self._clock()) if each.verbs == _VERBS and each.key_id in keys]
+        found = [each for each in self._system.grants(self._clock()) if each.verbs == _VERBS and each.key_id in keys]
+        if access.verbs >= ALL_VERBS:
+            return found
+        mine = {each.key_id for each in found if each.grant_id == session.grant_id}
+        return [each for each in found if each.key_id in mine]
 
-    def end(self, access: Access, grant_id: str) -> None:
+    def end(self, access: Access, session: Session, grant_id: str) -> None:
         """End one of them. Raises NotFound."""
-        if grant_id not in (each.grant_id for each in self.open_sessions(access)):
+        if grant_id not in (each.grant_id for each in self.open_sessions(access, session)):
             raise NotFound("there is no such session")
         self._system.drop_grant(grant_id)

@@ -44,6 +44,7 @@ class Ump(Verbs[Caller]):
     suspects_beside = Verb(redacting.suspects_beside, "read", whole=True)
     redact = Verb(redacting.redact, "write")
 
+    feed_position = Verb(feed.position, "read", whole=True)
     feed_end = Verb(feed.feed_end, "read")
     changes = Verb(feed.changes, "read")
     audit = Verb(audit_log.query, "read")

@@ -5,6 +5,7 @@ const live = document.querySelector("form[data-live]");
 const offline = document.querySelector(".offline");
 const LIVE_MS = 4000;
 const TYPING_MS = 120;
+const LIVE = { "x-memoranda-live": "1" };
 
 function localise(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
@@ -39,7 +40,9 @@ async function refresh(url, { remember }) {
   const mine = (asking = new AbortController());
   let text;
   try {
-    const answer = await fetch(url, { signal: mine.signal, headers: { accept: "text/html" } });
+    // What a page asks by itself does not keep its session alive.
+    const headers = { accept: "text/html", ...(remember ? {} : LIVE) };
+    const answer = await fetch(url, { signal: mine.signal, headers });
     if (answer.redirected) { location.href = answer.url; return; }
     text = await answer.text();
     offline.hidden = true;
@@ -68,9 +71,19 @@ if (live) {
     event.preventDefault();
     refresh(address(), { remember: true });
   });
-  setInterval(() => {
+  let seen = null;
+  setInterval(async () => {
     const isReading = document.activeElement?.closest("#results") || document.querySelector("#results input:checked");
-    if (!document.hidden && !isReading) refresh(location.pathname + location.search, { remember: false });
+    if (document.hidden || isReading) return;
+    try {
+      const answer = await fetch(`${live.getAttribute("action")}latest`, { headers: LIVE });
+      if (answer.redirected) { location.reload(); return; }
+      const { seq } = await answer.json();
+      offline.hidden = true;
+      if (seen === seq) return;
+      await refresh(location.pathname + location.search, { remember: false });
+      seen = seq;
+    } catch { offline.hidden = false; }
   }, LIVE_MS);
 }
 
