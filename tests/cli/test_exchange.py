@@ -147,7 +147,10 @@ def test_verify_and_doctor_look_at_every_owner(run: Command, home: Path) -> None
     assert (well.code, well.out.partition(",")[0]) == (0, "3 records of 3 owners")
     with apsw.Connection(str(home / "memoranda.db")) as database:
         table = _table_of(database, "native")
-        database.execute(f"UPDATE {table} SET native = CAST(replace(CAST(native AS TEXT), 'bob', 'rob') AS BLOB)")
+        database.execute(
+            f"UPDATE {table} SET native = "
+            "CAST(replace(CAST(native AS TEXT), 'of did:example:bob', 'of did:example:rob') AS BLOB)"
+        )
     database.close()
     # Asked as the owner of this machine, whose own records are sound.
     assert (run("verify").code, len(run("verify", "--json").json["unverified"])) == (1, 1)
