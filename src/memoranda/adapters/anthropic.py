@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from memoranda.adapters import needs
 from memoranda.app import Memoranda
 from memoranda.errors import MemorandaError, NotFound, VersionMismatch
 from memoranda.standards.oams.requests import MAX_LIMIT
@@ -232,7 +233,8 @@ class MemoryFiles:
 
 def memory_tool(memoranda: Memoranda, *, project: str = "memories") -> Any:
     """The tool for the runner of Anthropic's SDK, which must be installed."""
-    from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
+    with needs("anthropic"):
+        from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
 
     files = MemoryFiles(memoranda, project=project)
 

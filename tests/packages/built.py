@@ -1,0 +1,246 @@
+"""Wheel and sdist, built, installed into empty environments and used there as people use them.
+
+Run by `make test-packages`: it installs from the index of packages.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+from tests.embedders import WORDS_ALONE
+from tests.waiting import HANG_SECONDS
+
+from memoranda import __version__
+from memoranda.encoding.json_text import dump, parse
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "memoranda"
+EXTRAS: list[str] = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+# Installed here; frameworks are larger than Memoranda, and `make test-adapters` brings them.
+SMALL_EXTRAS = ("embed", "tokens", "postgres", "langgraph")
+# What asks for an extra by importing it.
+ADAPTERS = sorted(path.stem for path in (SOURCE / "adapters").glob("[a-z]*.py"))
+INSTALL_SECONDS = 600
+
+
+def built(folder: Path, *, umask: int = 0o022) -> tuple[Path, Path]:
+    """Wheel and sdist, as `make dist` builds them."""
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1767225600"}
+    subprocess.run(
+        command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=HANG_SECONDS, umask=umask
+    )
+    return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return built(tmp_path_factory.mktemp("dist"))
+
+
+class Installed:
+    """An environment with nothing in it but Memoranda and what it needs, and an empty home."""
+
+    def __init__(self, folder: Path, package: Path) -> None:
+        self.home, self.bin = folder / "home", folder / "environment" / "bin"
+        self.home.mkdir()
+        self.uv("venv", "--quiet", "--python", sys.executable, str(self.bin.parent))
+        self.package = package
+        self.install(str(package))
+
+    def uv(self, *words: str) -> None:
+        # Beside the interpreter, which is asked for by name where it is in no environment that was entered.
+        uv = Path(sys.executable).with_name("uv")
+        subprocess.run([uv, *words], check=True, capture_output=True, timeout=INSTALL_SECONDS)
+
+    def install(self, what: str) -> None:
+        where = ["--python", str(self.bin / "python"), "--constraints", str(ROOT / "requirements-dev.lock")]
+        self.uv("pip", "install", "--quiet", *where, what)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {n: v for n, v in os.environ.items() if not n.startswith(("MEMORANDA_", "PYTHON", "VIRTUAL_ENV"))}
+        return {**kept, **WORDS_ALONE, "HOME": str(self.home), "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}"}
+
+    def run(self, *command: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.bin / command[0]), *command[1:]],
+            env=self.environment,
+            cwd=self.home,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=HANG_SECONDS,
+        )
+
+    def prints(self, *command: str, given: str = "") -> str:
+        ran = self.run(*command, given=given)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    @contextmanager
+    def served(self) -> Iterator[dict[str, str]]:
+        """What `memoranda --json serve` says it is."""
+        command = [str(self.bin / "memoranda"), "--json", "serve", "--port", "0"]
+        with subprocess.Popen(command, env=self.environment, cwd=self.home, stdout=subprocess.PIPE) as process:
+            try:
+                assert process.stdout is not None
+                yield parse(process.stdout.readline())
+            finally:
+                process.terminate()
+        assert process.returncode == 0
+
+
+@pytest.fixture(scope="module", params=["wheel", "sdist"])
+def installed(
+    request: pytest.FixtureRequest, packages: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
+    return Installed(tmp_path_factory.mktemp(request.param), packages[request.param == "sdist"])
+
+
+def files_below_source() -> set[str]:
+    asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src/memoranda"]
+    listed = subprocess.run(asked, cwd=ROOT, check=True, capture_output=True, text=True, timeout=HANG_SECONDS).stdout
+    return {name.removeprefix("src/") for name in listed.splitlines() if (ROOT / name).exists()}
+
+
+def test_the_wheel_holds_all_of_the_source_and_nothing_else(packages: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(packages[0]) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        about = {name.partition(".dist-info/")[2] for name in archive.namelist()} - {""}
+    assert names == files_below_source()
+    assert {"memoranda/py.typed", "memoranda/storage/sql/postgres/queries.sql"} <= names
+    assert any(name.startswith("memoranda/bindings/console/templates/") for name in names)
+    assert any(name.startswith("memoranda/bindings/console/static/") for name in names)
+    assert about == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "licenses/NOTICE"}
+
+
+def test_the_sdist_holds_what_a_wheel_is_built_from(packages: tuple[Path, Path]) -> None:
+    with tarfile.open(packages[1]) as archive:
+        names = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    beside = {name for name in names if not name.startswith("src/memoranda/")}
+    assert beside <= {"CHANGELOG.md", "LICENSE", "NOTICE", "PKG-INFO", "README.md", "pyproject.toml", ".gitignore"}
+    assert {name.removeprefix("src/") for name in names - beside} == files_below_source()
+
+
+def test_the_same_source_gives_the_same_bytes(packages: tuple[Path, Path], tmp_path: Path) -> None:
+    again = built(tmp_path, umask=0o077)
+    for first, second in zip(packages, again, strict=True):
+        assert first.name == second.name
+        assert first.read_bytes() == second.read_bytes(), first.name
+
+
+def test_the_command_says_its_version(installed: Installed) -> None:
+    assert installed.prints("memoranda", "--version").strip() == __version__
+    assert installed.prints("python", "-m", "memoranda", "--version").strip() == __version__
+
+
+def test_what_one_process_remembers_another_recalls(installed: Installed) -> None:
+    installed.prints("memoranda", "remember", "use pnpm, never npm", "--project", "shop")
+    script = "from memoranda import Memoranda; print(Memoranda.open().recall('npm', project='shop')[0].text)"
+    assert installed.prints("python", "-c", script) == "use pnpm, never npm\n"
+    assert "use pnpm, never npm" in installed.prints("memoranda", "recall", "npm", "--project", "shop")
+
+
+def test_the_server_answers_over_http_and_shows_the_console(installed: Installed) -> None:
+    with installed.served() as server:
+        key = Path(server["credential"]).read_text().strip()
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        asked = Request(
+            f"{server['url']}/ump/remember",
+            dump({"kind": "semantic", "body": {"text": "the server is served"}}),
+            headers,
+        )
+        with urlopen(asked, timeout=HANG_SECONDS) as answer:
+            assert answer.status == 200
+        with urlopen(server["console"], timeout=HANG_SECONDS) as page:
+            assert b"</html>" in page.read()
+        with urlopen(f"{server['url']}/console/static/console.css", timeout=HANG_SECONDS) as style:
+            assert style.status == 200
+    assert "the server is served" in installed.prints("memoranda", "recall", "served")
+
+
+MCP_CLIENT = """\
+import anyio
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+async def main():
+    async with stdio_client(StdioServerParameters(command="memoranda", args=["mcp"])) as (read, write):
+        async with ClientSession(read, write) as session:
+            await session.initialize()
+            await session.call_tool("ump_remember", {"text": "an agent was here", "kind": "semantic"})
+            answer = await session.call_tool("ump_recall", {"query": "agent"})
+            print(answer.content[0].text)
+
+anyio.run(main)
+"""
+
+
+def test_an_agent_uses_it_with_the_official_client_of_mcp(installed: Installed) -> None:
+    assert "an agent was here" in installed.prints("python", "-", given=MCP_CLIENT)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_an_adapter_whose_framework_is_missing_says_what_to_install(installed: Installed, adapter: str) -> None:
+    ran = installed.run("python", "-c", f"import memoranda.adapters.{adapter}")
+    extra = adapter.replace("_", "-")
+    assert extra in EXTRAS
+    assert ran.returncode == 0 or f"pip install 'memoranda[{extra}]'" in ran.stderr
+
+
+def test_what_else_is_missing_says_what_to_install(installed: Installed) -> None:
+    asked = {
+        "postgres": ("memoranda", "--store", "postgresql://127.0.0.1:1/none", "stats"),
+        "anthropic": ("python", "-c", "from memoranda.adapters.anthropic import memory_tool as t; t(None)"),
+    }
+    for extra, command in asked.items():
+        ran = installed.run(*command)
+        assert ran.returncode != 0
+        assert f"pip install 'memoranda[{extra}]'" in ran.stderr
+    # Without the model's library everything is found by its words.
+    assert installed.prints("memoranda", "--json", "models")
+
+
+@pytest.mark.parametrize("extra", SMALL_EXTRAS)
+def test_an_extra_brings_what_it_is_for(installed: Installed, extra: str) -> None:
+    imports = {
+        "embed": "import onnxruntime",
+        "tokens": "from memoranda.standards.cal.printing.counter import counter_named as c; c('o200k_base').count('a')",
+        "postgres": "import memoranda.storage.postgres",
+        "langgraph": "from memoranda.adapters.langgraph import MemorandaStore",
+    }
+    assert installed.run("python", "-c", imports[extra]).returncode != 0
+    installed.install(f"memoranda[{extra}] @ {installed.package.as_uri()}")
+    installed.prints("python", "-c", imports[extra])
+
+
+def test_uv_puts_the_command_on_the_path_and_brings_models(packages: tuple[Path, Path], tmp_path: Path) -> None:
+    uv = Path(sys.executable).with_name("uv")
+    path = f"{uv.parent}{os.pathsep}{os.environ['PATH']}"
+    places = {"UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin", "MEMORANDA_MODELS": "models"}
+    environment = {**os.environ, **{name: str(tmp_path / place) for name, place in places.items()}, "PATH": path}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS
+        )
+
+    lock = ["--constraints", str(ROOT / "requirements.lock")]
+    run(str(uv), "tool", "install", "--quiet", "--python", sys.executable, *lock, str(packages[0]))
+    memoranda = str(tmp_path / "bin" / "memoranda")
+    assert run(memoranda, "--version").stdout.strip() == __version__
+    # Such an environment has no pip.
+    said = run(memoranda, "models", "add", "minilm-l6").stderr
+    assert list(tmp_path.glob("models/minilm-l6@*/model.onnx"))
+    assert "pip install 'memoranda[embed]'" in said
