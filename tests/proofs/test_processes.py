@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memoranda.app import Memoranda
-from memoranda.service.core.feed import POLL_SECONDS
+from memoranda.storage.sqlite import WATCH_SECONDS
 from tests.proofs.store import processes
 from tests.proofs.writers import TENANTS, answer_questions, remember_at_once, revise_at_once
 from tests.waiting import HANG_SECONDS
@@ -134,4 +134,4 @@ def test_a_write_in_another_process_is_noticed(tmp_path: Path) -> None:
             stop()
             assert seen == [name]
         # How soon: it looks this often, whatever else the machine does.
-        assert POLL_SECONDS <= 1
+        assert WATCH_SECONDS <= 1

@@ -6,7 +6,7 @@ stands for is data, in `sql/<database>/queries.sql`; the logic above never sees 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -76,7 +76,14 @@ class Database(Soundness, Protocol):
         ...
 
     def token(self) -> int:
-        """A number that changes when any process has committed. Cheap enough to poll."""
+        """A number that changes when any process has committed."""
+        ...
+
+    def tokens(self) -> Generator[int]:
+        """The token again and again: soon after it has become another, and in between now and then.
+
+        Raises StoreUnavailable, after which it is to be asked for anew. Close it when nobody waits for it any more.
+        """
         ...
 
     def check(self) -> list[str]:

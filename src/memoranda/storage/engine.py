@@ -6,7 +6,7 @@ A snapshot or a unit of work is bound to one tenant when it is opened, so no sin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -586,6 +586,13 @@ class Engine(Soundness, Protocol):
 
     def change_token(self) -> int:
         """Changes whenever any process has written."""
+        ...
+
+    def change_tokens(self) -> Generator[int]:
+        """The change token again and again: soon after it has become another, and in between now and then.
+
+        Raises StoreUnavailable, after which it is to be asked for anew. Close it when nobody waits for it any more.
+        """
         ...
 
     def check(self) -> list[str]: ...

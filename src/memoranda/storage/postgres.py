@@ -20,7 +20,7 @@ import hashlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -30,6 +30,7 @@ from psycopg import errors
 from memoranda.errors import StoreUnavailable
 from memoranda.storage.database import Connection
 from memoranda.storage.heads import Loss
+from memoranda.storage.postgres_notify import Announcer, polled, tokens
 from memoranda.storage.postgres_server import (
     PostgresConnection,
     in_words,
@@ -85,6 +86,7 @@ class PostgresDatabase:
         self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
         self._watching = threading.Lock()
         self._watcher: PostgresConnection | None = None
+        self._announcer = Announcer(self._watched)
         # Up to which version nothing is missing any more; and up to which, once all transactions before one are over.
         self._settled, self._settling = 0, (0, 0)
         with translated():
@@ -195,6 +197,9 @@ class PostgresDatabase:
                 outcomes = failed(batch, in_words(error))
                 connection = _usable(connection)
             self.queue.settle(outcomes)
+            # Of what nobody waited for, audit of reads, and what is no owner's, nobody has to hear.
+            if any(piece.is_waited_for and piece.tenant is not None for piece, _, failure in outcomes if not failure):
+                self._announcer.committed()
         if connection is not None:
             connection.close()
 
@@ -240,12 +245,17 @@ class PostgresDatabase:
 
     def token(self) -> int:
         # Which transactions are over: it changes with every commit, of whichever node.
+        self.queue.refuse_when_closed()
         ((found,),) = self._watched(_SNAPSHOT)
         return int.from_bytes(hashlib.blake2b(found.encode(), digest_size=7).digest())
+
+    def tokens(self) -> Generator[int]:
+        return polled(self.token) if self.is_read_only else tokens(self._connect, self.token)
 
     def settled(self) -> int:
         # Numbers are given out before they are committed. Those given out before now are of transactions that have
         # begun; once these are over, no such number comes any more.
+        self.queue.refuse_when_closed()
         ((last,),) = self._watched(_LAST_VERSION)
         ((oldest, newest),) = self._watched(_HORIZON)
         with self._watching:
@@ -259,7 +269,6 @@ class PostgresDatabase:
 
     def _watched(self, query: str) -> list[tuple[Any, ...]]:
         """Ask something outside any transaction."""
-        self.queue.refuse_when_closed()
         with self._watching, translated():
             for is_last in (self._watcher is None, True):
                 try:
@@ -277,6 +286,7 @@ class PostgresDatabase:
         return True
 
     def check(self) -> list[str]:
+        self.queue.refuse_when_closed()
         found = [f"the index {name} is not valid: REINDEX INDEX {name}" for (name,) in self._watched(_INVALID)]
         damaged = sum(count for (count,) in self._watched(_DAMAGED))
         return found + ([f"{damaged} pages of the database do not have their checksum"] if damaged else [])
@@ -291,6 +301,7 @@ class PostgresDatabase:
         atexit.unregister(self.close)
         for thread in self._threads:
             thread.join(self._writer_seconds)
+        self._announcer.close()
         until = time.monotonic() + CLOSE_SECONDS
         for _ in range(READERS_LIMIT):
             if not self._reader_slots.acquire(timeout=max(0.0, until - time.monotonic())):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -236,6 +236,9 @@ class SqlEngine:
 
     def change_token(self) -> int:
         return self._database.token()
+
+    def change_tokens(self) -> Generator[int]:
+        return self._database.tokens()
 
     def check(self) -> list[str]:
         return self._database.check()

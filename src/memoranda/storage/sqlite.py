@@ -19,7 +19,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -58,6 +58,8 @@ CLOSE_SECONDS = 2.0
 # How long a reader waits for one of them to be free. All that hold one are at work, so this is reached only when more
 # is asked for than can be done.
 READER_SECONDS = 10.0
+# How long a commit of another process may take to be noticed.
+WATCH_SECONDS = 0.05
 # How long a writer waits for its turn, or, once that has come, for what was begun to be on the disk: longer than
 # another process may keep the lock.
 WRITER_SECONDS = 40.0
@@ -259,6 +261,12 @@ class SqliteDatabase:
             self.queue.refuse_when_closed()
             found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
             return int(found[0]) if found else 0
+
+    def tokens(self) -> Generator[int]:
+        # Nothing says when: it is looked at.
+        while True:
+            time.sleep(WATCH_SECONDS)
+            yield self.token()
 
     def scrub(self, patience_seconds: float) -> bool:
         # A truncating checkpoint copies every page home and cuts the log, so that no old page image remains.

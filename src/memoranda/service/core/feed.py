@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 
 import msgspec
 
@@ -23,8 +24,8 @@ from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Engine
 
 PAGE_LIMIT = 200
-# How long a change of another process may take to be noticed.
-POLL_SECONDS = 0.05
+# A store that could not be watched is watched again after so long.
+RETRY_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -132,20 +133,33 @@ class ChangeNotifier:
             self._thread.join(CLOSE_SECONDS)
 
     def _run(self, seen: int) -> None:
-        while True:
-            with self._changed:
-                while not self._listeners and not self._stopped:
-                    self._changed.wait()
-                self._changed.wait(POLL_SECONDS)
-                if self._stopped:
-                    return
-                listeners = tuple(self._listeners)
+        is_away = False
+        while self._is_listened_to():
             try:
-                token = self._engine.change_token()
-            except StoreUnavailable:
-                _log.warning("the store could not be watched; trying again")
-                continue
-            if token != seen:
-                seen = token
-                for listener in listeners:
-                    listener()
+                with closing(self._engine.change_tokens()) as tokens:
+                    for token in tokens:
+                        is_away = False
+                        if token != seen:
+                            seen = token
+                            self._ring()
+                        if self._stopped or not self._listeners:
+                            break
+            except StoreUnavailable as error:
+                # Once: it may be away for a while.
+                if not is_away:
+                    _log.warning("%s: the store is not watched until then", error.message)
+                is_away = True
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopped, RETRY_SECONDS)
+
+    def _ring(self) -> None:
+        with self._changed:
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener()
+
+    def _is_listened_to(self) -> bool:
+        """Wait for a listener; False when it is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._listeners or self._stopped)
+            return not self._stopped
