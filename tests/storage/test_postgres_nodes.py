@@ -82,6 +82,24 @@ def test_a_notification_says_nothing_and_the_last_is_sent_when_a_store_is_closed
     assert {each.payload for each in heard} == {""}
 
 
+def test_one_node_is_elected_for_a_job_until_its_session_is_gone(address: str) -> None:
+    with closing(_node(address)) as here, closing(_node(address)) as there:
+        assert [here.is_elected("upkeep"), here.is_elected("upkeep"), there.is_elected("upkeep")] == [True, True, False]
+        # Other work may be another's.
+        assert [there.is_elected("vectors"), here.is_elected("vectors")] == [True, False]
+        here.let_go("upkeep")
+        assert [there.is_elected("upkeep"), here.is_elected("upkeep")] == [True, False]
+        there.close()
+        until(lambda: here.is_elected("upkeep"), "it is taken over")
+        # Cut off, nobody has it; whoever asks first does.
+        server().drop_connections()
+        until(lambda: here.is_elected("upkeep"), "it is asked for anew")
+        with server().away(address):
+            assert not here.is_elected("upkeep")
+        with closing(_node(address)) as third:
+            assert [third.is_elected("upkeep"), here.is_elected("upkeep")] == [True, False]
+
+
 def _listening(address: str) -> int:
     name = psycopg.conninfo.conninfo_to_dict(address)["dbname"]
     asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND query LIKE 'LISTEN %%'"

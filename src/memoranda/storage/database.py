@@ -86,6 +86,17 @@ class Database(Soundness, Protocol):
         """
         ...
 
+    def is_elected(self, job: str) -> bool:
+        """Whether this process is the one of all to do some work, now; if it cannot be known, it is not.
+
+        It spares the others the work. That nothing is done twice is for the unit of work to see to.
+        """
+        ...
+
+    def let_go(self, job: str) -> None:
+        """Let another process do some work that this one was to do, and cannot."""
+        ...
+
     def check(self) -> list[str]:
         """What the database itself finds wrong with its files; empty when all is well."""
         ...

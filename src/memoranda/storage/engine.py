@@ -595,6 +595,17 @@ class Engine(Soundness, Protocol):
         """
         ...
 
+    def is_elected(self, job: str) -> bool:
+        """Whether this process is the one of all to do some work, now.
+
+        It spares the others the work. That nothing is done twice is for the unit of work to see to.
+        """
+        ...
+
+    def let_go(self, job: str) -> None:
+        """Let another process do some work that this one was to do, and cannot."""
+        ...
+
     def check(self) -> list[str]: ...
 
     def close(self) -> None: ...

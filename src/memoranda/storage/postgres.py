@@ -30,6 +30,7 @@ from psycopg import errors
 from memoranda.errors import StoreUnavailable
 from memoranda.storage.database import Connection
 from memoranda.storage.heads import Loss
+from memoranda.storage.postgres_election import Election
 from memoranda.storage.postgres_notify import Announcer, polled, tokens
 from memoranda.storage.postgres_server import (
     PostgresConnection,
@@ -87,6 +88,7 @@ class PostgresDatabase:
         self._watching = threading.Lock()
         self._watcher: PostgresConnection | None = None
         self._announcer = Announcer(self._watched)
+        self._election = Election(self._connect)
         # Up to which version nothing is missing any more; and up to which, once all transactions before one are over.
         self._settled, self._settling = 0, (0, 0)
         with translated():
@@ -252,6 +254,13 @@ class PostgresDatabase:
     def tokens(self) -> Generator[int]:
         return polled(self.token) if self.is_read_only else tokens(self._connect, self.token)
 
+    def is_elected(self, job: str) -> bool:
+        self.queue.refuse_when_closed()
+        return self._election.holds(job)
+
+    def let_go(self, job: str) -> None:
+        self._election.let_go(job)
+
     def settled(self) -> int:
         # Numbers are given out before they are committed. Those given out before now are of transactions that have
         # begun; once these are over, no such number comes any more.
@@ -302,6 +311,7 @@ class PostgresDatabase:
         for thread in self._threads:
             thread.join(self._writer_seconds)
         self._announcer.close()
+        self._election.close()
         until = time.monotonic() + CLOSE_SECONDS
         for _ in range(READERS_LIMIT):
             if not self._reader_slots.acquire(timeout=max(0.0, until - time.monotonic())):

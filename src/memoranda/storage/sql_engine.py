@@ -240,6 +240,12 @@ class SqlEngine:
     def change_tokens(self) -> Generator[int]:
         return self._database.tokens()
 
+    def is_elected(self, job: str) -> bool:
+        return self._database.is_elected(job)
+
+    def let_go(self, job: str) -> None:
+        self._database.let_go(job)
+
     def check(self) -> list[str]:
         return self._database.check()
 

@@ -45,6 +45,7 @@ class EmbeddingQueue:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._model = context.meaning.model
+        self._job = f"vectors {self._model}"
         self._holder = secrets.token_hex(8)
         self._starting = threading.Lock()
         self._stop, self._wake = threading.Event(), threading.Event()
@@ -89,16 +90,24 @@ class EmbeddingQueue:
                 wait = 0.0 if self.step() else _IDLE_SECONDS
             except Exception as error:  # noqa: BLE001 - an embedder may be anybody's; the queue goes on
                 _log.warning("vectors wait: %s", error)
+                # Another process may be luckier with it.
+                self._let_go()
                 wait = _RETRY_SECONDS
+        self._let_go()
+
+    def _let_go(self) -> None:
         try:
             self._context.engine.vectors.release(self._model, self._holder)
+            self._context.engine.let_go(self._job)
         except MemorandaError as error:
             _log.debug("another process has to wait for its turn: %s", error)
 
     def step(self) -> bool:
         """Embed what comes next; False: there is nothing, or another process does it."""
         queue, clock = self._context.engine.vectors, self._context.clock
-        if not self.progress().pending or not queue.claim(self._model, self._holder, clock()):
+        if not self.progress().pending or not self._context.engine.is_elected(self._job):
+            return False
+        if not queue.claim(self._model, self._holder, clock()):
             return False
         batch = queue.next(self._model, BATCH_LIMIT)
         made = self._embedded(batch)

@@ -1,7 +1,8 @@
 """Upkeep: retention is kept on time, whether or not anyone reads (UMP §2.7), erasures are finished, and what was put
 off or scheduled is done (openwop).
 
-Every long-running process does it; what one of them has done, the others find done.
+Of several machines that share a store one does it, and another when that is gone; of several processes on one file
+every long-running one looks, and what one of them has done, the others find done.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from memoranda.service.core.retention import purge
 
 # Nothing due: look again this soon, because another process may have written something shorter-lived.
 IDLE_SECONDS = 1.0
+_JOB = "upkeep"
 
 _log = logging.getLogger(__name__)
 
@@ -43,31 +45,37 @@ class Upkeep:
             self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
-        # Only who stays needs it: a command is over before anything falls due.
-        from memoranda.service.openwop import runs, schedule
-        from memoranda.service.verify import reindex
-
         wait, trouble = 0.0, ""
         while not self._stop.wait(wait):
             try:
-                purge(self._context)
-                if self._is_another_day():
-                    audit.keep_retention(self._context)
-                    runs.keep_retention(self._context)
-                    # What an older Memoranda wrote.
-                    reindex(self._context, outdated=True)
-                cascade.finish_all(self._context)
-                schedule.tick(self._context)
+                # Of what was written here.
                 self._context.engine.tidy()
-                # What a reader kept from being scrubbed when it was erased.
-                self._context.engine.scrub(patient=False)
-                wait = self._until_next()
+                wait = IDLE_SECONDS
+                if self._context.engine.is_elected(_JOB):
+                    self._do_what_is_due()
+                    wait = self._until_next()
                 trouble = ""
             except MemorandaError as error:
                 # Once: a disk that is full, or read-only, stays so for a while.
                 if error.message != trouble:
                     _log.warning("upkeep: %s", error.message)
                 wait, trouble = IDLE_SECONDS, error.message
+
+    def _do_what_is_due(self) -> None:
+        # Only who stays needs it: a command is over before anything falls due.
+        from memoranda.service.openwop import runs, schedule
+        from memoranda.service.verify import reindex
+
+        purge(self._context)
+        if self._is_another_day():
+            audit.keep_retention(self._context)
+            runs.keep_retention(self._context)
+            # What an older Memoranda wrote.
+            reindex(self._context, outdated=True)
+        cascade.finish_all(self._context)
+        schedule.tick(self._context)
+        # What a reader kept from being scrubbed when it was erased.
+        self._context.engine.scrub(patient=False)
 
     def _is_another_day(self) -> bool:
         """Once a day, and at the start."""
