@@ -16,10 +16,10 @@ from tests.standards.cal.published import examples_on_the_card
 
 from memoranda.cli.cal.prompt import HISTORY_FILE
 from memoranda.cli.cal.reader import HISTORY_LIMIT, KeptHistory
-from memoranda.cli.cal.words import completions, is_unfinished
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language import lexer
+from memoranda.standards.cal.language.completion import completions, is_unfinished
 from memoranda.standards.cal.language.parser import parse as parse_query
 
 TEA = 'ADD belief SET subject = "alice" SET relation = "prefers" SET object = "tea" REASON "she said so"'

@@ -11,6 +11,7 @@ from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note, one_line, table, when
 from memoranda.cli.words import given, moment, span_ms
 from memoranda.errors import InvalidInput
+from memoranda.model.standard import Standard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,7 @@ def list_memories(
     user: Annotated[str | None, Parameter(help="Only about this person.")] = None,
     kind: Annotated[tuple[Kind, ...], Parameter(help="Only of this kind; can be repeated.")] = (),
     tag: Annotated[tuple[str, ...], Parameter(help="Only with this tag; can be repeated.")] = (),
+    standard: Annotated[Standard | None, Parameter(help="Only what was written through this standard.")] = None,
     since: Annotated[str | None, Parameter(help="Written or changed since: 7d, a date, or RFC 3339.")] = None,
     limit: Annotated[int, Parameter(help="So many on a page; 20 unless said.")] = 20,
     page: Annotated[int, Parameter(help="Which page; the first unless said.")] = 1,
@@ -45,6 +47,7 @@ def list_memories(
     with run.open() as memoranda:
         begins = None if since is None else _since(memoranda, since)
         asked = given(project=project, user=user, kind=list(kind) or None, tags=list(tag) or None, since=begins)
+        asked |= given(standard=standard)
         where = {**ListRequest.parse(asked).given(), "limit": limit}
         records, following = memoranda.ump.list_records(**where)
         for _ in range(page - 1):

@@ -37,6 +37,7 @@ SECTIONS: tuple[Section, ...] = (
                 ("revise", "revise", "Write a new version of a memory."),
                 ("edit", "edit", "Change the text of a memory in your editor."),
                 ("forget", "forget", "Forget a memory, or erase it for good."),
+                ("suspicious", "suspicious", "List memories that read as if they gave orders to a model."),
                 ("redact", "redact", "List memories that look like secrets, or take the secret out of one."),
                 ("history", "history", "Show all versions of a memory."),
                 ("feedback", "feedback", "Say what became of a recalled memory."),

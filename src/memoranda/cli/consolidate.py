@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 ALL = "all"
 MODEL_KEY = "MEMORANDA_MODEL_KEY"
-_WHAT = {"created": "new", "updated": "changed", "unchanged": "as before", "kept": "left as it is"}
+_WHAT = {
+    "created": "new",
+    "updated": "changed",
+    "unchanged": "as before",
+    "kept": "left as it is",
+    "refused": "refused before",
+}
 _INPUTS_SHOWN = 5
 
 consolidate = App(
@@ -53,6 +59,7 @@ def dream(
     ] = None,
     dry_run: Annotated[bool, Parameter(help="Only show what would be written.")] = False,
     yes: Annotated[bool, Parameter(help="Write it without asking.")] = False,
+    only: Annotated[tuple[str, ...], Parameter(help="Write only the result under this key; can be repeated.")] = (),
     limit: Annotated[int, Parameter(help="At most so many results of a strategy; 50 unless said.")] = 50,
     budget: Annotated[int, Parameter(help="At most so many tokens in a compressed text; 400 unless said.")] = 400,
     model: Annotated[
@@ -72,7 +79,7 @@ def dream(
     strategies, options = _strategies(strategy), Options(limit=limit, budget_tokens=budget)
     writer = _writer(model, model_name)
     with run.open() as memoranda:
-        passes = _Passes(memoranda, namespace, strategies, options, writer)
+        passes = _Passes(memoranda, namespace, strategies, options, writer, only)
         runs = passes.made(is_dry=not yes)
         asks = not (dry_run or yes or run.json) and sys.stdin.isatty() and _would_write(runs)
         if asks:
@@ -139,19 +146,21 @@ class _Passes:
         strategies: Sequence[str],
         options: Options,
         writer: _Once | None,
+        only: Sequence[str],
     ) -> None:
         self._memoranda = memoranda
         self._place = memoranda.oams.namespace(namespace)
         self._strategies = strategies
         self._options = options
         self._writer = writer
+        self._only = frozenset(only) or None
 
     def made(self, *, is_dry: bool) -> list[DreamRun]:
         runs: list[DreamRun] = []
         with progress("consolidating", total=len(self._strategies)) as done:
             for strategy in self._strategies:
                 made = self._memoranda.oams.verbs.consolidate(
-                    self._place, strategy, is_dry=is_dry, options=self._options, writer=self._writer
+                    self._place, strategy, is_dry=is_dry, options=self._options, writer=self._writer, only=self._only
                 )
                 runs.append(made)
                 done(len(runs))
@@ -222,6 +231,23 @@ def _tell(runs: Sequence[DreamRun]) -> None:
 
 
 # --- runs and undo -------------------------------------------------------------------------------------------
+
+
+@consolidate.command
+def refuse(
+    *keys: Annotated[str, Parameter(name="KEY", help="The key of a result.")],
+    strategy: Annotated[str, Parameter(help="The strategy that comes to it.")],
+    namespace: Annotated[
+        str | None, Parameter(name=PLACE_NAMES, help="The namespace, or a scope of your own; your default unless said.")
+    ] = None,
+    run: GivenRun,
+) -> None:
+    """Do not suggest a result again while it says the same; --only writes it all the same."""
+    if not keys:
+        raise InvalidInput("KEY: name at least one")
+    with run.open() as memoranda:
+        memoranda.oams.verbs.refuse(memoranda.oams.namespace(namespace), strategy, keys)
+    run.answer({"refused": list(keys)}, lambda: line(f"{counted(len(keys), 'result')} refused"))
 
 
 @consolidate.command

@@ -13,6 +13,7 @@ from memoranda.cli.run import GivenRun, Run
 from memoranda.cli.show import line, note, nothing_found, one_line, record_block, safe, shown_id, when
 from memoranda.cli.words import given, json_object, moment, span_ms, text_or_input
 from memoranda.errors import InvalidInput
+from memoranda.model.standard import Standard
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
@@ -133,6 +134,8 @@ def recall(
     limit: Annotated[int | None, Parameter(help="At most so many: 8, or 12 with --for-prompt.")] = None,
     valid_at: Annotated[str | None, Parameter(help="What was true then: a date, or RFC 3339.")] = None,
     known_at: Annotated[str | None, Parameter(help="What was known here then.")] = None,
+    tag: Annotated[tuple[str, ...], Parameter(help="Only with this tag; can be repeated.")] = (),
+    standard: Annotated[Standard | None, Parameter(help="Only what was written through this standard.")] = None,
     prefer: Annotated[tuple[Signal, ...], Parameter(help="Sort by this signal first; can be repeated.")] = (),
     for_prompt: Annotated[bool, Parameter(help="One framed block, safe to put into a model's context.")] = False,
     budget: Annotated[int | None, Parameter(help="With --for-prompt: characters in all.")] = None,
@@ -169,6 +172,7 @@ def recall(
         **given(
             valid_at=moment(valid_at), known_at=moment(known_at), kind=list(kind) or None, prefer=list(prefer) or None
         ),
+        **given(tags=list(tag) or None, standard=standard),
         **given(words_only=words or None, rerank=rerank or None, floor=False if everything else None),
         explain=explain or None,
     ).asked()
@@ -318,6 +322,38 @@ def redact(
     run.answer(
         {"suspects": documents, "beside": [{"where": each.where, "kinds": list(each.kinds)} for each in beside]},
         lambda: table(("id", "kind", "text"), cells, when_empty="nothing looks like a secret"),
+    )
+
+
+def suspicious(
+    names: Annotated[tuple[str, ...], Parameter(name="ID", help="A memory's id, with --allow; none lists them.")] = (),
+    /,
+    *,
+    allow: Annotated[bool, Parameter(negative=(), help="Say that these may read as they do.")] = False,
+    run: GivenRun,
+) -> None:
+    """List memories that read as if they gave orders to a model: something it read may have put them there.
+
+    Forget what nobody of yours wrote; --allow takes what is right off the list.
+    """
+    from memoranda.cli.show import progress, table
+
+    if allow != bool(names):
+        raise InvalidInput("--allow goes with the ids that it is said of")
+    with run.open() as memoranda:
+        for each in names:
+            memoranda.ump.allow_orders(each)
+        if names:
+            run.answer({"allowed": list(names)}, lambda: line(f"{len(names)} allowed"))
+            return
+        with progress("looking") as done:
+            found = list(memoranda.ump.orders(progress=done))
+        short = memoranda.ump.short_ids([each.id for each in found])
+    documents = [{"id": each.id, "kinds": list(each.kinds), "text": each.text} for each in found]
+    cells = [(short[each.id], ", ".join(each.kinds), one_line(each.text)[:80]) for each in found]
+    run.answer(
+        {"suspicious": documents},
+        lambda: table(("id", "kind", "text"), cells, when_empty="nothing reads as if it gave orders to a model"),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_duration
+from memoranda.model.standard import Standard
 from memoranda.standards.ump.requests import Part
 from memoranda.standards.ump.shapes import Kind, Signal, Status, Visibility
 
@@ -31,6 +32,8 @@ class Where(TypedDict, total=False):
     status: Status | Sequence[Status] | None
     valid_at: When | None
     known_at: When | None
+    tags: Sequence[str]
+    standard: Standard | None
     strict: bool
     prefer: Sequence[Signal]
     asked_at: When | None
@@ -51,6 +54,7 @@ class Listed(TypedDict, total=False):
     session: str | None
     kind: Kinds | None
     tags: Sequence[str]
+    standard: Standard | None
     since: When | None
     valid_at: When | None
     known_at: When | None

@@ -14,6 +14,7 @@ import msgspec
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Kind, Status, Version, Visibility
+from memoranda.model.standard import Standard
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,6 +122,8 @@ class Selection:
     user: str | None = None
     agent: str | None = None
     session: str | None = None
+    # Written in these words.
+    standard: Standard | None = None
     # All of these, in lower case.
     tags: tuple[str, ...] = ()
     # When its memory was last written: not before, and before.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 UMP: Final = "ump"
 OMS: Final = "oms"
 OAMS: Final = "oams"
 OPENWOP: Final = "openwop"
+
+Standard = Literal["ump", "oms", "oams", "openwop"]

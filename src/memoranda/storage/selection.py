@@ -353,6 +353,11 @@ class SelectionSql:
         if selection.has_fields:
             found.append("s.address IS NOT NULL")
             found.append("s.form > ''" if selection.form is None else f"s.form = {self._bind(selection.form)}")
+        if selection.standard is not None:
+            found.append(
+                "EXISTS (SELECT 1 FROM version v WHERE v.tenant_id = s.tenant_id AND v.version_id = s.version_id "
+                f"AND v.standard = {self._bind(selection.standard)})"
+            )
         if selection.exportable:
             found.append("s.exportable = 1")
         if selection.redacted is not None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from memoranda.cli.cal.ask import QueryOptions, ask, parameter
 from memoranda.cli.cal.show import write_text
-from memoranda.cli.cal.words import FORMATS, completions, is_unfinished
 from memoranda.cli.run import Run
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
+from memoranda.standards.cal.language.completion import FORMATS, completions, is_unfinished
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda

@@ -5,7 +5,8 @@ it makes are memories of their own that cite their inputs; no input is ever rewr
 are never mixed. The same store gives the same pass: its id is made of what it read, and a result that says what an
 earlier pass said stays as it is, so a second pass over an unchanged store writes nothing. Results of an earlier pass
 of the same strategy that no longer follow are taken back; undoing a pass brings them again. A result that somebody
-changed is theirs: it is read like any other memory, and neither a pass nor an undo touches it.
+changed is theirs: it is read like any other memory, and neither a pass nor an undo touches it. What somebody refused is
+not written while it says the same, unless it is asked for by its key.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from memoranda.consolidation.strategies.catalogue import DEFAULT_OPTIONS, reword
 from memoranda.consolidation.strategies.catalogue import run as dream
 from memoranda.consolidation.strategies.dream import Dream, Options, Writer
 from memoranda.consolidation.text.note import Note
-from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound
+from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound, NotFound
 from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
@@ -78,6 +79,8 @@ BUDGET_TOKENS_LIMIT: Final = 100_000
 # Below that everything is like everything.
 LIKENESS_LEAST: Final = 0.05
 _RUN_SPACE: Final = uuid.UUID("5f0f7c1e-5d5a-5c39-9c55-6f2f1d7f3a11")
+# What somebody did not want, by its key: a fingerprint of what it said, as the text may be erased.
+_REFUSED: Final = "oams dream refused"
 _WRITTEN: Final = ("created", "updated")
 _TAKEN_BACK: Final = "taken back"
 _CHANGING: Final = (*_WRITTEN, _TAKEN_BACK)
@@ -89,7 +92,7 @@ class Output:
     """One result, and what becomes of it."""
 
     memory: Memory
-    # created, updated, unchanged; or kept: somebody changed what is under its key, or it is on hold.
+    # created, updated, unchanged; kept: somebody changed what is under its key, or it is on hold; or refused.
     result: str
     # Key and beginning of the strongest inputs.
     inputs: tuple[tuple[str, str], ...]
@@ -146,6 +149,8 @@ class _Asked:
     options: Options
     writer: Writer | None
     is_dry: bool
+    # Only what is under these keys is written, and nothing is taken back.
+    only: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,23 +203,53 @@ def consolidate(
     is_dry: bool = False,
     options: Options = DEFAULT_OPTIONS,
     writer: Writer | None = None,
+    only: Collection[str] | None = None,
 ) -> DreamRun:
-    """Run one strategy over a namespace."""
+    """Run one strategy over a namespace; of what it comes to, write all, or `only` what is under these keys."""
     place = memories.place_of(access, namespace)
     if not is_dry:
         access.require("derive")
         access.require("write")
         require_whole(access, place)
     _check(strategy, options)
-    asked = _Asked(access=access, place=place, strategy=strategy, options=options, writer=writer, is_dry=is_dry)
+    keys = None if only is None else frozenset(only)
+    asked = _Asked(
+        access=access, place=place, strategy=strategy, options=options, writer=writer, is_dry=is_dry, only=keys
+    )
     return try_again(lambda: _consolidate(context, asked))
+
+
+def refuse(context: Context, access: Access, namespace: Namespace, strategy: str, keys: Collection[str]) -> DreamRun:
+    """Note that some of what a strategy comes to is not wanted, and what it comes to now. Raises NotFound."""
+    access.require("derive")
+    place, now = memories.place_of(access, namespace), context.clock()
+    require_whole(access, place)
+    run = consolidate(context, access, namespace, strategy, is_dry=True)
+    digests = {each.memory["key"]: mark_of(each.memory)["digest"] for each in run.outputs if each.result in _WRITTEN}
+    unknown = next((key for key in keys if key not in digests), None)
+    if unknown is not None:
+        raise NotFound(f"nothing is suggested under {unknown[:100]!a}")
+
+    def work(unit: Unit) -> None:
+        for key in keys:
+            unit.put_item(_REFUSED, key, context.engine.fingerprint(place.tenant, digests[key]).encode())
+        meta, result = {"strategy": strategy, "keys": sorted(keys)}, f"{len(keys)} refused"
+        unit.record(audit_entry(access, "oams.refuse", now=now, scope=place_scope(place), result=result, meta=meta))
+
+    context.engine.write(place.tenant, work)
+    outputs = (replace(each, result="refused") if each.memory["key"] in keys else each for each in run.outputs)
+    return replace(run, outputs=tuple(outputs))
 
 
 def requested(context: Context, access: Access, request: DreamRequest) -> DreamRun:
     """The pass that a request asks for."""
     namespace = request.namespace or memories.namespace_named(context, access)
     options = Options(limit=request.limit, budget_tokens=request.budget)
-    return consolidate(context, access, namespace, request.strategy, is_dry=request.dry_run, options=options)
+    if request.refuse:
+        return refuse(context, access, namespace, request.strategy, request.refuse)
+    return consolidate(
+        context, access, namespace, request.strategy, is_dry=request.dry_run, options=options, only=request.only
+    )
 
 
 def _check(strategy: str, options: Options) -> None:
@@ -381,7 +416,8 @@ def _latest(inputs: Mapping[str, Input], now: Instant) -> int:
 def _run_id(asked: _Asked, inputs: Mapping[str, Input], looks_from: int) -> str:
     told = asked.options
     said_to_it = (told.budget_tokens, told.least, told.likeness, told.limit, type(asked.writer).__name__, looks_from)
-    digest = hashlib.sha256(f"{asked.place.namespace}\x00{asked.strategy}\x00{said_to_it!r}".encode())
+    only = "" if asked.only is None else repr(sorted(asked.only))
+    digest = hashlib.sha256(f"{asked.place.namespace}\x00{asked.strategy}\x00{said_to_it!r}{only}".encode())
     for name in sorted(inputs):
         note = inputs[name].note
         said = (name, note.text, note.at, note.tags, note.confidence, note.source, inputs[name].user)
@@ -395,6 +431,8 @@ def _run_id(asked: _Asked, inputs: Mapping[str, Input], looks_from: int) -> str:
 def _planned(context: Context, snapshot: Snapshot, made: _Pass, now: Instant) -> list[_Step]:
     """What is to be done, compared with what is there: one step for each result, then what is taken back."""
     steps = [_step(context, snapshot, made, each, now) for each in made.given]
+    if made.asked.only is not None:
+        return [step for step in steps if step.key in made.asked.only]
     for key in sorted(made.found.results.keys() - {step.key for step in steps}):
         prior = memories.find(context, snapshot, made.asked.place, key)
         if prior is None:
@@ -408,6 +446,8 @@ def _planned(context: Context, snapshot: Snapshot, made: _Pass, now: Instant) ->
 def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: Instant) -> _Step:
     key = given.memory["key"]
     prior = memories.find(context, snapshot, made.asked.place, key, or_retracted=True)
+    if made.asked.only is None and _is_refused(context, snapshot, given.memory):
+        return _Step(key=key, result="refused", given=given, prior=prior, memory=given.memory)
     if prior is None:
         return _Step(key=key, result="created", given=given, memory=given.memory)
     if prior.state.verification == "retracted":
@@ -418,6 +458,11 @@ def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: 
         return _Step(key=key, result="unchanged", given=given, prior=prior, memory=current)
     is_ours = strategy_of(current) == made.asked.strategy and may_change(snapshot, prior, now)
     return _Step(key=key, result="updated" if is_ours else "kept", given=given, prior=prior, memory=given.memory)
+
+
+def _is_refused(context: Context, snapshot: Snapshot, given: Memory) -> bool:
+    kept = snapshot.item(_REFUSED, given["key"])
+    return kept is not None and kept.decode() == context.engine.fingerprint(snapshot.tenant, mark_of(given)["digest"])
 
 
 def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step, now: Instant) -> _Step:

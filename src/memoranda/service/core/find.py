@@ -11,7 +11,7 @@ from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, SignatureIn
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Kind, Version
 from memoranda.model.selection import UPDATED, Selection
-from memoranda.model.standard import OMS
+from memoranda.model.standard import OMS, Standard
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, visibilities
 from memoranda.service.core.context import Context, audit_entry
@@ -49,7 +49,7 @@ def whole_name(context: Context, access: Access, name: str, *, standard: str = m
             return prefix + rest
         if not sees_everything(access, snapshot.tenant):
             versions = snapshot.versions(list(named.values()))
-            seen = {each.version_id for each in versions if _sees(context, access, snapshot, each)}
+            seen = {each.version_id for each in versions if sees(context, access, snapshot, each)}
             named = {each: version_id for each, version_id in named.items() if version_id in seen}
     if len(named) > 1:
         many = f"{len(named)}{' or more' if len(named) == _SHARING_LIMIT else ''}"
@@ -77,7 +77,8 @@ def _short(snapshot: Snapshot, name: str) -> str:
     return name
 
 
-def _sees(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
+def sees(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
+    """Whether a memory may be shown to the caller, whole or in part."""
     scope = unless_damaged(version, lambda: scope_of(view(context, version, context.clock())))
     if scope is None or scope["visibility"] not in visibilities(context, access, snapshot) or not access.within(scope):
         return False
@@ -173,6 +174,7 @@ def list_records(
     session: str | None = None,
     kinds: tuple[Kind, ...] | None = None,
     tags: Sequence[str] = (),
+    standard: Standard | None = None,
     since: Instant | None = None,
     valid_at: Instant | None = None,
     known_at: Instant | None = None,
@@ -197,6 +199,7 @@ def list_records(
         session=session,
         kinds=kinds,
         tags=tuple(tag.lower() for tag in tags),
+        standard=standard,
         since=since,
     )
     with context.engine.read(tenant) as snapshot:

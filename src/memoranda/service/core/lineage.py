@@ -200,11 +200,12 @@ def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant
 
 def forget_derived(unit: Unit, memory_id: int, *, tombstones: Tombstones | None = None, now: Instant) -> int:
     """Let what passes made from one memory, and what it stands for, go with it: before it goes itself."""
-    found = _going_with(unit, memory_id)
+    found = going_with(unit, memory_id)
     return drop(unit, found, gone=(memory_id,), tombstones=tombstones, now=now) if found else 0
 
 
-def _going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
+def going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
+    """The memories that go when one does: those it stands for, and what passes made from any of these."""
     hidden = hidden_behind(snapshot, memory_id)
     return list(dict.fromkeys((*hidden, *derived(snapshot, (memory_id, *hidden)))))
 
@@ -227,4 +228,4 @@ def going(context: Context, version: Version, reason: str, now: Instant) -> Goin
     memory_id = version.memory_id
     with context.engine.read(version.tenant) as snapshot:
         own = Tombstones(context, reason, now, snapshot.history(memory_id))
-        return Going(own, tombstones_for(context, snapshot, _going_with(snapshot, memory_id), now))
+        return Going(own, tombstones_for(context, snapshot, going_with(snapshot, memory_id), now))

@@ -131,6 +131,11 @@ def _gather(value: Any, found: list[str], originals: bool) -> None:
             _gather(each, found, originals)
 
 
+def texts(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Every text among some fields, at any depth; not of an original that is carried along."""
+    return (text for _, text in _texts(fields, ""))
+
+
 def _texts(value: Any, where: str, *, originals: bool = False) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield where, value

@@ -23,6 +23,7 @@ class Oams(Verbs[Caller]):
     export = Verb(leaving.export_memories, "export")
 
     consolidate = Verb(dreams.consolidate, "read")
+    refuse = Verb(dreams.refuse, "read", "write")
     dream = Verb(dreams.requested, "read")
     dream_runs = Verb(runs.runs, "read")
     undo = Verb(runs.undo, "write", "derive")

@@ -129,6 +129,8 @@ def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -
         space=scope.get("project"),
         visibilities=None if visibility is None else (visibility,),
         kinds=request.kinds,
+        tags=request.tags,
+        standard=request.standard,
         statuses=tuple(s for s in statuses if s != _NEVER_RECALLED),
     )
     user = scope.get("user")
@@ -244,6 +246,8 @@ def _answers(part: _Part, asked: Selection, where: Selection) -> bool:
         and (where.space in (None, scope.space) or (where.or_no_space and not scope.space))
         and (not asked.tests or scope.user in open_to)
         and (asked.kinds is None or shown.kind in asked.kinds)
+        and {tag.lower() for tag in shown.tags}.issuperset(asked.tags)
+        and asked.standard in (None, part.version.document.standard)
         and (asked.statuses is None or shown.status in asked.statuses)
         and (asked.known_at is None or state.recorded <= asked.known_at)
         and shown.valid_from <= asked.at

@@ -9,7 +9,7 @@ from memoranda.service import verify as verifying
 from memoranda.service.core import audit as audit_log
 from memoranda.service.core import feed, find
 from memoranda.service.core.verbs import Caller, Verb, Verbs
-from memoranda.service.ump import files, overview, seen_as, undo
+from memoranda.service.ump import files, origins, overview, seen_as, undo
 from memoranda.service.ump import recall as recalling
 from memoranda.service.ump import redact as redacting
 from memoranda.service.ump import remember as remembering
@@ -32,6 +32,7 @@ class Ump(Verbs[Caller]):
     list_records = Verb(find.list_records, "read")
     short_ids = Verb(find.short_ids)
     seen_as = Verb(seen_as.seen_as, "read")
+    origins = Verb(origins.origins, "read")
     revise = Verb(revising.revise, "write")
     change = Verb(revising.change, "write")
     undo_last = Verb(undo.undo_last, "read", "write", whole=True)
@@ -42,6 +43,8 @@ class Ump(Verbs[Caller]):
     feedback = Verb(revising.feedback, "derive")
     suspects = Verb(redacting.suspects, "read", whole=True)
     suspects_beside = Verb(redacting.suspects_beside, "read", whole=True)
+    orders = Verb(redacting.orders, "read", whole=True)
+    allow_orders = Verb(redacting.allow_orders, "write")
     redact = Verb(redacting.redact, "write")
 
     feed_position = Verb(feed.position, "read", whole=True)

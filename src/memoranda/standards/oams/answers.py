@@ -21,7 +21,7 @@ METHODS: Final = (
     "oams.dreams",
     "oams.undo_dream",
 )
-DREAM_RESULTS: Final = ("created", "updated", "unchanged", "kept")
+DREAM_RESULTS: Final = ("created", "updated", "unchanged", "kept", "refused")
 
 _WITH_MODEL: Final[Schema] = {
     # OAMS §2: required if `embedding` is present.

@@ -326,12 +326,22 @@ class ForgetRequest(GetRequest):
     if_match: ETag | None = None
 
 
+DreamKey = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_CHARS)]
+
+
 class DreamRequest(Shape):
     """One pass of consolidation over a namespace (section 6). Without a namespace the caller's own default is meant."""
 
     strategy: Pass
     namespace: NamespaceName | None = None
     dry_run: Annotated[bool, Meta(description="Only say what would be written.")] = False
+    only: Annotated[list[DreamKey], Meta(min_length=1, description="Write only what is under these keys.")] | None = (
+        None
+    )
+    refuse: (
+        Annotated[list[DreamKey], Meta(min_length=1, description="Write nothing, and do not suggest these again.")]
+        | None
+    ) = None
     limit: Annotated[Count, Meta(description=f"At most so many results; {DEFAULT_DREAMS} unless said.")] = (
         DEFAULT_DREAMS
     )

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from memoranda.encoding.shapes import Shape
 from memoranda.standards.ump.mapping import TAG_PREFIX
-from memoranda.standards.ump.requests import Part
+from memoranda.standards.ump.requests import Part, Tags, WrittenIn
 from memoranda.standards.ump.shapes import (
     Fraction,
     Kind,
@@ -93,6 +93,8 @@ class PlainQuestion(Shape):
     status: list[Status] | Status | None = None
     valid_at: At | None = None
     known_at: Annotated[Moment, Meta(description="What was known here then.")] | None = None
+    tags: Tags | None = None
+    standard: WrittenIn | None = None
     strict: Annotated[bool, Meta(description="Only what names exactly this project, user, agent, session.")] = False
     limit: Annotated[int, Meta(ge=0, description="At most so many; 8 by default.")] | None = None
     prefer: list[Signal] | None = None
@@ -109,7 +111,7 @@ class PlainQuestion(Shape):
         parts: dict[str, Any] = {
             "scope": _given(self, "owner", "project", "user", "agent", "session", "visibility"),
             "filter": {
-                **_given(self, "kind", "status", "valid_at", "known_at"),
+                **_given(self, "kind", "status", "valid_at", "known_at", "tags", "standard"),
                 **({"scope": "strict"} if self.strict else {}),
             },
             "ranking_hints": _given(

@@ -15,6 +15,7 @@ from memoranda.encoding.shapes import Shape, fields_of
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, Moment
 from memoranda.model.selection import Words
+from memoranda.model.standard import Standard
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.record import Actor, patch_problems
 from memoranda.standards.ump.shapes import (
@@ -77,8 +78,12 @@ class SubscribeRequest(ScopeFilter):
     after: Annotated[int, Meta(ge=0, le=MAX_PLACE, description="Go on after the event with this id.")] | None = None
 
 
+Tags = Annotated[list[Name] | Name, Meta(description="All of these tags.")]
+WrittenIn = Annotated[Standard, Meta(description="Written through this standard.")]
+
+
 class RecallFilter(Shape):
-    """Further conditions."""
+    """Further conditions. `known_at`, `tags` and `standard` are beyond the standard."""
 
     kind: Annotated[list[Kind] | Kind, Meta(description="Only these kinds.")] | None = None
     status: (
@@ -86,6 +91,8 @@ class RecallFilter(Shape):
     ) = None
     valid_at: Annotated[Moment, Meta(description="What was true then; by default now.")] | None = None
     known_at: Annotated[Moment, Meta(description="What this store knew then; by default now.")] | None = None
+    tags: Tags | None = None
+    standard: WrittenIn | None = None
     scope: (
         Annotated[
             Literal["strict"],
@@ -154,7 +161,7 @@ _NO_HINTS: Final = Hints()
 
 
 class RecallRequest(Shape):
-    """What to look for (section 3.2). `known_at` (transaction time) is our extension."""
+    """What to look for (section 3.2)."""
 
     query: Annotated[
         str,
@@ -196,6 +203,15 @@ class RecallRequest(Shape):
     @property
     def known_at(self) -> Instant | None:
         return (self.filters or _NO_FILTER).known_at
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """In lower case, as they are compared."""
+        return tuple(tag.lower() for tag in _several((self.filters or _NO_FILTER).tags) or ())
+
+    @property
+    def standard(self) -> Standard | None:
+        return (self.filters or _NO_FILTER).standard
 
     @property
     def is_strict(self) -> bool:
@@ -260,7 +276,8 @@ class ListRequest(Shape):
     agent: Annotated[Name, Meta(description="Of this agent.")] | None = None
     session: Annotated[Name, Meta(description="Of this conversation.")] | None = None
     kind: Annotated[list[Kind] | Kind, Meta(description="Only these kinds.")] | None = None
-    tags: Annotated[list[Name] | Name, Meta(description="All of these tags.")] | None = None
+    tags: Tags | None = None
+    standard: WrittenIn | None = None
     since: Annotated[Moment, Meta(description="Written or changed then or later.")] | None = None
     valid_at: Annotated[Moment, Meta(description="What was true then; by default now.")] | None = None
     known_at: Annotated[Moment, Meta(description="What this store knew then; by default now.")] | None = None
@@ -291,6 +308,7 @@ class ListRequest(Shape):
             "session": self.session,
             "kinds": self.kinds,
             "tags": _several(self.tags) or (),
+            "standard": self.standard,
             "since": self.since,
             "valid_at": self.valid_at,
             "known_at": self.known_at,
