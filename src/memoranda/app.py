@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -11,11 +10,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from memoranda.embedding.embedder import Embedder, EmbedTexts, of_callable
-from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
-from memoranda.encoding.json_text import dump_pretty, parse
+from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, Unsupported
-from memoranda.keys import refuse_readable_by_others, write_private_once
+from memoranda.keys import (
+    OPERATOR_KEY_FILE,
+    make_private_folder,
+    operator_key,
+    write_private_once,
+)
 from memoranda.library.embedded import Embedded
 from memoranda.library.keywords import HowLong, Listed, When, Where, check, moment, plain
 from memoranda.library.memories import OamsMemories
@@ -59,7 +62,6 @@ if TYPE_CHECKING:
     from memoranda.standards.openwop.redaction import Policy
     from memoranda.standards.ump.rehydrate import Rehydrated
 
-OPERATOR_KEY_FILE = "operator.key"
 OWNER_CREDENTIAL_FILE = "owner.credential"
 DID_FOLDER = "dids"
 # Under which name the database says whose store it is.
@@ -79,10 +81,10 @@ def open_service(settings: Settings, *, patience_seconds: float = 0.0, embedder:
     A question waits so long for what was written before it to have its vectors; by another embedder than the settings
     name, if one is given.
     """
-    _make_private_folder(settings.home)
+    make_private_folder(settings.home)
     path = settings.database_path
     if path is not None and path.parent != settings.home:
-        _make_private_folder(path.parent)
+        make_private_folder(path.parent)
     database = open_database(settings)
     try:
         return _service(settings, database, patience_seconds, embedder)
@@ -207,20 +209,6 @@ def _retention(name: str, value: str) -> int | None:
         raise InvalidInput(f"{name}: {value!r} is not a duration such as P90D") from None
 
 
-def operator_key(home: Path) -> SigningKey:
-    """The operator's Ed25519 key: made on first use, readable by its owner alone."""
-    path = home / OPERATOR_KEY_FILE
-    if not path.exists():
-        _make_private_folder(home)
-        seed = base64_encode(secrets.token_bytes(32))
-        write_private_once(path, dump_pretty({"kind": "ed25519", "seed": seed}) + "\n")
-    refuse_readable_by_others(path)
-    try:
-        return SigningKey(base64_decode(parse(path.read_bytes())["seed"]))
-    except (KeyError, TypeError, ValueError, MemorandaError):
-        raise StoreUnavailable(f"{path} is not an operator key any more; restore it from a backup") from None
-
-
 def _operator_of(database: Database, home: Path) -> SigningKey:
     """The key that signs for this store. Beside one that another signed for, none is made and none other is used."""
     path = home / OPERATOR_KEY_FILE
@@ -263,13 +251,6 @@ def owner_credential(service: Service, settings: Settings) -> Path:
         key = service.gate.add_key("owner", tenant=tenant, scopes=tuple(sorted(ALL_VERBS)))
         write_private_once(path, key + "\n")
     return path
-
-
-def _make_private_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreUnavailable(f"cannot create the folder {folder}: {error.strerror}") from error
 
 
 class Memoranda:

@@ -19,16 +19,14 @@ import msgspec
 from memoranda import __version__
 from memoranda.app import (
     DID_FOLDER,
-    OPERATOR_KEY_FILE,
     OWNER_CREDENTIAL_FILE,
-    operator_key,
     system_clock,
 )
 from memoranda.bindings.files import archive
 from memoranda.bindings.files.folder import create, writing
 from memoranda.bindings.files.sync import STATES_FOLDER
 from memoranda.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, words_of
-from memoranda.keys import sync_folder
+from memoranda.keys import OPERATOR_KEY_FILE, operator_key, sync_folder
 from memoranda.model.instant import format_instant
 from memoranda.settings import SETTINGS_FILE, Settings
 from memoranda.storage.copying import copy_database, settle, writers_kept_out

@@ -8,10 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from memoranda.encoding.bases import base64_decode, base64_encode
+from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import MemorandaError, StoreUnavailable
 
 KEY_BYTES = 32
+OPERATOR_KEY_FILE = "operator.key"
 
 
 def write_private_once(path: Path, text: str) -> None:
@@ -46,6 +48,28 @@ def refuse_readable_by_others(path: Path) -> None:
         raise StoreUnavailable(f"{path.name} can be read by others; run: chmod 600 {path}")
 
 
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that is its owner's alone. Raises StoreUnavailable."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot create the folder {folder}: {error.strerror}") from error
+
+
+def operator_key(home: Path) -> SigningKey:
+    """The operator's Ed25519 key: made on first use, readable by its owner alone."""
+    path = home / OPERATOR_KEY_FILE
+    if not path.exists():
+        make_private_folder(home)
+        seed = base64_encode(secrets.token_bytes(32))
+        write_private_once(path, dump_pretty({"kind": "ed25519", "seed": seed}) + "\n")
+    refuse_readable_by_others(path)
+    try:
+        return SigningKey(base64_decode(parse(path.read_bytes())["seed"]))
+    except (KeyError, TypeError, ValueError, MemorandaError):
+        raise StoreUnavailable(f"{path} is not an operator key any more; restore it from a backup") from None
+
+
 class MasterKeyFile:
     """The master keys of encryption at rest, by version; in memory only when there is no path."""
 
@@ -61,8 +85,17 @@ class MasterKeyFile:
     def get(self, version: int) -> bytes:
         keys = self._read()
         if version not in keys:
-            raise StoreUnavailable("the master key that wraps a data key is missing; restore it from a backup")
+            raise StoreUnavailable(
+                "the master key that wraps a data key is missing; restore master.key from a backup, "
+                "or copy it from a machine that shares the store"
+            )
         return keys[version]
+
+    def has(self, version: int) -> bool:
+        return version in self._read()
+
+    def adopt(self, version: int, key: bytes) -> None:
+        self._write({**self._read(), version: key})
 
     def add(self) -> tuple[int, bytes]:
         version = self.current()[0] + 1

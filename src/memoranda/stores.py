@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoranda.errors import InvalidInput, StoreUnavailable
-from memoranda.keys import MasterKeyFile
+from memoranda.keys import MasterKeyFile, operator_key
 from memoranda.settings import Settings, is_postgres, sqlite_path
 from memoranda.storage.cipher import Cipher, NoCipher, RingCipher
 from memoranda.storage.database import Database
@@ -42,7 +42,12 @@ def open_cipher(settings: Settings) -> Cipher:
         from memoranda.storage.postgres_keys import PostgresKeyRing
 
         ring, master = PostgresKeyRing(settings.address), settings.home / MASTER_KEY_FILE
-        return RingCipher(ring, MasterKeyFile(master), settings.coverage)
+        return RingCipher(
+            ring,
+            MasterKeyFile(master),
+            settings.coverage,
+            lambda: operator_key(settings.home).derive(b"master key handover"),
+        )
     path = None if settings.database_path is None else settings.database_path.with_name(KEY_RING_FILE)
     if settings.coverage is None and (path is None or not path.exists()):
         return NoCipher()

@@ -14,8 +14,9 @@ import pytest
 from tests.cli.conftest import Command
 
 from memoranda import backup
-from memoranda.app import OPERATOR_KEY_FILE, Memoranda
+from memoranda.app import Memoranda
 from memoranda.bindings.files import archive
+from memoranda.keys import OPERATOR_KEY_FILE
 from memoranda.stores import KEY_RING_FILE
 
 PASSPHRASE = "correct horse"

@@ -16,9 +16,9 @@ import pytest
 from tests.cli.conftest import Command
 from tests.waiting import HANG_SECONDS, until
 
-from memoranda.app import operator_key
 from memoranda.encoding.json_text import parse
 from memoranda.errors import Unsupported
+from memoranda.keys import operator_key
 from memoranda.service.openwop.secrets import Vault
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

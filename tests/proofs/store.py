@@ -10,9 +10,9 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-from memoranda.app import operator_key, system_clock
+from memoranda.app import system_clock
 from memoranda.encoding.didkey import SigningKey
-from memoranda.keys import MasterKeyFile
+from memoranda.keys import MasterKeyFile, operator_key
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import sealer

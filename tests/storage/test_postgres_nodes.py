@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from memoranda.errors import StoreCorrupt, StoreUnavailable
+from memoranda.keys import MasterKeyFile
 from memoranda.service.core.feed import ChangeNotifier
 from memoranda.storage import postgres_notify
+from memoranda.storage.cipher import RingCipher
 from memoranda.storage.postgres import PostgresDatabase
+from memoranda.storage.postgres_keys import PostgresKeyRing
 from memoranda.storage.sql_engine import SqlEngine
 from tests.postgres import server
-from tests.storage.contract import seal
+from tests.storage.contract import NOW, document, projection, seal
 from tests.waiting import HANG_SECONDS, until
 
+MASTER = "master.key"
 # Longer than any test waits: what happens then, a notification did.
 NEVER_SECONDS = 10 * HANG_SECONDS
 
@@ -27,8 +34,12 @@ def address() -> Iterator[str]:
         yield found
 
 
-def _node(address: str) -> SqlEngine:
-    return SqlEngine(PostgresDatabase(address), seal)
+def _node(address: str, home: Path | None = None, secret: bytes = b"the operator's") -> SqlEngine:
+    """One of several machines; with its data directory, one that encrypts everything."""
+    if home is None:
+        return SqlEngine(PostgresDatabase(address), seal)
+    cipher = RingCipher(PostgresKeyRing(address), MasterKeyFile(home / MASTER), "all", lambda: secret)
+    return SqlEngine(PostgresDatabase(address), seal, cipher)
 
 
 def _write(engine: SqlEngine, value: bytes) -> None:
@@ -98,6 +109,89 @@ def test_one_node_is_elected_for_a_job_until_its_session_is_gone(address: str) -
             assert not here.is_elected("upkeep")
         with closing(_node(address)) as third:
             assert [third.is_elected("upkeep"), here.is_elected("upkeep")] == [True, False]
+
+
+# --- master keys ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def machines(address: str, tmp_path: Path) -> Iterator[list[tuple[Path, SqlEngine]]]:
+    """Three, each with a copy of the master key that the first has made."""
+    homes = [tmp_path / name for name in "abc"]
+    made: list[tuple[Path, SqlEngine]] = []
+    for home in homes:
+        home.mkdir()
+        if made:
+            shutil.copy2(homes[0] / MASTER, home)
+        made.append((home, _node(address, home)))
+    yield made
+    for _, engine in made:
+        engine.close()
+
+
+def _add(engine: SqlEngine, name: str) -> None:
+    shown = projection(name, user=name)
+    engine.write("ada", lambda unit: unit.append(document(name, name.encode()), shown, now=NOW))
+
+
+def _read(engine: SqlEngine, *names: str) -> list[bytes]:
+    with engine.read("ada") as snapshot:
+        found = [snapshot.named("note", name) for name in names]
+    return [each.document.native for each in found if each is not None]
+
+
+def test_a_master_key_that_one_machine_makes_is_taken_over_by_all(machines: list[tuple[Path, SqlEngine]]) -> None:
+    engines = [engine for _, engine in machines]
+    for number, engine in enumerate(engines):
+        _add(engine, f"before{number}")
+    names = [f"before{number}" for number in range(3)]
+    for rotating in engines:
+        assert rotating.rotate_master_key() == len(names) + 1
+        # One makes a key at once, one has only looked.
+        names.append(f"after{len(names)}")
+        _add(engines[1], names[-1])
+        for engine in engines:
+            engine.follow_keys()
+            assert _read(engine, *names) == [name.encode() for name in names]
+        kept = [MasterKeyFile(home / MASTER)._read() for home, _ in machines]
+        assert len(kept[0]) == 1
+        assert kept == [kept[0]] * 3
+
+
+def test_a_rotation_that_died_leaves_no_key_that_only_its_machine_can_use(
+    machines: list[tuple[Path, SqlEngine]],
+) -> None:
+    (home, here), (_, there), _ = machines
+    _add(here, "before")
+    MasterKeyFile(home / MASTER).add()
+    _add(here, "between")
+    assert _read(there, "before", "between") == [b"before", b"between"]
+    here.rotate_master_key()
+    there.follow_keys()
+    assert _read(there, "before", "between") == [b"before", b"between"]
+
+
+def test_a_machine_that_was_off_for_two_rotations_is_told_what_it_lacks(
+    address: str, machines: list[tuple[Path, SqlEngine]]
+) -> None:
+    (home, here), _, (off, there) = machines
+    _add(here, "hers")
+    there.close()
+    here.rotate_master_key()
+    here.rotate_master_key()
+    with pytest.raises(StoreUnavailable, match=r"copy it from a machine"):
+        _node(address, off)
+    shutil.copy2(home / MASTER, off)
+    with closing(_node(address, off)) as back:
+        assert _read(back, "hers") == [b"hers"]
+
+
+def test_the_old_master_key_alone_opens_no_new_one(address: str, machines: list[tuple[Path, SqlEngine]]) -> None:
+    (_, here), _, (home, there) = machines
+    there.close()
+    here.rotate_master_key()
+    with pytest.raises(StoreCorrupt):
+        _node(address, home, b"another's")
 
 
 def _listening(address: str) -> int:

@@ -11,6 +11,10 @@ such a key, so that a destroyed key is never taken for a lost one. Rotating the 
 documents stay as they are. Users are named in the ring by a hash only. The ring also keeps the key of the store's
 fingerprints, so that the words of a copied database cannot be guessed either.
 
+Machines that share a ring have a file of master keys each. Whoever rotates hands the new master key over in the ring,
+wrapped under the one before it and a secret of the operator's; every other machine takes it into its file, and lets go
+of the one before.
+
 Whoever changes the ring or the master keys holds the ring's write lock from before it reads until it is done: two
 processes that rotate, or one that rotates while another makes a key, must not wrap under a key the other retires.
 """
@@ -20,12 +24,13 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import struct
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
-from memoranda.storage.key_ring import KeyRing, WrappedKey
+from memoranda.storage.key_ring import HANDOVER, KeyRing, WrappedKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -40,6 +45,9 @@ SEAL_BYTES = len(_FORMAT) + NONCE_BYTES + TAG_BYTES
 _CACHE_LIMIT = 4_096
 # No tenant is called that: the holder of the fingerprint key.
 _INDEX_HOLDER = ("", "index")
+# Nor that: the holder of a master key on its way to other machines.
+_HANDOVER_HOLDER = ("", "master")
+_VERSION = struct.Struct(">q")
 
 # (key id, data, what it is bound to) -> the data in the clear; None when the key was destroyed.
 Opener = Callable[[str, bytes, bytes], bytes | None]
@@ -94,6 +102,10 @@ class Cipher(Sealer, Protocol):
 
     def rotate(self) -> int: ...
 
+    def follow(self) -> None:
+        """Take up what another process has changed: a key that was destroyed, a master key that it made."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -129,6 +141,9 @@ class NoCipher:
     def rotate(self) -> int:
         return 0
 
+    def follow(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -144,6 +159,12 @@ class MasterKeys(Protocol):
 
     def get(self, version: int) -> bytes: ...
 
+    def has(self, version: int) -> bool: ...
+
+    def adopt(self, version: int, key: bytes) -> None:
+        """Keep one that was made elsewhere."""
+        ...
+
     def add(self) -> tuple[int, bytes]:
         """Make a new one and let it be the current one."""
         ...
@@ -156,8 +177,18 @@ class MasterKeys(Protocol):
 class RingCipher:
     """Data keys from a key ring, each used for one holder."""
 
-    def __init__(self, ring: KeyRing, masters: MasterKeys, coverage: Coverage | None) -> None:
-        """Without a coverage nothing new is encrypted, but what is can still be read."""
+    def __init__(
+        self,
+        ring: KeyRing,
+        masters: MasterKeys,
+        coverage: Coverage | None,
+        operator_secret: Callable[[], bytes] = bytes,
+    ) -> None:
+        """Without a coverage nothing new is encrypted, but what is can still be read.
+
+        The operator's secret is the same on all machines, and not in the ring: a master key is handed over under it.
+        """
+        self._operator_secret = operator_secret
         self._ring = ring
         self._masters = masters
         self._coverage = coverage
@@ -232,14 +263,44 @@ class RingCipher:
         """All wrapped anew in one transaction; the old master key goes only after that is durable."""
         with self._lock:
             with self._ring.changing():
+                before = self._newest_master()
                 version, master = self._masters.add()
                 keys = self._ring.usable()
                 for key in keys:
                     self._ring.put(_wrapped(master, version, key.holder, key.key_id, self._unwrapped(key)))
+                if self._ring.is_shared:
+                    self._hand_over(before, version, master)
+                self._ring.count_change()
             with self._ring.changing():
                 used = self._ring.master_versions()
                 self._masters.retire_before(used[0] if used else version)
             return len(keys)
+
+    def _hand_over(self, before: tuple[int, bytes], version: int, master: bytes) -> None:
+        secret = before[1] + self._operator_secret()
+        said = _VERSION.pack(version) + master
+        self._ring.put(_wrapped(secret, before[0], _holder(*_HANDOVER_HOLDER), HANDOVER, said))
+
+    def _take_over(self) -> None:
+        """Keep the master key that another machine has made, and none that is not used any more."""
+        with self._ring.changing():
+            found = self._ring.get(HANDOVER)
+            if found is None:
+                return
+            secret = self._masters.get(found.master_version) + self._operator_secret()
+            said = _opened(_aes(_kek(secret, found.salt, found.holder)), found.wrapped, HANDOVER.encode())
+            (version,) = _VERSION.unpack_from(said)
+            self._masters.adopt(version, said[_VERSION.size :])
+            used = self._ring.master_versions()
+            if used is not None:
+                self._masters.retire_before(used[0])
+
+    def follow(self) -> None:
+        with self._lock:
+            before = self._seen
+            self._refresh()
+            if before != self._seen:
+                self._newest_master()
 
     def close(self) -> None:
         with self._lock:
@@ -265,18 +326,24 @@ class RingCipher:
             # Another process may have been first.
             if (known := self._find(holder)) is not None:
                 return known
-            self._refuse_lost_masters()
-            version, master = self._masters.current()
+            version, master = self._newest_master()
             key_id = secrets.token_hex(16)
             self._ring.put(_wrapped(master, version, holder, key_id, os.urandom(KEY_BYTES)))
         self._ids[holder] = key_id
         return key_id
 
-    def _refuse_lost_masters(self) -> None:
-        """A new master key beside old data keys would hide that theirs is missing."""
+    def _newest_master(self) -> tuple[int, bytes]:
+        """The master key to wrap under: the one that is in use, which the others have, too.
+
+        The first one is made here; beside old data keys that would hide that theirs is missing.
+        """
         used = self._ring.master_versions()
-        if used:
-            self._masters.get(used[1])
+        return self._masters.current() if used is None else (used[1], self._master(used[1]))
+
+    def _master(self, version: int) -> bytes:
+        if self._ring.is_shared and not self._masters.has(version):
+            self._take_over()
+        return self._masters.get(version)
 
     def _data_key(self, key_id: str) -> bytes | None:
         with self._lock:
@@ -294,7 +361,7 @@ class RingCipher:
         return self._keys[key_id]
 
     def _unwrapped(self, key: WrappedKey) -> bytes:
-        master = self._masters.get(key.master_version)
+        master = self._master(key.master_version)
         try:
             return _opened(_aes(_kek(master, key.salt, key.holder)), key.wrapped, key.key_id.encode())
         except StoreCorrupt:

@@ -553,6 +553,10 @@ class Engine(Soundness, Protocol):
         """Wrap all data keys under a new master key; how many there were."""
         ...
 
+    def follow_keys(self) -> None:
+        """Take up what other processes have done to the keys."""
+        ...
+
     def flush(self) -> None: ...
 
     def tidy(self) -> None:

@@ -19,7 +19,11 @@ CREATE TABLE IF NOT EXISTS data_key (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS data_key_holder ON data_key (holder);
 """
+# No data key is called that: the newest master key, wrapped under the one before it, for machines that have only that.
+HANDOVER = "master"
 _SELECT = "SELECT key_id, holder, master_version, salt, wrapped FROM data_key"
+_USABLE = f"WHERE wrapped <> x'' AND key_id <> '{HANDOVER}'"
+_VERSIONS = "SELECT min(master_version), max(master_version) FROM data_key"
 
 
 class WrappedKey(NamedTuple):
@@ -34,6 +38,9 @@ class WrappedKey(NamedTuple):
 
 class KeyRing(Protocol):
     """What a place for wrapped keys must offer. Only one process changes it at a time."""
+
+    # Whether machines share it that have each a file of master keys.
+    is_shared: bool
 
     def changing(self) -> AbstractContextManager[None]:
         """Hold the ring's write lock; all that is changed inside happens, or none."""
@@ -56,7 +63,7 @@ class KeyRing(Protocol):
         ...
 
     def usable(self) -> list[WrappedKey]:
-        """All keys that were not destroyed."""
+        """All data keys that were not destroyed."""
         ...
 
     def master_versions(self) -> tuple[int, int] | None:
@@ -67,11 +74,17 @@ class KeyRing(Protocol):
         """Make a holder's key unreadable in every file, but remember that there was one; whether there was."""
         ...
 
+    def count_change(self) -> None:
+        """Let the token be another one."""
+        ...
+
     def close(self) -> None: ...
 
 
 class SqliteKeyRing:
     """A key ring in a small SQLite file of its own."""
+
+    is_shared = False
 
     def __init__(self, path: Path | None) -> None:
         """`None` means one in memory."""
@@ -111,11 +124,10 @@ class SqliteKeyRing:
         )
 
     def usable(self) -> list[WrappedKey]:
-        return [_key(*row) for row in self._raw.execute(f"{_SELECT} WHERE wrapped <> x''").fetchall()]
+        return [_key(*row) for row in self._raw.execute(f"{_SELECT} {_USABLE}").fetchall()]
 
     def master_versions(self) -> tuple[int, int] | None:
-        query = "SELECT min(master_version), max(master_version) FROM data_key WHERE wrapped <> x''"
-        oldest, newest = self._raw.execute(query).fetchone() or (None, None)
+        oldest, newest = self._raw.execute(f"{_VERSIONS} {_USABLE}").fetchone() or (None, None)
         return None if oldest is None or newest is None else (int(oldest), int(newest))
 
     def destroy(self, holder: bytes) -> bool:
@@ -130,6 +142,10 @@ class SqliteKeyRing:
             self._raw.execute("VACUUM")
             self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return True
+
+    def count_change(self) -> None:
+        # Every change is counted.
+        pass
 
     def close(self) -> None:
         self._raw.close()

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import psycopg
 
-from memoranda.storage.key_ring import WrappedKey
+from memoranda.storage.key_ring import HANDOVER, WrappedKey
 from memoranda.storage.postgres_server import PostgresConnection, open_connection, translated
 
 _SELECT: Final = "SELECT key_id, holder, master_version, salt, wrapped FROM data_key"
+_USABLE: Final = f"WHERE wrapped <> ''::bytea AND key_id <> '{HANDOVER}'"
+_VERSIONS: Final = "SELECT min(master_version), max(master_version) FROM data_key"
 _PUT: Final = """
 INSERT INTO data_key (key_id, holder, master_version, salt, wrapped)
 VALUES (:key_id, :holder, :master_version, :salt, :wrapped)
@@ -29,6 +31,8 @@ UPDATE data_key SET holder = :nobody, salt = ''::bytea, wrapped = ''::bytea WHER
 class PostgresKeyRing:
     """Wrapped keys in the tables `data_key` and `key_ring`."""
 
+    is_shared = True
+
     def __init__(self, address: str) -> None:
         self._address = address
         self._lock = threading.RLock()
@@ -38,6 +42,9 @@ class PostgresKeyRing:
     @contextmanager
     def changing(self) -> Iterator[None]:
         with self._lock, translated():
+            if self._is_changing:
+                yield
+                return
             # The row that everybody who changes something takes first.
             self._ask("BEGIN")
             self._is_changing = True
@@ -53,7 +60,7 @@ class PostgresKeyRing:
                 self._is_changing = False
 
     def token(self) -> int:
-        # A new key makes no other one stale: only what was destroyed is counted.
+        # A new key makes no other one stale: only what was destroyed, or wrapped anew, is counted.
         return int(self._ask("SELECT changes FROM key_ring")[0][0])
 
     def find(self, holder: bytes) -> str | None:
@@ -68,18 +75,20 @@ class PostgresKeyRing:
         self._ask(_PUT, **key._asdict())
 
     def usable(self) -> list[WrappedKey]:
-        return [WrappedKey(*row) for row in self._ask(f"{_SELECT} WHERE wrapped <> ''::bytea")]
+        return [WrappedKey(*row) for row in self._ask(f"{_SELECT} {_USABLE}")]
 
     def master_versions(self) -> tuple[int, int] | None:
-        query = "SELECT min(master_version), max(master_version) FROM data_key WHERE wrapped <> ''::bytea"
-        ((oldest, newest),) = self._ask(query)
+        ((oldest, newest),) = self._ask(f"{_VERSIONS} {_USABLE}")
         return None if oldest is None else (int(oldest), int(newest))
 
     def destroy(self, holder: bytes) -> bool:
         with self.changing():
             found = self._ask(_DESTROY, holder=holder, nobody=os.urandom(16))
-            self._ask("UPDATE key_ring SET changes = changes + 1")
+            self.count_change()
         return bool(found)
+
+    def count_change(self) -> None:
+        self._ask("UPDATE key_ring SET changes = changes + 1")
 
     def close(self) -> None:
         with self._lock:

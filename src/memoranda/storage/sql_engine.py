@@ -143,6 +143,9 @@ class SqlEngine:
     def rotate_master_key(self) -> int:
         return self._cipher.rotate()
 
+    def follow_keys(self) -> None:
+        self._cipher.follow()
+
     def flush(self) -> None:
         self._database.flush()
 

@@ -15,8 +15,9 @@ from tests.commands import command
 from tests.postgres import server
 from tests.waiting import HANG_SECONDS
 
-from memoranda.app import Memoranda, operator_key
+from memoranda.app import Memoranda
 from memoranda.encoding.json_text import parse
+from memoranda.keys import operator_key
 
 
 @contextmanager

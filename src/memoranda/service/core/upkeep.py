@@ -48,6 +48,7 @@ class Upkeep:
         wait, trouble = 0.0, ""
         while not self._stop.wait(wait):
             try:
+                self._context.engine.follow_keys()
                 # Of what was written here.
                 self._context.engine.tidy()
                 wait = IDLE_SECONDS
