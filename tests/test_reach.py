@@ -24,6 +24,10 @@ ADAPTERS = (
     "memoranda.adapters.anthropic:MemoryFiles",
     "memoranda.adapters.anthropic:memory_tool",
     "memoranda.adapters.openai_agents:MemorandaSession",
+    "memoranda.adapters.autogen:MemorandaMemory",
+    "memoranda.adapters.google_adk:MemorandaMemoryService",
+    "memoranda.adapters.llamaindex:MemorandaBlock",
+    "memoranda.adapters.pydantic_ai:memory_toolset",
 )
 OPEN_STORE = (
     "memoranda.app:Memoranda",

@@ -17,12 +17,14 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-# The tags of SML and its envelope, and the frame of UMP: whichever frame a text stands in, it spells none of them.
+# The tags of SML and its envelope, the frame of UMP, and those in which frameworks and hosts show a model memories:
+# whichever frame a text stands in, it spells none of them.
 FRAME_TAGS: Final = (
     *("belief", "goal", "event", "action", "observation", "reasoning", "state", "workflow", "consensus", "consent"),
     "context",
     "ump:memory",
     "umpmemory",
+    *("memory", "past_conversations", "system-reminder"),
 )
 
 # Soft hyphen, bidi controls, zero-width and interlinear marks, tag characters.

@@ -1,33 +1,18 @@
-"""Adapters inside the real frameworks, with a model that is a script.
-
-Run by `make test-adapters`, in an environment of its own: these frameworks are larger than Memoranda.
-"""
+"""Claude with its memory tool, in Anthropic's own runner."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import anthropic
 import httpx2
-import pytest
-from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
-from agents.memory import Session
-from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 from memoranda import Memoranda
 from memoranda.adapters.anthropic import memory_tool
 from memoranda.adapters.langgraph import MemorandaStore
-from memoranda.adapters.openai_agents import MemorandaSession
-
-
-@pytest.fixture
-def m() -> Iterator[Memoranda]:
-    with Memoranda.open(":memory:") as opened:
-        yield opened
 
 
 def claude(m: Memoranda, script: Callable[[int, list[Any]], dict[str, Any]], said: str) -> str:
@@ -82,33 +67,3 @@ def test_claude_remembers_in_one_run_and_knows_it_in_the_next(m: Memoranda) -> N
     # Another framework reads the same memory.
     (item,) = MemorandaStore(m).search(("memories",), query="package manager", limit=1)
     assert item.value == {"text": "The package manager is pnpm.\n"}
-
-
-class Scripted(Model):  # type: ignore[misc]  # the type checker does not read the SDK
-    """A model that says what was said before."""
-
-    async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> ModelResponse:  # noqa: A002
-        heard = [each["content"] for each in input if each.get("role") == "user"]
-        text = ResponseOutputText(annotations=[], text=f"you said: {' | '.join(heard)}", type="output_text")
-        message = ResponseOutputMessage(id="1", content=[text], role="assistant", status="completed", type="message")
-        return ModelResponse(output=[message], usage=Usage(), response_id=None)
-
-    async def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        """The SDK wants one; nothing here asks for it."""
-        events: tuple[Any, ...] = ()
-        for each in events:
-            yield each
-
-
-def test_an_agent_of_openai_goes_on_with_a_conversation(m: Memoranda) -> None:
-    agent, quiet = Agent(name="scripted", model=Scripted()), RunConfig(tracing_disabled=True)
-
-    async def say(text: str, session_id: str) -> str:
-        session = MemorandaSession(session_id, m)
-        assert isinstance(session, Session)
-        return str((await Runner.run(agent, text, session=session, run_config=quiet)).final_output)
-
-    assert asyncio.run(say("I take my tea green.", "1")) == "you said: I take my tea green."
-    assert asyncio.run(say("And you?", "1")) == "you said: I take my tea green. | And you?"
-    assert asyncio.run(say("Hello", "2")) == "you said: Hello"
-    assert m.recall("how do I take my tea?")[0].record["scope"]["session"] == "1"
