@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Self
@@ -26,12 +26,12 @@ from memoranda.bindings.files import archive
 from memoranda.bindings.files.folder import create, writing
 from memoranda.bindings.files.sync import STATES_FOLDER
 from memoranda.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, words_of
-from memoranda.keys import OPERATOR_KEY_FILE, operator_key, sync_folder
+from memoranda.keys import OPERATOR_KEY_FILE, make_private_folder, operator_key, sync_folder
 from memoranda.model.instant import format_instant
 from memoranda.settings import SETTINGS_FILE, Settings
 from memoranda.storage.copying import copy_database, settle, writers_kept_out
 from memoranda.storage.heads import heads_path, losses_path, write_heads_of
-from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE
+from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE, copy_to_file, move_store
 
 Progress = Callable[[int], None]
 
@@ -41,6 +41,8 @@ _HEADS: Final = heads_path(Path(_DATABASE)).name
 # The key that proves whose store it is comes last: what is half restored does not open.
 _SINGLE: Final = (MASTER_KEY_FILE, OWNER_CREDENTIAL_FILE, SETTINGS_FILE, OPERATOR_KEY_FILE)
 _FOLDERS: Final = (DID_FOLDER, STATES_FOLDER)
+# What of a backup is, on PostgreSQL, in the database.
+_FILES: Final = (_DATABASE, _HEADS, KEY_RING_FILE)
 # What SQLite keeps beside a database that is, or was, in use.
 _BESIDE: Final = ("-wal", "-shm")
 
@@ -75,12 +77,13 @@ def back_up(
     checked: Progress | None = None,
 ) -> BackedUp:
     """Write everything of a store to one file, while others use it; it appears whole and checked, or not at all."""
-    database = _database(settings)
+    if settings.address is None:
+        _database(settings)
     if not (settings.home / OPERATOR_KEY_FILE).exists():
         raise StoreUnavailable(f"{settings.home / OPERATOR_KEY_FILE} is missing: without it this is no whole backup")
     operator = operator_key(settings.home).did
     with _in_words(target), _private_folder(settings.home) as folder:
-        members = _gathered(settings, database, folder, copying)
+        members = _gathered(settings, folder, copying)
         about = {"memoranda": __version__, "operator": operator, "made": format_instant(system_clock())}
         with writing(target) as file:
             listed = archive.write(file, members, about, passphrase=passphrase, progress=written)
@@ -95,32 +98,20 @@ def back_up(
 
 
 def _database(settings: Settings) -> Path:
-    path = settings.database_path
-    if settings.address is not None:
-        raise InvalidInput(
-            "a store on PostgreSQL is backed up by its own means (pg_dump, pg_basebackup), and the keys in the data "
-            "directory beside it"
-        )
-    if path is None:
+    if settings.database_path is None:
         raise InvalidInput("a store in memory has no files; export what is in it")
-    return path
+    return settings.database_path
 
 
-def _gathered(settings: Settings, database: Path, folder: Path, copying: Progress | None) -> list[archive.Member]:
+def _gathered(settings: Settings, folder: Path, copying: Progress | None) -> list[archive.Member]:
     """Copies of what is in use, and the small files as they are."""
-    members = [archive.Member(_DATABASE, folder / _DATABASE)]
-    copy_database(database, folder / _DATABASE, copying)
-    # Of the copy: what was written since is not in it, and not missing.
-    write_heads_of(folder / _DATABASE)
-    members.append(archive.Member(_HEADS, folder / _HEADS))
-    ring = database.with_name(KEY_RING_FILE)
-    if ring.exists():
-        # After the database, so that every key that it names is there; with the master key that wraps them.
-        with writers_kept_out(ring):
-            copy_database(ring, folder / KEY_RING_FILE)
-            if (settings.home / MASTER_KEY_FILE).exists():
-                shutil.copyfile(settings.home / MASTER_KEY_FILE, folder / MASTER_KEY_FILE)
-        members.append(archive.Member(KEY_RING_FILE, folder / KEY_RING_FILE))
+    if settings.address is None:
+        _copy_files(settings, folder, copying)
+    else:
+        # One form for both: a backup of either is restored into either.
+        copy_to_file(settings, folder / _DATABASE, copied=copying, compared=copying)
+    copies = [folder / name for name in _FILES]
+    members = [archive.Member(path.name, path) for path in copies if path.exists()]
     for name in _SINGLE:
         copied = folder / name
         path = copied if copied.exists() else settings.home / name
@@ -130,6 +121,20 @@ def _gathered(settings: Settings, database: Path, folder: Path, copying: Progres
         found = sorted(path for path in (settings.home / name).glob("*.json") if path.is_file())
         members += [archive.Member(f"{name}/{path.name}", path) for path in found]
     return members
+
+
+def _copy_files(settings: Settings, folder: Path, copying: Progress | None) -> None:
+    database = _database(settings)
+    copy_database(database, folder / _DATABASE, copying)
+    # Of the copy: what was written since is not in it, and not missing.
+    write_heads_of(folder / _DATABASE)
+    ring = database.with_name(KEY_RING_FILE)
+    if ring.exists():
+        # After the database, so that every key that it names is there; with the master key that wraps them.
+        with writers_kept_out(ring):
+            copy_database(ring, folder / KEY_RING_FILE)
+            if (settings.home / MASTER_KEY_FILE).exists():
+                shutil.copyfile(settings.home / MASTER_KEY_FILE, folder / MASTER_KEY_FILE)
 
 
 @contextmanager
@@ -175,14 +180,25 @@ def restore(
 ) -> Restored:
     """Put a store back from one file, into an empty data directory; with `force` what is there is moved aside.
 
-    Everything is read and compared before anything is moved, so that a file that does not hold changes nothing.
+    Everything is read and compared before anything is moved, so that a file that does not hold changes nothing. On
+    PostgreSQL the database must have no store; only the keys in the data directory are moved aside.
     """
-    database = _database(settings)
+    if not source.is_file():
+        raise NotFound(f"{source}: there is no such file")
+    if settings.address is None:
+        return _restored(settings, _database(settings), source, passphrase, force=force, progress=progress)
+    with _in_words(settings.home):
+        make_private_folder(settings.home)
+    with _private_folder(settings.home) as folder:
+        return _restored(settings, folder / _DATABASE, source, passphrase, force=force, progress=progress)
+
+
+def _restored(
+    settings: Settings, database: Path, source: Path, passphrase: str | None, *, force: bool, progress: Progress | None
+) -> Restored:
     there = [path for path in _present(settings, database) if path.exists()]
     if there and not force:
         raise InvalidInput(f"there is a store already ({there[0]}); --force moves it aside")
-    if not source.is_file():
-        raise NotFound(f"{source}: there is no such file")
     with _in_words(settings.home):
         for folder in (settings.home, database.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -190,6 +206,9 @@ def restore(
     try:
         about = _read(source, staged, passphrase, progress)
         with _in_words(settings.home):
+            if settings.address is not None:
+                staged.put(_FILES)
+                move_store(f"sqlite:///{database}", settings.address, copied=progress, compared=progress)
             aside = _set_aside(settings, database, there) if there else None
             staged.put()
     except BaseException:
@@ -272,9 +291,11 @@ class _Staged:
             return self.home / name
         raise InvalidInput(f"the backup holds {name[:80]!a}, which is no part of a store")
 
-    def put(self) -> None:
-        """Give everything its name: the database first, the operator's key last."""
+    def put(self, names: Collection[str] | None = None) -> None:
+        """Give everything, or some, its name: the database first, the operator's key last."""
         for name, (draft, target) in sorted(self.drafts.items(), key=lambda each: _order(each[0])):
+            if (names is not None and name not in names) or not draft.exists():
+                continue
             if name == SETTINGS_FILE and _names_a_store(draft):
                 target = target.with_name(f"{target.name}.restored")
                 self.settings_aside = str(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -46,7 +47,7 @@ def open_cipher(settings: Settings) -> Cipher:
             ring,
             MasterKeyFile(master),
             settings.coverage,
-            lambda: operator_key(settings.home).derive(b"master key handover"),
+            lambda: operator_key(settings.home).derive(b"master handover"),
         )
     path = None if settings.database_path is None else settings.database_path.with_name(KEY_RING_FILE)
     if settings.coverage is None and (path is None or not path.exists()):
@@ -66,6 +67,33 @@ def move_store(
 
     with closing(_tables(source)) as origin, closing(_tables(target, is_target=True)) as copy:
         return move(origin, copy, copied=copied, compared=compared)
+
+
+def copy_to_file(
+    settings: Settings,
+    database: Path,
+    *,
+    copied: Callable[[int], None] | None = None,
+    compared: Callable[[int], None] | None = None,
+) -> None:
+    """Copy one moment of a store on PostgreSQL to a file of SQLite's, with its keys beside it and the master key."""
+    from memoranda.storage.moving import move
+    from memoranda.storage.moving_postgres import PostgresTables
+
+    assert settings.address is not None
+    with closing(open_cipher(settings)) as cipher:
+        # What another machine has made since is in our file then.
+        cipher.follow()
+    with closing(PostgresTables(settings.address, is_moment=True)) as origin:
+        master, ring = database.with_name(MASTER_KEY_FILE), database.with_name(KEY_RING_FILE)
+        if (settings.home / MASTER_KEY_FILE).exists():
+            shutil.copy2(settings.home / MASTER_KEY_FILE, master)
+        with closing(_tables(f"sqlite:///{database}", is_target=True)) as copy:
+            move(origin, copy, copied=copied, compared=compared)
+    with closing(SqliteKeyRing(ring)) as keys:
+        used = keys.master_versions()
+    if used is not None and not all(MasterKeyFile(master).has(version) for version in used):
+        raise StoreUnavailable("the master key was rotated meanwhile; call it again")
 
 
 def _tables(url: str, *, is_target: bool = False) -> Tables:

@@ -57,8 +57,8 @@ def restore(
 ) -> None:
     """Put a store back from a backup, into an empty data directory (--data). Stop a server that uses it first.
 
-    The whole file is read and compared before anything is changed. A passphrase is asked for, or read from
-    MEMORANDA_PASSPHRASE.
+    The whole file is read and compared before anything is changed. A --store on PostgreSQL must be a database without
+    one. A passphrase is asked for, or read from MEMORANDA_PASSPHRASE.
     """
     from memoranda.backup import restore as put_back
     from memoranda.bindings.files.archive import is_encrypted

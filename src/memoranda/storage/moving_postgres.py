@@ -21,12 +21,17 @@ WHERE table_schema = current_schema() AND table_name = %s ORDER BY ordinal_posit
 class PostgresTables:
     """A database, and its key ring in it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, is_moment: bool = False) -> None:
+        """`is_moment`: everything as it is now, whatever is written meanwhile; nothing can be written by us."""
         with translated():
             connection = open_connection(address)
-            migrate(connection, may_be_moving=True)
+            migrate(connection, may_be_moving=not is_moment)
             self._raw = connection.raw
             connection.command("SET memoranda.system = 'on'; SET statement_timeout = 0")
+            if is_moment:
+                connection.command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                # The moment is that of the first question.
+                self.count("meta")
 
     def begin(self) -> None:
         with translated():
