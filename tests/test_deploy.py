@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+from dataclasses import fields
 from pathlib import Path
+
+import pytest
+
+from memoranda.cli.supervisor import tell
+from memoranda.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,3 +49,39 @@ def test_the_locks_agree_with_each_other() -> None:
         found = pins(name)
         assert found
         assert found.items() <= everything.items(), name
+
+
+def test_the_service_starts_what_the_command_line_has_and_can_write_its_data_alone() -> None:
+    folder = ROOT / "deploy" / "systemd"
+    unit = (folder / "memoranda.service").read_text(encoding="utf-8")
+    found = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and not line.startswith("#"))
+    assert found["ExecStart"].split()[1:] == ["serve"]
+    assert (found["Type"], found["User"], found["StateDirectory"]) == ("notify", "memoranda", "memoranda")
+    assert (found["ProtectSystem"], found["NoNewPrivileges"], found["CapabilityBoundingSet"]) == ("strict", "yes", "")
+    named = re.findall(r"\bMEMORANDA_(\w+)=", unit + (folder / "memoranda.env").read_text(encoding="utf-8"))
+    assert {name.lower() for name in named} <= {each.name for each in fields(Settings)}
+
+
+def heard(address: str) -> str:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0{address[1:]}" if address.startswith("@") else address)
+        tell("READY=1")
+        return manager.recv(100).decode()
+
+
+@pytest.mark.parametrize("kind", ["file", "name"])
+def test_the_service_manager_is_told(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = str(tmp_path / "notify") if kind == "file" else f"@memoranda-{os.getpid()}"
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
+    assert heard(address) == "READY=1"
+
+
+def test_a_service_manager_that_is_gone_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
+    tell("READY=1")
+    assert "could not be told 'READY=1'" in caplog.text
+    monkeypatch.delenv("NOTIFY_SOCKET")
+    tell("READY=1")
+    assert len(caplog.records) == 1

@@ -6,6 +6,8 @@ Run by `make test-packages`: it installs from the index of packages.
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -89,10 +91,11 @@ class Installed:
         return ran.stdout
 
     @contextmanager
-    def served(self) -> Iterator[dict[str, str]]:
+    def served(self, **more: str) -> Iterator[dict[str, str]]:
         """What `memoranda --json serve` says it is."""
         command = [str(self.bin / "memoranda"), "--json", "serve", "--port", "0"]
-        with subprocess.Popen(command, env=self.environment, cwd=self.home, stdout=subprocess.PIPE) as process:
+        environment = {**self.environment, **more}
+        with subprocess.Popen(command, env=environment, cwd=self.home, stdout=subprocess.PIPE) as process:
             try:
                 assert process.stdout is not None
                 yield parse(process.stdout.readline())
@@ -153,21 +156,30 @@ def test_what_one_process_remembers_another_recalls(installed: Installed) -> Non
 
 
 def test_the_server_answers_over_http_and_shows_the_console(installed: Installed) -> None:
-    with installed.served() as server:
-        key = Path(server["credential"]).read_text().strip()
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        asked = Request(
-            f"{server['url']}/ump/remember",
-            dump({"kind": "semantic", "body": {"text": "the server is served"}}),
-            headers,
-        )
-        with urlopen(asked, timeout=HANG_SECONDS) as answer:
-            assert answer.status == 200
-        with urlopen(server["console"], timeout=HANG_SECONDS) as page:
-            assert b"</html>" in page.read()
-        with urlopen(f"{server['url']}/console/static/console.css", timeout=HANG_SECONDS) as style:
-            assert style.status == 200
+    address = str(installed.home / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        with installed.served(NOTIFY_SOCKET=address) as server:
+            # As Type=notify of systemd hears it.
+            assert manager.recv(1_000).decode() == f"READY=1\nSTATUS=Serving at {server['url']}"
+            use(server)
     assert "the server is served" in installed.prints("memoranda", "recall", "served")
+
+
+def use(server: dict[str, str]) -> None:
+    key = Path(server["credential"]).read_text().strip()
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    asked = Request(
+        f"{server['url']}/ump/remember",
+        dump({"kind": "semantic", "body": {"text": "the server is served"}}),
+        headers,
+    )
+    with urlopen(asked, timeout=HANG_SECONDS) as answer:
+        assert answer.status == 200
+    with urlopen(server["console"], timeout=HANG_SECONDS) as page:
+        assert b"</html>" in page.read()
+    with urlopen(f"{server['url']}/console/static/console.css", timeout=HANG_SECONDS) as style:
+        assert style.status == 200
 
 
 MCP_CLIENT = """\
@@ -244,3 +256,13 @@ def test_uv_puts_the_command_on_the_path_and_brings_models(packages: tuple[Path,
     said = run(memoranda, "models", "add", "minilm-l6").stderr
     assert list(tmp_path.glob("models/minilm-l6@*/model.onnx"))
     assert "pip install 'memoranda[embed]'" in said
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_systemd_takes_the_unit_and_finds_little_exposed(tmp_path: Path) -> None:
+    unit = (ROOT / "deploy" / "systemd" / "memoranda.service").read_text(encoding="utf-8")
+    path = tmp_path / "memoranda.service"
+    path.write_text(unit.replace("/opt/memoranda/bin/memoranda", str(Path(sys.executable).with_name("memoranda"))))
+    for asked in (["verify", "--man=no"], ["security", "--offline=yes", "--threshold=20"]):
+        ran = subprocess.run(["systemd-analyze", *asked, path], capture_output=True, text=True, timeout=HANG_SECONDS)
+        assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -214,7 +214,9 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
 def _announce(url: str, settings: Settings, link: str, *, as_json: bool) -> None:
     """Where it is and how to sign in; the credential itself is not printed, because logs are kept."""
     from memoranda.app import OWNER_CREDENTIAL_FILE
+    from memoranda.cli.supervisor import tell
 
+    tell(f"READY=1\nSTATUS=Serving at {url}")
     credential = settings.home / OWNER_CREDENTIAL_FILE
     if as_json:
         print_json({"url": url, "mcp": f"{url}/mcp", "credential": str(credential), "console": f"{url}{link}"})
