@@ -1,8 +1,14 @@
 -- Named queries, the same as of SQLite. `-- name: x` starts one, `-- fragment: x` a piece that `{{x}}` puts into others.
 
 -- What is listed is looked up one by one, whatever statistics there are, or none yet: OFFSET keeps it from being turned round.
+-- What it is looked up by is a column, never an expression: row-level security lets no function but a few see a row before
+-- it is known whose it is, and would have all rows of a tenant read.
 -- fragment: state_listed
 CROSS JOIN LATERAL (SELECT * FROM state s WHERE s.tenant_id = :tenant_id AND s.version_id = j.value OFFSET 0) s
+
+-- The state of what stands in the feed, looked up likewise.
+-- fragment: state_changed
+CROSS JOIN LATERAL (SELECT * FROM state s WHERE s.tenant_id = :tenant_id AND s.version_id = c.version_id OFFSET 0) s
 
 -- fragment: version_listed
 CROSS JOIN LATERAL (SELECT * FROM version v WHERE v.tenant_id = :tenant_id AND v.version_id = j.value OFFSET 0) v
@@ -80,8 +86,8 @@ SELECT coalesce((SELECT recorded_ms FROM version ORDER BY version_id DESC LIMIT 
 SELECT 1 FROM api_key WHERE tenant = :name AND revoked_ms IS NULL LIMIT 1
 
 -- name: tenants_naming
-SELECT t.name FROM tenant t
-WHERE EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standard = :standard AND a.name = :name)
+SELECT t.name FROM tenant t CROSS JOIN LATERAL (
+  SELECT 1 FROM alias a WHERE a.tenant_id = t.tenant_id AND a.standard = :standard AND a.name = :name OFFSET 0) a
 ORDER BY t.tenant_id
 
 -- name: tenants_showing
@@ -216,8 +222,9 @@ INSERT INTO run_write (tenant_id, run_id, version_id) VALUES (:tenant_id, :run_i
 SELECT version_id FROM run_write WHERE tenant_id = :tenant_id AND run_id = :run_id
 
 -- name: run_lost_writes
-SELECT 1 FROM run_write w JOIN state s ON s.tenant_id = w.tenant_id AND s.version_id = w.version_id
-WHERE w.tenant_id = :tenant_id AND w.run_id = :run_id AND s.erased = 1 LIMIT 1
+SELECT 1 FROM run_write c
+{{state_changed}}
+WHERE c.tenant_id = :tenant_id AND c.run_id = :run_id AND s.erased = 1 LIMIT 1
 
 -- name: run_writes_copy
 INSERT INTO run_write (tenant_id, run_id, version_id)
@@ -225,12 +232,12 @@ SELECT tenant_id, :to_run, version_id FROM run_write WHERE tenant_id = :tenant_i
 
 -- name: changed_memories
 SELECT DISTINCT s.memory_id FROM change c
-JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+{{state_changed}}
 WHERE c.tenant_id = :tenant_id AND c.seq > :after
 
 -- name: changed_in_space
 SELECT DISTINCT c.version_id FROM change c
-JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+{{state_changed}}
 WHERE c.tenant_id = :tenant_id AND c.seq > :after AND s.space = :space
 ORDER BY c.version_id
 
@@ -238,17 +245,18 @@ ORDER BY c.version_id
 -- What was there at a place of the feed and has ended since, the last version of each memory, last updated first.
 WITH m (memory_id) AS (
   SELECT DISTINCT s.memory_id FROM change c
-  JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
+  {{state_changed}}
   WHERE c.tenant_id = :tenant_id AND c.seq > :after AND c.type <> 'created' AND s.space = :space
 ), v (memory_id, version_id) AS (
   SELECT memory_id, memory_id FROM m
-  UNION ALL SELECT m.memory_id, h.version_id FROM m
-  JOIN state h
-    ON h.tenant_id = :tenant_id AND h.memory_id = m.memory_id AND h.version_id <> h.memory_id
+  UNION ALL SELECT m.memory_id, h.version_id FROM m CROSS JOIN LATERAL (
+    SELECT h.version_id FROM state h
+    WHERE h.tenant_id = :tenant_id AND h.memory_id = m.memory_id AND h.version_id <> h.memory_id OFFSET 0) h
 )
 SELECT l.version_id, l.updated_ms FROM (
   SELECT DISTINCT ON (v.memory_id) o.version_id, o.updated_ms, o.superseded_by, o.tombstoned_ms
-  FROM v JOIN state o ON o.tenant_id = :tenant_id AND o.version_id = v.version_id
+  FROM v CROSS JOIN LATERAL (
+    SELECT * FROM state o WHERE o.tenant_id = :tenant_id AND o.version_id = v.version_id OFFSET 0) o
   WHERE o.erased = 0 AND (o.version_id <= :version_seq AND least(coalesce(o.closed_ms, :forever_ms),
       coalesce(o.tombstoned_ms, :forever_ms), coalesce(o.retired_ms, :forever_ms)) >= :at_ms
     OR EXISTS (SELECT 1 FROM run_write w
@@ -307,7 +315,8 @@ SELECT t.name FROM (
 
 -- name: tenants_with_items
 SELECT t.name FROM (
-  SELECT DISTINCT n.tenant_id FROM listed(:kinds) k JOIN item n ON n.kind = k.value
+  SELECT DISTINCT n.tenant_id FROM listed(:kinds) k CROSS JOIN LATERAL (
+    SELECT n.tenant_id FROM item n WHERE n.kind = k.value OFFSET 0) n
 ) f JOIN tenant t ON t.tenant_id = f.tenant_id ORDER BY t.tenant_id
 
 -- name: item_delete
@@ -357,11 +366,14 @@ RETURNING live
 
 -- name: versions_linked
 SELECT {{version_columns}}
-FROM facet f
-JOIN state s ON s.tenant_id = f.tenant_id AND s.version_id = f.version_id
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
-WHERE f.tenant_id = :tenant_id AND f.name = :link AND f.value_key = :name_key AND f.version_id > :after AND s.erased = 0
-ORDER BY f.version_id LIMIT :limit
+FROM (
+  SELECT f.version_id AS value FROM facet f
+  WHERE f.tenant_id = :tenant_id AND f.name = :link AND f.value_key = :name_key AND f.version_id > :after
+  ORDER BY f.version_id OFFSET 0) j
+{{state_listed}}
+{{version_listed}}
+WHERE s.erased = 0
+ORDER BY j.value LIMIT :limit
 
 -- name: facet_remove
 DELETE FROM facet WHERE tenant_id = :tenant_id AND version_id = :version_id
@@ -379,35 +391,35 @@ INSERT INTO alias (tenant_id, standard, name, memory_id, version_id, public)
 VALUES (:tenant_id, :standard, :name, :memory_id, :version_id, :public)
 ON CONFLICT (tenant_id, standard, name)
 DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id, public = greatest(alias.public, excluded.public)
-WHERE EXISTS (SELECT 1 FROM state k
-  JOIN version a ON a.version_id = k.version_id AND a.tenant_id = k.tenant_id
-  JOIN version b ON b.version_id = excluded.version_id AND b.tenant_id = k.tenant_id
-  WHERE k.tenant_id = excluded.tenant_id AND k.version_id = coalesce(alias.version_id, alias.memory_id)
-    AND (k.erased = 1 OR k.tombstoned_ms IS NOT NULL AND a.standard = b.standard AND a.name = b.name
-      AND a.media_type = b.media_type AND coalesce(substr(a.seal, 1, 16) = substr(b.seal, 1, 16), a.native = b.native)))
+WHERE EXISTS (SELECT 1 FROM (SELECT coalesce(alias.version_id, alias.memory_id) AS value OFFSET 0) j
+  {{state_listed}}
+  {{version_listed}}
+  JOIN version b ON b.tenant_id = :tenant_id AND b.version_id = excluded.version_id
+  WHERE s.erased = 1 OR s.tombstoned_ms IS NOT NULL AND v.standard = b.standard AND v.name = b.name
+    AND v.media_type = b.media_type AND coalesce(substr(v.seal, 1, 16) = substr(b.seal, 1, 16), v.native = b.native))
 
 -- name: facts_known
-SELECT j.key FROM listed(:keys) j
-WHERE EXISTS (SELECT 1 FROM state s
-  WHERE s.tenant_id = :tenant_id AND s.sameness_key = decode(j.value, 'hex')
-    AND s.retired_ms IS NULL AND s.superseded_by IS NULL AND s.status <> 'tombstoned')
+SELECT j.key FROM (SELECT key, decode(value, 'hex') AS value FROM listed(:keys) OFFSET 0) j CROSS JOIN LATERAL (
+  SELECT 1 FROM state s
+  WHERE s.tenant_id = :tenant_id AND s.sameness_key = j.value
+    AND s.retired_ms IS NULL AND s.superseded_by IS NULL AND s.status <> 'tombstoned' LIMIT 1) s
 
 -- name: names_known
-SELECT j.key FROM listed(:names) j
-WHERE EXISTS (SELECT 1 FROM alias a
-  WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value)
+SELECT j.key FROM listed(:names) j CROSS JOIN LATERAL (
+  SELECT 1 FROM alias a WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value OFFSET 0) a
 
 -- name: names_of
 SELECT standard, name FROM alias WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_named
 SELECT {{version_columns}}
-FROM alias a
-JOIN state s ON s.tenant_id = a.tenant_id AND s.version_id = coalesce(a.version_id, (
-  SELECT max(h.version_id) FROM state h
-  WHERE h.tenant_id = a.tenant_id AND h.memory_id = a.memory_id AND h.version_id <> h.memory_id), a.memory_id)
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
-WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = :name
+FROM (
+  SELECT coalesce(a.version_id, (
+    SELECT max(h.version_id) FROM state h
+    WHERE h.tenant_id = :tenant_id AND h.memory_id = a.memory_id AND h.version_id <> h.memory_id), a.memory_id) AS value
+  FROM alias a WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = :name OFFSET 0) j
+{{state_listed}}
+{{version_listed}}
 
 -- name: versions_by_id
 SELECT {{version_columns}}
@@ -425,10 +437,11 @@ ORDER BY j.key
 -- name: versions_of_memory
 SELECT s.version_id
 FROM (
-  SELECT :memory_id AS version_id
+  SELECT :memory_id AS value
   UNION ALL SELECT h.version_id FROM state h
-  WHERE h.tenant_id = :tenant_id AND h.memory_id = :memory_id AND h.version_id <> h.memory_id) j
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.version_id AND s.memory_id = :memory_id
+  WHERE h.tenant_id = :tenant_id AND h.memory_id = :memory_id AND h.version_id <> h.memory_id OFFSET 0) j
+{{state_listed}}
+WHERE s.memory_id = :memory_id
 ORDER BY s.version_id
 
 -- name: version_same
@@ -500,14 +513,17 @@ FROM listed_numbers(:version_ids) j CROSS JOIN LATERAL (
 
 -- name: index_names
 SELECT a.standard, a.name
-FROM listed(:names) j JOIN alias a
-  ON a.tenant_id = :tenant_id AND a.standard = j.value::jsonb ->> 0 AND a.name = j.value::jsonb ->> 1
+FROM (SELECT value::jsonb ->> 0 AS standard, value::jsonb ->> 1 AS name FROM listed(:names) OFFSET 0) j
+CROSS JOIN LATERAL (
+  SELECT * FROM alias a WHERE a.tenant_id = :tenant_id AND a.standard = j.standard AND a.name = j.name OFFSET 0) a
 
 -- name: index_orphans
-SELECT (SELECT count(*) FROM facet f LEFT JOIN state s ON s.tenant_id = f.tenant_id AND s.version_id = f.version_id
-    WHERE f.tenant_id = :tenant_id AND coalesce(s.erased, 1) = 1)
-  + (SELECT count(*) FROM measure m LEFT JOIN state s ON s.tenant_id = m.tenant_id AND s.version_id = m.version_id
-    WHERE m.tenant_id = :tenant_id AND coalesce(s.erased, 1) = 1)
+SELECT count(*) FROM (
+  SELECT c.version_id FROM facet c WHERE c.tenant_id = :tenant_id
+  UNION ALL SELECT c.version_id FROM measure c WHERE c.tenant_id = :tenant_id) c
+LEFT JOIN LATERAL (
+  SELECT s.erased FROM state s WHERE s.tenant_id = :tenant_id AND s.version_id = c.version_id OFFSET 0) s ON true
+WHERE coalesce(s.erased, 1) = 1
 
 -- name: unindexed_of
 SELECT version_id FROM unindexed WHERE tenant_id = :tenant_id ORDER BY version_id
@@ -555,13 +571,14 @@ SELECT count(*) FROM listed_numbers(:version_ids) j
 
 -- name: superseded_by
 SELECT s.version_id, s.retired_ms IS NULL AND s.status <> 'tombstoned' AND s.verification <> 'retracted'
-FROM listed(:pairs) j
-JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = (j.value::jsonb ->> 0)::bigint
-WHERE s.superseded_by = (j.value::jsonb ->> 1)::bigint AND s.erased = 0
+FROM (
+  SELECT (value::jsonb ->> 0)::bigint AS value, (value::jsonb ->> 1)::bigint AS successor FROM listed(:pairs) OFFSET 0) j
+{{state_listed}}
+WHERE s.superseded_by = j.successor AND s.erased = 0
 
 -- name: version_ids_named
-SELECT a.name, coalesce(a.version_id, a.memory_id) FROM listed(:names) j
-JOIN alias a ON a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value
+SELECT a.name, coalesce(a.version_id, a.memory_id) FROM listed(:names) j CROSS JOIN LATERAL (
+  SELECT * FROM alias a WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = j.value OFFSET 0) a
 
 -- name: state_reopen
 UPDATE state SET superseded_by = NULL, closed_ms = NULL, valid_to_ms = declared_to_ms, closing = :closing,
@@ -612,8 +629,9 @@ VALUES (:tenant_id, :seq, :type, :version_id, :at_ms)
 -- name: changes_after
 SELECT c.seq, c.type, c.at_ms, c.version_id
 FROM change c
-JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
-JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
+{{state_changed}}
+CROSS JOIN LATERAL (
+  SELECT 1 FROM version v WHERE v.tenant_id = :tenant_id AND v.version_id = c.version_id OFFSET 0) v
 WHERE c.tenant_id = :tenant_id AND c.seq > :after
 ORDER BY c.seq LIMIT :limit
 
@@ -707,8 +725,9 @@ SELECT coalesce(max(version_id), 0) FROM version
 -- name: versions_to_embed
 SELECT v.version_id, t.name, t.tenant_id, v.key_id, s.live
 FROM version v
-JOIN tenant t ON t.tenant_id = v.tenant_id
-JOIN state s ON s.tenant_id = v.tenant_id AND s.version_id = v.version_id
+CROSS JOIN LATERAL (SELECT * FROM tenant t WHERE t.tenant_id = v.tenant_id OFFSET 0) t
+CROSS JOIN LATERAL (
+  SELECT s.live FROM state s WHERE s.tenant_id = v.tenant_id AND s.version_id = v.version_id OFFSET 0) s
 WHERE v.version_id > :after AND v.version_id <= :upto ORDER BY v.version_id LIMIT :limit
 
 -- Whoever erases one of the two waits for this, and then finds the vector; or was first, and there is none.
