@@ -320,7 +320,7 @@ def test_errors_are_the_same_here_and_there(m: Memoranda) -> None:
 
 
 def test_what_a_server_does_not_offer_is_said_in_words(far: Memoranda) -> None:
-    for verb in (far.verify, far.suspects, far.export, lambda: far.grains, lambda: far.oams.verbs):
+    for verb in (lambda: far.ump, lambda: far.openwop, lambda: far.import_files("x"), lambda: far.oams.verbs):
         with pytest.raises(Unsupported, match="on a server"):
             verb()
     with pytest.raises(InvalidInput, match="the key decides"):

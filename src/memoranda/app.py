@@ -278,7 +278,8 @@ class Memoranda:
         directory if none. The keys to a store on PostgreSQL are in the default data directory.
 
         With the address of a server (`http://127.0.0.1:8420`) and a key for it, the memory there: the same verbs, the
-        same results, the same errors. What a server does not offer raises Unsupported.
+        same results, the same errors. What needs the store itself (`service`, `ump`, `openwop`, files) raises
+        Unsupported.
 
         `embedder`: the name of a model of your own, and a function from texts to as many lists of numbers.
         """
@@ -330,9 +331,7 @@ class Memoranda:
         ...     m.grains.get(stored.address).grain.fields["object"]
         'tea'
         """
-        from memoranda.service.oms.oms import Grains
-
-        return Grains(self.service.context, self.access)
+        return self._verbs.grains
 
     @cached_property
     def openwop(self) -> Openwop[Access]:
@@ -358,9 +357,7 @@ class Memoranda:
         ...     m.cal("RECALL beliefs ABOUT $who AS text", {"who": "alice"})["formatted"]
         '[belief] alice prefers tea (0.9)'
         """
-        from memoranda.service.cal.cal import Cal
-
-        return Cal(self.service.context, self.access)
+        return self._verbs.cal
 
     @property
     def owner(self) -> str:
@@ -536,11 +533,11 @@ class Memoranda:
 
     def suspects(self) -> Sequence[Suspect]:
         """Memories that look as if they held a secret."""
-        return list(self.ump.suspects())
+        return self._verbs.suspects()
 
     def redact(self, name: str) -> str:
         """Take out of a memory what looks like a secret, for good; the id that it has now."""
-        return self.ump.redact(name)
+        return self._verbs.redact(name)
 
     def feedback(self, name: str, outcome: Outcome, *, session: str | None = None) -> None:
         """Say what became of a recalled memory: followed, overridden, ignored or contradicted."""
@@ -550,13 +547,11 @@ class Memoranda:
         self, *, project: str | None = None, history: bool = True, report: Report | None = None
     ) -> Iterator[Record]:
         """Every record that may leave; `report` is told what stays behind, and why."""
-        return self.ump.export(project=project, history=history, report=report)
+        return self._verbs.export(project, history, report)
 
     def import_records(self, records: Iterable[object], *, restore: bool = False) -> Report:
         """Take records in; `restore` also those that were forgotten here."""
-        from memoranda.service.exchange import numbered
-
-        return self.ump.import_items(numbered("ump", records), restore=restore)
+        return self._verbs.import_records(records, restore)
 
     def import_files(
         self,
@@ -594,24 +589,21 @@ class Memoranda:
 
     def undo_import(self, name: str | None = None) -> UndoneImport:
         """Take back an import, the last unless one of `ump.imports` is named; what was changed since stays."""
-        return self.ump.undo_import(name)
+        return self._verbs.undo_import(name)
 
     def verify(self) -> VerifyReport:
         """Check every signature, the audit chain and the database."""
-        return self.ump.verify()
+        return self._verbs.verify()
 
     def consolidate(
         self, /, strategy: str, *, namespace: str | None = None, dry_run: bool = True, **options: Any
     ) -> DreamRun:
         """What a strategy makes of a namespace: shown, or written too. `options`: those of `Options`."""
-        from memoranda.consolidation.strategies.dream import Options
-
-        place = self.oams.namespace(namespace)
-        return self.oams.verbs.consolidate(place, strategy, is_dry=dry_run, options=Options(**options))
+        return self._verbs.oams.consolidate(self.oams.namespace(namespace), strategy, dry_run, options)
 
     def undo(self, run_id: str) -> Undone:
         """Take back what a run of `consolidate` wrote."""
-        return self.oams.verbs.undo(run_id)
+        return self._verbs.oams.undo(run_id)
 
     def close(self) -> None:
         self._verbs.close()

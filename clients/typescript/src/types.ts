@@ -206,7 +206,7 @@ export type RecallAnswer = {
   }[];
 };
 
-/** What to look for (section 3.2). `known_at` (transaction time) is our extension. */
+/** What to look for (section 3.2). */
 export type RecallRequest = {
   /** The question or its key words; at most 8192 bytes. */
   query: string;
@@ -225,7 +225,7 @@ export type RecallRequest = {
     /** Of this visibility. */
     visibility?: "private" | "public" | "shared" | null;
   } | null;
-  /** Further conditions. */
+  /** Further conditions. `known_at`, `tags` and `standard` are beyond the standard. */
   filter?: {
     /** Only these kinds. */
     kind?: ("episodic" | "identity" | "procedural" | "semantic" | "working")[] | "episodic" | "identity" | "procedural" | "semantic" | "working";
@@ -235,6 +235,10 @@ export type RecallRequest = {
     valid_at?: string | null;
     /** What this store knew then; by default now. */
     known_at?: string | null;
+    /** All of these tags. */
+    tags?: string[] | string;
+    /** Written through this standard. */
+    standard?: "oams" | "oms" | "openwop" | "ump" | null;
     /** Every field of scope must match exactly. By default what belongs to no project or is about nobody is found, too, and agent and session only rank. */
     scope?: "strict";
   } | null;
@@ -392,7 +396,7 @@ export type RehydrateRequest = {
     /** Of this visibility. */
     visibility?: "private" | "public" | "shared" | null;
   } | null;
-  /** Further conditions. */
+  /** Further conditions. `known_at`, `tags` and `standard` are beyond the standard. */
   filter?: {
     /** Only these kinds. */
     kind?: ("episodic" | "identity" | "procedural" | "semantic" | "working")[] | "episodic" | "identity" | "procedural" | "semantic" | "working";
@@ -402,6 +406,10 @@ export type RehydrateRequest = {
     valid_at?: string | null;
     /** What this store knew then; by default now. */
     known_at?: string | null;
+    /** All of these tags. */
+    tags?: string[] | string;
+    /** Written through this standard. */
+    standard?: "oams" | "oms" | "openwop" | "ump" | null;
     /** Every field of scope must match exactly. By default what belongs to no project or is about nobody is found, too, and agent and session only rank. */
     scope?: "strict";
   } | null;

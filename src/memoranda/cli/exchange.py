@@ -446,7 +446,7 @@ def verify(
         return _verify_files(sources, known, run)
     with run.open() as memoranda, progress("verifying") as done:
         report = memoranda.service.verify_store(progress=done)
-    run.answer(_store_document(report), lambda: _show_store(report))
+    run.answer(report.document(), lambda: _show_store(report))
     return 0 if report.ok else 1
 
 
@@ -465,25 +465,6 @@ def _verify_files(sources: tuple[str, ...], known: FormatName | None, run: Given
     }
     run.answer(document, lambda: line(f"{counted(report.verified, 'record')} verified, {report.refused} failed"))
     return 1 if report.refused else 0
-
-
-def _store_document(report: VerifyReport) -> dict[str, object]:
-    return {
-        "ok": report.ok,
-        "owners": report.owners,
-        "records": report.records,
-        "unverified": list(report.unverified),
-        "audit": {
-            "ok": report.audit.ok,
-            "count": report.audit.count,
-            "broken_at": report.audit.broken_at,
-            "reason": report.audit.reason,
-            "pruned": report.audit.pruned,
-        },
-        "database": list(report.database),
-        "index": list(report.index),
-        "losses": [each._asdict() for each in report.losses],
-    }
 
 
 def _show_store(report: VerifyReport) -> None:

@@ -43,11 +43,12 @@ _BY_CODE: Final[Mapping[str, type[MemorandaError]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a server said: its status, its headers, and its JSON, if it has any."""
+    """What a server said: its status, its headers, and its JSON, if it has any, or the bytes of something else."""
 
     status: int
     headers: Message
     document: Any
+    raw: bytes = b""
 
 
 class Connection:
@@ -88,9 +89,11 @@ class Connection:
     ) -> Answer:
         """What a server answers. Raises what it refuses with."""
         target = self._prefix + path + _encoded(query or {})
-        data = None if body is None else dump(body)
-        given = {**self._headers, **(headers or {}), **({} if data is None else {"Content-Type": "application/json"})}
-        status, said, raw = self._exchange(method, target, data, given)
+        data = body if body is None or isinstance(body, bytes) else dump(body)
+        kind = {} if data is None else {"Content-Type": "application/json"}
+        status, said, raw = self._exchange(method, target, data, {**self._headers, **kind, **(headers or {})})
+        if status < 400 and said.get_content_type() != "application/json":
+            return Answer(status=status, headers=said, document=None, raw=raw)
         document = self._read(raw)
         if status >= 400:
             raise self._error(status, said, document)
@@ -154,11 +157,32 @@ class Connection:
             from memoranda.standards.oams.codes import error_of
 
             return error_of(code, message, said.get("data"))
+        if str(code).startswith("CAL-"):
+            return _query_error(said, headers)
+        if "oms_code" in said:
+            return errors.GrainError(message.removeprefix(f"{code}: "), oms_code=said["oms_code"])
         kind = _BY_CODE.get(str(code), StoreUnavailable)
         message = message.removeprefix(f"{code}: ")
         if kind is RateLimited:
             return RateLimited(message, retry_after_seconds=_seconds(headers.get("Retry-After")))
         return kind(message)
+
+
+def _query_error(said: Mapping[str, Any], headers: Message) -> MemorandaError:
+    """What was wrong with a query, and where."""
+    place = said.get("position") or {}
+    return errors.QueryError(
+        str(said.get("message", "")),
+        cal_code=said["code"],
+        line=place.get("line", 1),
+        column=place.get("col", 1),
+        start=place.get("start", 0),
+        end=place.get("end", 0),
+        suggestion=said.get("suggestion"),
+        reason=said.get("reason"),
+        oms_error=said.get("oms_error"),
+        retry_after_seconds=_seconds(headers.get("Retry-After")),
+    )
 
 
 def _opener(scheme: str, host: str, port: int | None) -> Callable[[], HTTPConnection]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,20 @@ from memoranda.standards.ump.requests import (
 from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
+    from memoranda.service.cal.cal import Cal
+    from memoranda.service.consolidation.dreams import DreamRun
+    from memoranda.service.consolidation.runs import Undone
+    from memoranda.service.exchange import Report
+    from memoranda.service.imports import UndoneImport
     from memoranda.service.oams.memories import Stored
     from memoranda.service.oams.recall import Page
     from memoranda.service.oams.views import Shown
+    from memoranda.service.oms.oms import Grains
     from memoranda.service.ump.overview import Stats
+    from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised
+    from memoranda.service.verify import VerifyReport
     from memoranda.standards.oams import memory as oams
     from memoranda.standards.oams.namespace import Namespace
     from memoranda.standards.ump.rehydrate import Rehydrated
@@ -90,6 +98,38 @@ class Embedded:
     def feedback(self, asked: Asked) -> None:
         self.ump.feedback(FeedbackRequest.parse(asked))
 
+    @cached_property
+    def cal(self) -> Cal[Access]:
+        from memoranda.service.cal.cal import Cal
+
+        return Cal(self.service.context, self.access)
+
+    @cached_property
+    def grains(self) -> Grains[Access]:
+        from memoranda.service.oms.oms import Grains
+
+        return Grains(self.service.context, self.access)
+
+    def suspects(self) -> Sequence[Suspect]:
+        return list(self.ump.suspects())
+
+    def redact(self, name: str) -> str:
+        return self.ump.redact(name)
+
+    def export(self, project: str | None, history: bool, report: Report | None) -> Iterator[Record]:
+        return self.ump.export(project=project, history=history, report=report)
+
+    def import_records(self, records: Iterable[object], restore: bool) -> Report:
+        from memoranda.service.exchange import numbered
+
+        return self.ump.import_items(numbered("ump", records), restore=restore)
+
+    def undo_import(self, name: str | None) -> UndoneImport:
+        return self.ump.undo_import(name)
+
+    def verify(self) -> VerifyReport:
+        return self.ump.verify()
+
     def close(self) -> None:
         self.service.close()
 
@@ -129,3 +169,14 @@ class EmbeddedOams:
         from memoranda.standards.oams.requests import ListRequest as OamsList
 
         return self.own.list_memories(OamsList.parse(asked))
+
+    def consolidate(self, namespace: Namespace, strategy: str, is_dry: bool, options: Asked) -> DreamRun:
+        from memoranda.consolidation.strategies.dream import Options
+        from memoranda.standards.oams.requests import DreamRequest
+
+        # In the words in which a server refuses it.
+        DreamRequest.parse({"strategy": strategy})
+        return self.own.consolidate(namespace, strategy, is_dry=is_dry, options=Options(**options))
+
+    def undo(self, run_id: str) -> Undone:
+        return self.own.undo(run_id)

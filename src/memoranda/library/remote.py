@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
+from memoranda.encoding.json_text import dump
+from memoranda.errors import MemoryNotFound, NotFound, Unsupported
 from memoranda.library.connection import Connection
 from memoranda.library.results import Hit, Hits, Memories, Memory, Versions, version
 from memoranda.library.verbs import Asked
 from memoranda.model.instant import Instant
 from memoranda.standards.ump.capability import MAX_RECALL
+from memoranda.standards.ump.requests import MAX_IMPORT
 from memoranda.standards.ump.rules import without_original
 from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
+    from memoranda.service.cal.cal import Cal
+    from memoranda.service.consolidation.dreams import DreamRun
+    from memoranda.service.consolidation.runs import Undone
+    from memoranda.service.core.access import Access
+    from memoranda.service.exchange import Report
+    from memoranda.service.imports import UndoneImport
     from memoranda.service.oams.memories import Stored
     from memoranda.service.oams.recall import Page
     from memoranda.service.oams.views import Shown
+    from memoranda.service.oms.oms import Grains
     from memoranda.service.ump.overview import Stats
+    from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised
+    from memoranda.service.verify import VerifyReport
     from memoranda.standards.oams import memory as oams
     from memoranda.standards.oams.namespace import Namespace
     from memoranda.standards.ump.rehydrate import Rehydrated
+
+
+# What a pass of consolidation can be told over HTTP, by the names that it has there.
+_OPTIONS: Final = {"limit": "limit", "budget_tokens": "budget"}
+# Half of what a server takes.
+_BATCH_BYTES: Final = 1_048_576
 
 
 class Remote:
@@ -115,6 +133,63 @@ class Remote:
     def feedback(self, asked: Asked) -> None:
         self._server.post("/ump/feedback", asked)
 
+    @cached_property
+    def cal(self) -> Cal[Access]:
+        from memoranda.library.remote_cal import RemoteCal
+
+        # The same verbs with the same signatures; tests/test_library_parity.py holds them against each other.
+        return cast("Cal[Access]", RemoteCal(self._server))
+
+    @cached_property
+    def grains(self) -> Grains[Access]:
+        from memoranda.library.remote_grains import RemoteGrains
+
+        return cast("Grains[Access]", RemoteGrains(self._server))
+
+    def suspects(self) -> Sequence[Suspect]:
+        from memoranda.service.ump.redact import Suspect
+
+        found = self._server.get("/ump/suspects")["suspects"]
+        return [Suspect(**{**each, "kinds": tuple(each["kinds"])}) for each in found]
+
+    def redact(self, name: str) -> str:
+        return str(self._server.post("/ump/redact", {"id": name})["id"])
+
+    def export(self, project: str | None, history: bool, report: Report | None) -> Iterator[Record]:
+        from memoranda.service.exchange import Report
+
+        cursor: str | None = None
+        while True:
+            asked = {"project": project, "history": "true" if history else "false", "cursor": cursor}
+            said = self._server.get("/ump/export", **asked)
+            if report is not None:
+                report.add(Report.of(said["report"]))
+            yield from said["records"]
+            cursor = said["next_cursor"]
+            if cursor is None:
+                return
+
+    def import_records(self, records: Iterable[object], restore: bool) -> Report:
+        from memoranda.service.exchange import Report
+
+        report, first = Report(), 1
+        for batch in _batches(records):
+            said = self._server.post("/ump/import", {"records": batch, "restore": restore, "first": first})
+            report.add(Report.of(said))
+            first += len(batch)
+        return report
+
+    def undo_import(self, name: str | None) -> UndoneImport:
+        from memoranda.service.imports import UndoneImport
+
+        said = self._server.post("/ump/imports/undo", {} if name is None else {"id": name})
+        return UndoneImport(id=said.pop("import"), **said)
+
+    def verify(self) -> VerifyReport:
+        from memoranda.service.verify import VerifyReport
+
+        return VerifyReport.of(self._server.get("/ump/verify"))
+
     def close(self) -> None:
         self._server.close()
 
@@ -180,6 +255,51 @@ class RemoteOams:
         where = {name: value for name, value in asked.items() if name != "namespace"}
         said = self._server.get(f"/v1/oams/memories/{quote(asked['namespace'], safe='')}", **where)
         return Page(memories=said["memories"], next_cursor=said["next_cursor"])
+
+    def consolidate(self, namespace: Namespace, strategy: str, is_dry: bool, options: Asked) -> DreamRun:
+        from memoranda.service.consolidation.dreams import DreamRun, Output
+
+        if unknown := sorted(options.keys() - _OPTIONS.keys()):
+            raise Unsupported(f"{unknown[0]}: a server can be told only {', '.join(_OPTIONS)}")
+        asked = {"namespace": str(namespace), "strategy": strategy, "dry_run": is_dry}
+        said = self._server.post("/v1/oams/dreams", {**asked, **{_OPTIONS[name]: options[name] for name in options}})
+        outputs = tuple(
+            Output(
+                memory=each["memory"],
+                result=each["result"],
+                inputs=tuple((came["key"], came["text"]) for came in each["inputs"]),
+            )
+            for each in said["outputs"]
+        )
+        plain: dict[str, Any] = {name: said[name] for name in ("run_id", "namespace", "strategy", "inputs", "stayed")}
+        plain |= {name: tuple(said[name]) for name in ("taken_back", "left_out")}
+        return DreamRun(**plain, outputs=outputs, is_dry=said["dry_run"])
+
+    def undo(self, run_id: str) -> Undone:
+        from memoranda.service.consolidation.runs import Undone
+
+        try:
+            said = self._server.ask("DELETE", f"/v1/oams/dreams/{quote(run_id, safe='')}").document
+        except MemoryNotFound as error:
+            # OAMS has one code for both.
+            raise NotFound(error.message) from None
+        listed = {name: tuple(said[name]) for name in ("taken_back", "brought_again", "left")}
+        return Undone(run_id=said["run_id"], **listed)
+
+
+def _batches(records: Iterable[object]) -> Iterator[list[object]]:
+    """As many records at a time as fit into one request."""
+    batch: list[object] = []
+    size = 0
+    for record in records:
+        length = len(dump(record))
+        if batch and (size + length > _BATCH_BYTES or len(batch) == MAX_IMPORT):
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += length
+    if batch:
+        yield batch
 
 
 def _memory(name: str) -> str:

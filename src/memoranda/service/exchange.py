@@ -9,7 +9,7 @@ form gives them, whichever comes first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -113,12 +113,24 @@ class Report:
             said = error.message if message is None else message
             self.refusals.append(Refusal(where=where, number=number, id=shown, code=error.code, message=said))
 
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        listed = {"refusals": [asdict(each) for each in self.refusals], "warnings": self.warnings}
+        return {**{name: getattr(self, name) for name in _COUNTS}, **listed, "forms": sorted(self.forms)}
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Report:
+        """What such a document says."""
+        refusals = [Refusal(**each) for each in said["refusals"]]
+        return cls(**{**said, "refusals": refusals, "forms": set(said["forms"])})
+
     def add(self, other: Report) -> None:
         """Add the counts and the refusals of a check of a part."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.refusals += other.refusals[: max(0, LISTED_LIMIT - len(self.refusals))]
         self.warnings += other.warnings[: max(0, LISTED_LIMIT - len(self.warnings))]
+        self.forms |= other.forms
 
     def keep(self, name: str, why: str) -> None:
         """Count what stayed here, and say why."""
@@ -171,9 +183,9 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
         return value.get("key" if self.form == "oams" else "id") if isinstance(value, dict) else None
 
 
-def numbered(form: Form, values: Iterable[Any]) -> Iterator[Item]:
+def numbered(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterator[Item]:
     """Values that come from no file as items: their place is their number."""
-    for number, value in enumerate(values, start=1):
+    for number, value in enumerate(values, start=first):
         yield Item(form=form, value=value, where=f"line {number}", number=number)
 
 

@@ -44,6 +44,8 @@ from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Snapshot
 
 PAGE_LIMIT: Final = 1_000
+# As many go into one answer over a network.
+SENT_LIMIT: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,17 +63,20 @@ class _Leaving:
 
     def pages(self, space: str | None = None) -> Iterator[list[Version]]:
         """What may leave, page by page; the store is not being read while someone takes a page, who may take time."""
-        after, everything = 0, Selection(standing="all", space=space)
-        while True:
-            with self.context.engine.read(self.tenant) as snapshot:
-                page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=self.now)
-                leaving = [with_elsewhere(snapshot, each) for each in page if self.may_leave(snapshot, each)]
-                if not self.history:
-                    leaving = [self._with_key(snapshot, version) for version in leaving]
-            if not page:
-                return
+        after: int | None = 0
+        while after is not None:
+            leaving, after = self.page(space, after, PAGE_LIMIT)
             yield leaving
-            after = page[-1].version_id
+
+    def page(self, space: str | None, after: int, limit: int) -> tuple[list[Version], int | None]:
+        """What of the versions after one may leave, and after which the next page begins; None after the last."""
+        everything = Selection(standing="all", space=space)
+        with self.context.engine.read(self.tenant) as snapshot:
+            page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
+            leaving = [with_elsewhere(snapshot, each) for each in page if self.may_leave(snapshot, each)]
+            if not self.history:
+                leaving = [self._with_key(snapshot, version) for version in leaving]
+        return leaving, page[-1].version_id if page else None
 
     def _with_key(self, snapshot: Snapshot, version: Version) -> Version:
         """A head without its history, as the OAMS memory under whose key it is known, if somebody gave it one.
@@ -214,6 +219,20 @@ def export_records(
             leaving.report.exported += 1
             yield _leaving_record(leaving, version, carry=carry and names is None)
     leaving.finish("export", "records", asked)
+
+
+def export_page(
+    context: Context, access: Access, *, project: str | None = None, history: bool = True, after: int = 0
+) -> tuple[list[Record], int | None, Report]:
+    """A page of the same, after which version the next begins, and what of it stays behind."""
+    leaving = _leaving(context, access, None, None, history)
+    asked = {"owner": leaving.tenant, **({"project": project} if project else {})}
+    access.require_scope({"visibility": access.limits.get("visibility"), **asked})
+    versions, following = leaving.page(project, after, SENT_LIMIT)
+    leaving.report.exported = len(versions)
+    records = [_leaving_record(leaving, version, carry=True) for version in versions]
+    leaving.finish("export", "records", asked)
+    return records, following, leaving.report
 
 
 def _named(leaving: _Leaving, names: Sequence[str], project: str | None) -> Iterator[list[Version]]:

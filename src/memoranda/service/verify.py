@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -40,6 +41,24 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         sound = not self.unverified and not self.database and not self.index and not self.losses
         return sound and self.audit.ok
+
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        said: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {"ok": self.ok, **said, "audit": asdict(self.audit), "losses": [each._asdict() for each in self.losses]}
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> VerifyReport:
+        """What such a document says."""
+        return cls(
+            owners=said["owners"],
+            records=said["records"],
+            unverified=tuple(said["unverified"]),
+            audit=ChainReport(**said["audit"]),
+            database=tuple(said["database"]),
+            index=tuple(said["index"]),
+            losses=tuple(Loss(**each) for each in said["losses"]),
+        )
 
 
 def verify_all(

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memoranda.bindings.http import (
     cal,
+    moving,
     oams,
     oms,
     openwop,
@@ -62,6 +63,7 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
     found = seams or Seams()
     return (
         *ump.OPERATIONS,
+        *moving.OPERATIONS,
         *oms.OPERATIONS,
         *cal.OPERATIONS,
         *oams.OPERATIONS,

@@ -34,6 +34,15 @@ def export(
     )
 
 
+def export_page(
+    context: Context, access: Access, *, project: str | None = None, history: bool = True, after: int = 0
+) -> tuple[list[Record], int | None, Report]:
+    """A page of what may leave, after which version the next begins, and what of it stays behind."""
+    from memoranda.service import leaving
+
+    return leaving.export_page(context, access, project=project, history=history, after=after)
+
+
 def import_items(
     context: Context,
     access: Access,

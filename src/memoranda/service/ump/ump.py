@@ -55,6 +55,7 @@ class Ump(Verbs[Caller]):
     audit_prune = Verb(audit_log.prune, "erase")
 
     export = Verb(files.export, "export")
+    export_page = Verb(files.export_page, "export")
     import_items = Verb(files.import_items, "write")
     imports = Verb(files.imports, "read", whole=True)
     undo_import = Verb(files.undo_import, "read", "write", whole=True)

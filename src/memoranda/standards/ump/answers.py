@@ -83,6 +83,38 @@ ANSWERS: Final[dict[str, Schema]] = {
         projects=said({"type": "object", "additionalProperties": COUNT}, "The largest; empty name: no project."),
         bytes=said(maybe(COUNT), "Of all documents; null for who sees a part of them."),
     ),
+    "ExportAnswer": closed(
+        "records report next_cursor",
+        records=said(some({"type": "object"}), "In the order written."),
+        report=said(ref("Report"), "What stayed behind of this page, and why."),
+        next_cursor=said(maybe(NAME), "For the next page; null after the last."),
+    ),
+    "Report": opened(
+        "created merged refused refusals warnings", refusals=some({"type": "object"}), warnings=some(TEXT)
+    ),
+    "SuspectsAnswer": closed(
+        "suspects",
+        suspects=some(closed("id kinds text is_current", id=_ID, kinds=some(NAME), text=TEXT, is_current=FLAG)),
+    ),
+    "RedactAnswer": closed("id", id=said(NAME, "The id it has now.")),
+    "ImportsAnswer": closed("imports", imports=some(opened("import what at written"))),
+    "UndoImportAnswer": closed(
+        "import what forgotten restored left",
+        **{"import": NAME},
+        what=TEXT,
+        **dict.fromkeys(("forgotten", "restored", "left"), COUNT),
+    ),
+    "VerifyAnswer": opened(
+        "ok owners records unverified audit database index losses",
+        ok=FLAG,
+        owners=COUNT,
+        records=COUNT,
+        unverified=some(TEXT),
+        audit={"type": "object"},
+        database=some(TEXT),
+        index=some(TEXT),
+        losses=some({"type": "object"}),
+    ),
     "ReviseAnswer": closed("id supersedes", id=_ID, supersedes=said(some(NAME), "The version it replaces.")),
     "ForgetAnswer": closed("result", result=said(one_of(("tombstoned", "erased")), "How it was forgotten.")),
     "FeedbackAnswer": closed("ok", ok={"const": True, "description": "The feedback is on record."}),

@@ -328,6 +328,39 @@ class HistoryRequest(Shape):
         return int(self.cursor or 0)
 
 
+# As many records are taken in by one request.
+MAX_IMPORT: Final = 500
+
+
+class ExportRequest(Shape):
+    """Which records leave. Beyond the standard."""
+
+    project: Annotated[Name, Meta(description="Only of this project.")] | None = None
+    history: Annotated[bool, Meta(description="false: only what is current.")] = True
+    cursor: (
+        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the page before.")] | None
+    ) = None
+
+    @property
+    def after(self) -> int:
+        """The last version of the page before."""
+        return int(self.cursor or 0)
+
+
+class ImportRequest(Shape):
+    """Records to take in; a bad one is reported, and the rest go on. Beyond the standard."""
+
+    records: Annotated[list[Any], Meta(max_length=MAX_IMPORT, description="Whole records, as an export has them.")]
+    restore: Annotated[bool, Meta(description="Also those that were forgotten here.")] = False
+    first: Annotated[int, Meta(ge=1, le=MAX_PLACE, description="The number of the first, for the report.")] = 1
+
+
+class UndoImportRequest(Shape):
+    """Which import is taken back; by default the last. Beyond the standard."""
+
+    id: Name | None = None
+
+
 class GetRequest(Shape):
     """Which memory (section 3.4)."""
 
