@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from memoranda.cli.supervisor import tell
+from memoranda.encoding.json_text import parse
+from memoranda.measures import FAMILIES
 from memoranda.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -85,3 +87,22 @@ def test_a_service_manager_that_is_gone_stops_nobody(
     monkeypatch.delenv("NOTIFY_SOCKET")
     tell("READY=1")
     assert len(caplog.records) == 1
+
+
+def test_the_dashboard_asks_only_for_measures_and_labels_that_there_are() -> None:
+    board = parse((ROOT / "deploy" / "grafana" / "memoranda.json").read_bytes())
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    asked.append(board["templating"]["list"][1]["query"])
+    endings = {"counter": ("",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
+    known = {f"{each.name}{end}": each for each in FAMILIES.values() for end in endings[each.kind]}
+    used = set()
+    for expression in asked:
+        found = re.findall(r"\b(?:memoranda|process)_\w+", expression)
+        assert found
+        assert set(found) <= set(known), expression
+        labels = {label for name in found for label in known[name].labels} | {"instance", "le"}
+        grouped = {word.strip() for group in re.findall(r"by \(([^)]*)\)", expression) for word in group.split(",")}
+        assert grouped | set(re.findall(r"([a-z]+)=~", expression)) <= labels, expression
+        used |= {known[name].name for name in found}
+    assert used == set(FAMILIES)

@@ -12,6 +12,8 @@ from tests.reach import imports_in, tree_of
 SOURCE = Path(memoranda.__file__).parent
 LAYERS = (
     "errors",
+    "measures",
+    "tracing",
     "encoding",
     "model",
     "standards",

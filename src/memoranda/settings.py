@@ -196,6 +196,21 @@ class Settings:
     log_level: str = _setting(
         "info", "how much is logged to standard error", "text", choices=("debug", "info", "warning", "error")
     )
+    log_format: str = _setting(
+        "text", "how it is logged: lines for people, or one JSON object a line", "text", choices=("text", "json")
+    )
+    log_requests: str = _setting(
+        "off",
+        "whether each request is logged: its operation, status and time, and nothing that was asked or answered",
+        "text",
+        choices=("off", "on"),
+    )
+    metrics: str = _setting(
+        "operator",
+        "who may read /metrics: the operator, with a credential; anyone who reaches the port (open); or nobody (off)",
+        "text",
+        choices=("operator", "open", "off"),
+    )
 
     @property
     def mcp_offer(self) -> dict[str, str]:

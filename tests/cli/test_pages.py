@@ -25,7 +25,10 @@ ROOT = Path(__file__).parents[2]
 HOWTO = ROOT / "docs" / "howto"
 PAGES = [
     ROOT / "README.md",
-    *(HOWTO / f"{name}.md" for name in ("sync", "files", "sharing", "oauth", "openwop", "backup", "connect")),
+    *(
+        HOWTO / f"{name}.md"
+        for name in ("sync", "files", "sharing", "oauth", "openwop", "backup", "connect", "monitoring")
+    ),
     *sorted(HOWTO.glob("coming-from-*.md")),
 ]
 # Each with a test of its own, of what it prints.

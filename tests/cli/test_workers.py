@@ -88,6 +88,10 @@ def test_workers_share_one_store_and_end_with_a_signal_to_the_first(tmp_path: Pa
             with server.client() as client:
                 found = client.post("/ump/recall", json={"query": "memory", "limit": 8}).json()["results"]
             assert {each["record"]["id"] for each in found} == names
+            with server.client() as client:
+                # Whichever answers tells of all.
+                counted = 'memoranda_http_requests_total{standard="ump",operation="remember",code="200"} 8\n'
+                assert counted in client.get("/metrics").text
         server.process.send_signal(number)
         out, err = server.process.communicate()
         assert (server.process.returncode, out, err) == (0, b"", b"")

@@ -160,6 +160,7 @@ def test_every_statement_on_memories_names_the_tenant() -> None:
         "next_expiry",
         "next_due",
         "unindexed_next",
+        "store_bytes",
     )
     # How far a model has come is of all tenants together; each vector is put down and read with its own.
     free += ("embedding_", "version_last", "versions_to_embed", "vectors_blank", "vectors_drop", "version_key")

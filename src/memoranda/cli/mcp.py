@@ -58,7 +58,7 @@ def mcp(
     offer = Offer().with_query(settings.mcp_offer)
     if sys.stdin.isatty():
         _explain(settings.home)
-    set_up(settings.log_level)
+    set_up(settings.log_level, form=settings.log_format)
     service = open_service(settings)
     try:
         access = service.gate.local(settings.owner or None, actor_kind="agent")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memoranda.bindings.http.app import Seams
+    from memoranda.bindings.http.metrics import Readers
     from memoranda.bindings.mcp.http import McpEndpoint
     from memoranda.bindings.mcp.offer import Offer
     from memoranda.service.core.grants import Registration
@@ -77,7 +78,7 @@ def serve(
         log_level=log_level,
         workers=workers,
     )
-    set_up(settings.log_level)
+    set_up(settings.log_level, form=settings.log_format, requests=settings.log_requests == "on")
     if not _is_loopback(settings.host) and not settings.tls_cert:
         _warn(settings.host)
     if settings.open_registration == "on" and not (settings.max_bytes and settings.writes_per_minute):
@@ -119,6 +120,7 @@ def _serve(
             extra_routes=mcp.routes,
             on_stop=[mcp.stop_streams],
             folders={CONSOLE: lambda threads: LateConsole(service, threads).routes},
+            metrics_readers=cast("Readers", settings.metrics),
             **_oauth(service, settings, mcp.running),
         )
         server = create_server(
@@ -191,6 +193,7 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
     from memoranda.bindings.http.workers import Workers, check_workers
     from memoranda.bindings.mcp import http  # noqa: F401
     from memoranda.errors import InvalidInput
+    from memoranda.measures import share, take
 
     check_workers(settings.workers)
     if settings.database_path is None and settings.address is None:
@@ -201,7 +204,10 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
     with listen(settings.host, settings.port, is_shared=True) as listener:
         shared = replace(settings, port=listener.getsockname()[1])
 
-        def work(lifeline: int, tell: Callable[[], None]) -> None:
+        share(shared.workers)
+
+        def work(number: int, lifeline: int, tell: Callable[[], None]) -> None:
+            take(number)
             _serve(shared, seams=seams, on_ready=lambda *_: tell(), lifeline=lifeline)
 
         Workers(

@@ -453,6 +453,10 @@ class Unit(Snapshot, Protocol):
 class System(Protocol):
     """What belongs to the installation, not to a tenant."""
 
+    def size_bytes(self) -> int:
+        """How large the database is."""
+        ...
+
     def tenants(self) -> list[str]: ...
 
     def has_key(self, tenant: str) -> bool:

@@ -35,6 +35,11 @@ class SqlSystem:
 
         return self._database.write(work)
 
+    def size_bytes(self) -> int:
+        """How large the database is."""
+        ((found,),) = self._rows("store_bytes")
+        return int(found)
+
     def tenants(self) -> list[str]:
         return [name for (name,) in self._rows("tenant_list")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,7 @@ class Piece:
     takes `_turn` first, the writer that begins it or the waiter that gives it up, decides whether it is done.
     """
 
-    __slots__ = ("_failure", "_is_begun", "_result", "_settled", "_turn", "is_waited_for", "tenant", "work")
+    __slots__ = ("_failure", "_is_begun", "_result", "_settled", "_turn", "is_waited_for", "since", "tenant", "work")
 
     def __init__(
         self, work: Callable[[Connection], Any], tenant: str | None = None, *, is_waited_for: bool = True
@@ -27,6 +28,8 @@ class Piece:
         self.work = work
         self.tenant = tenant
         self.is_waited_for = is_waited_for
+        # When it began to wait; from its turn on, when that was.
+        self.since = time.perf_counter()
         self._result: Any = None
         self._failure: BaseException | None = None
         self._is_begun = False

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from memoranda.errors import StoreUnavailable
+from memoranda.measures import WRITE_SECONDS, WRITER_WAIT, WRITES_WAITING
 from memoranda.storage.database import Connection
 from memoranda.storage.turns import Outcome, Piece
 
@@ -58,6 +59,7 @@ class WriteQueue:
             self.refuse_when_closed()
             self._now.append(piece)
             self._ready.notify()
+        WRITES_WAITING.add()
         result: T = piece.wait(patience_seconds)
         return result
 
@@ -71,6 +73,7 @@ class WriteQueue:
                 self._later_since = time.monotonic()
                 self._ready.notify()
             self._later.append(Piece(work, tenant, is_waited_for=False))
+        WRITES_WAITING.add()
 
     def flush(self, patience_seconds: float) -> None:
         """Wait until everything that was handed to `write_later` is done."""
@@ -81,6 +84,7 @@ class WriteQueue:
             self._later.append(last)
             self._later_since = 0.0
             self._ready.notify()
+        WRITES_WAITING.add()
         last.wait(patience_seconds)
 
     def check_recording(self) -> None:
@@ -112,7 +116,13 @@ class WriteQueue:
                 if not self._ready.wait(due_in if due_in > 0 else idle_seconds) and not self._later:
                     return []
             self._room.notify_all()
-            return batch
+        now = time.perf_counter()
+        WRITES_WAITING.add(amount=-len(batch))
+        for piece in batch:
+            if piece.is_waited_for:
+                WRITER_WAIT.observe(now - piece.since)
+            piece.since = now
+        return batch
 
     def _is_later_due(self) -> bool:
         return bool(self._later) and (self.is_closed or self._later_since + LATER_SECONDS <= time.monotonic())
@@ -126,6 +136,7 @@ class WriteQueue:
 
     def settle(self, outcomes: list[Outcome]) -> None:
         """Tell those who wait, after the commit; keep what nobody waits for if it could not be written."""
+        WRITE_SECONDS.observe(time.perf_counter() - outcomes[0][0].since)
         self._keep_unrecorded(outcomes)
         for piece, result, failure in outcomes:
             if piece.is_waited_for:
@@ -144,6 +155,7 @@ class WriteQueue:
                     _log.error("%s: nothing is put on record until that is mended", failed[0][1])
                 self.behind = str(failed[0][1])
                 self._later.extendleft(reversed(again))
+                WRITES_WAITING.add(amount=len(again))
                 self._later_since = time.monotonic() + AGAIN_SECONDS - LATER_SECONDS
                 self._ready.notify()
             elif records and self.behind is not None:

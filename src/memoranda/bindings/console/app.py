@@ -183,7 +183,7 @@ class Console:
             return _render(page, request, session, access)
         # A person sees a page, whatever happens.
         except Exception:  # noqa: BLE001
-            _log.exception("unexpected failure in %s %r", request.method, request.url.path)
+            _log.exception("unexpected failure in a page of the console")
             told = {"message": "something went wrong that should not; the server's log has the details"}
             return _render(Page(template="wrong.html", told=told, status=500), request, session, access)
 

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memoranda.bindings.http import (
     cal,
+    metrics,
     moving,
     oams,
     oms,
@@ -72,6 +73,7 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
         *openwop.OPERATIONS,
         *openwop_proposals.OPERATIONS,
         *openwop_webhooks.OPERATIONS,
+        metrics.OPERATION,
         _document(ump.UMP, "/openapi.json", "openapi"),
         _document(openwop.OPENWOP, "/v1/openapi.json", "wop_openapi"),
         *found.operations,
@@ -102,6 +104,7 @@ def create_app(
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]] = (),
     on_stop: Sequence[Callable[[], None]] = (),
     clock: Callable[[], float] = time.monotonic,
+    metrics_readers: metrics.Readers = "operator",
 ) -> Starlette:
     """The application over an open service, which stays the caller's to close.
 
@@ -110,7 +113,7 @@ def create_app(
     `public_routes` need no credential, and whoever comes to the path `protected` without one is told that they say how
     to get one; what lies under each of `folders` looks after its own credentials; each of `lifespans` is entered at the
     start and left at the end; each of `on_stop` is called on the event loop before running requests are waited for, to
-    end streams.
+    end streams. `metrics_readers` says who may read /metrics.
     """
     parts = _Parts(
         service,
@@ -129,7 +132,7 @@ def create_app(
         protected=protected,
     )
     further = [_Authenticated(route, parts.threads, max_body_bytes) for route in extra_routes]
-    operations = _with_document(operations_of(seams), service)
+    operations = _with_document(metrics.served(operations_of(seams), metrics_readers), service)
     tables = Tables(operations, [route.path for route in public_routes], folders)
     own = [route for make in folders.values() for route in make(parts.threads)]
     app = _routed(service, parts, rules, operations, tables, [*public_routes, *own, *further], lifespans)

@@ -66,6 +66,7 @@ def refuse(error: MemorandaError, path: str) -> Refusal:
 
 
 CAL: Final = Standard(
+    name="cal",
     prefixes=("/cal",),
     refuse=refuse,
     no_route=ump.no_route,

@@ -18,12 +18,14 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
 from memoranda.bindings.http.operation import Tables
+from memoranda.bindings.http.passage import Passage
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access, Gate
@@ -49,7 +51,7 @@ SECURITY_HEADERS: tuple[wire.Header, ...] = (
     (b"referrer-policy", b"no-referrer"),
 )
 ALLOWED_HEADERS = (
-    b"authorization, content-type, if-match, if-none-match, last-event-id, x-cal-token, x-oams-consent, "
+    b"authorization, content-type, if-match, if-none-match, last-event-id, x-cal-token, x-oams-consent, x-request-id, "
     b"mcp-method, mcp-name, mcp-protocol-version, mcp-session-id"
 )
 PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
@@ -61,7 +63,7 @@ PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
 )
 EXPOSED_HEADERS = (
     b"etag, mcp-session-id, retry-after, www-authenticate, x-memoranda-warning, x-oams-warning, "
-    b"x-oms-address, x-oms-superseded-by, x-oms-system-valid-to, x-oms-verification-status"
+    b"x-request-id, x-oms-address, x-oms-superseded-by, x-oms-system-valid-to, x-oms-verification-status"
 )
 
 _log = logging.getLogger(__name__)
@@ -166,47 +168,35 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_started = False
-        extra = SECURITY_HEADERS
-
-        async def send_guarded(message: Message) -> None:
-            nonlocal is_started
-            if message["type"] == "http.response.start":
-                is_started = True
-                headers = list(message.get("headers", ()))
-                present = {name.lower() for name, _ in headers}
-                headers += [item for item in extra if item[0] not in present]
-                message = {**message, "headers": headers}
-            await self._unread.send(scope, send, message)
-
+        passage = Passage(scope, partial(self._unread.send, scope, send), SECURITY_HEADERS)
         try:
             self._check_host(scope)
             origin = self._check_origin(scope)
             if origin is not None:
-                extra = (*extra, *_cors_headers(origin))
+                passage.extra = (*passage.extra, *_cors_headers(origin))
             if origin is not None and scope["method"] == "OPTIONS":
-                await _send_preflight(send_guarded)
+                await _send_preflight(passage.send)
                 return
             factor = self._tables.standard_of(scope["path"]).body_factor
             receive = wire.bounded(receive, factor * self._rules.max_body_bytes)
             if self._tables.is_public(scope["path"]):
-                await self._app(scope, receive, send_guarded)
+                await self._app(scope, receive, passage.send)
             else:
-                await self._pass(scope, receive, send_guarded)
+                await self._pass(scope, receive, passage.send)
         except wire.ClientGone:
             return
         except MemorandaError as error:
-            if is_started:
+            if passage.is_started:
                 raise
             if error.code in ("unavailable", "corrupt"):
                 _log.error("%s: %s", error.code, error.message)
-            await self._refuse(send_guarded, scope, error)
+            await self._refuse(passage.send, scope, error)
         except Exception:
-            if is_started:
+            if passage.is_started:
                 raise
-            _log.exception("unexpected failure in %s %r", scope["method"], scope["path"])
+            _log.exception("unexpected failure in %s of %s", *reversed(passage.operation))
             unknown = MemorandaError("something went wrong; the server's log has the details")
-            await self._refuse(send_guarded, scope, unknown)
+            await self._refuse(passage.send, scope, unknown)
 
     async def _refuse(self, send: Send, scope: Scope, error: MemorandaError) -> None:
         status, body = self._tables.standard_of(scope["path"]).refuse(error, scope["path"])

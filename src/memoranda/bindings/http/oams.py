@@ -88,6 +88,7 @@ def _error(path: str, code: int, message: str, data: object = None) -> object:
 
 
 OAMS: Final = Standard(
+    name="oams",
     prefixes=("/v1/oams/",),
     refuse=refuse,
     no_route=no_route,

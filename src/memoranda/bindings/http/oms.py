@@ -58,6 +58,7 @@ def refuse(error: MemorandaError, path: str) -> Refusal:
 
 
 OMS: Final = Standard(
+    name="oms",
     prefixes=("/oms/",),
     refuse=refuse,
     no_route=ump.no_route,

@@ -56,6 +56,7 @@ def _name(example: str, description: str = "") -> dict[str, Any]:
 
 
 OPENWOP: Final = Standard(
+    name="openwop",
     prefixes=("/v1/", DISCOVERY),
     refuse=refuse,
     no_route=no_route,

@@ -26,6 +26,7 @@ WITHOUT_BODY: Final = ("GET", "HEAD")
 class Standard:
     """What the routes of one standard share."""
 
+    name: str
     # What the paths begin with.
     prefixes: tuple[str, ...]
     # An error in the standard's own words; the path tells, where one standard has several ways to say it.

@@ -130,6 +130,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         operation = self._operations.get(scope["method"]) or self._operations["GET"]
+        name_request(scope, operation.standard.name, operation.name)
         if operation.is_quick:
             answer, body = self._answer(operation, Call(scope=scope, raw=b"", max_body_bytes=0))
         elif operation.has_body:
@@ -189,8 +190,14 @@ class Stream:
             if wire.preferred(accepted, (wire.JSON, *self._operation.gives)) not in streams:
                 await self._otherwise(scope, receive, send)
                 return
+        name_request(scope, self._operation.standard.name, self._operation.name)
         await self._threads.run(authenticate, scope)
         await self._app(scope, receive, send)
+
+
+def name_request(scope: Scope, standard: str, operation: str) -> None:
+    """Say what a request turned out to be: the guard counts it under that name."""
+    scope.setdefault("state", {})["operation"] = (standard, operation)
 
 
 def authenticate(scope: Scope) -> None:

@@ -9,16 +9,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from typing import Any, TypeVar, TypeVarTuple
 
 from memoranda.errors import StoreUnavailable
+from memoranda.measures import IN_PROGRESS
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 # Its turn: whoever takes the one thing out of the list first, the thread that begins or the loop that gives up, has it.
 _Turn = list[None]
-_Job = tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], _Turn, Callable[..., Any], tuple[Any, ...]]
+_Job = tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], _Turn, Callable[..., Any], tuple[Any, ...], Context]
 
 # How long a request waits for a thread. All of them are at work, each for no longer than the store lets them wait.
 TURN_SECONDS = 30.0
@@ -45,16 +47,19 @@ class Threads:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         turn: _Turn = [None]
-        self._waiting.append((loop, future, turn, work, args))
-        self._hand_over()
-        if self._unsettled <= self._count and not self._waiting:
-            return await future
-        # Others are before it.
-        late = loop.call_later(self._turn_seconds, self._give_up, future, turn)
+        late: asyncio.TimerHandle | None = None
+        IN_PROGRESS.add(self._name)
         try:
+            self._waiting.append((loop, future, turn, work, args, copy_context()))
+            self._hand_over()
+            if self._unsettled > self._count or self._waiting:
+                # Others are before it.
+                late = loop.call_later(self._turn_seconds, self._give_up, future, turn)
             return await future
         finally:
-            late.cancel()
+            IN_PROGRESS.add(self._name, amount=-1)
+            if late is not None:
+                late.cancel()
 
     def _give_up(self, future: asyncio.Future[Any], turn: _Turn) -> None:
         """Refuse what nobody has begun in time."""
@@ -95,12 +100,12 @@ class Threads:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            loop, future, turn, work, args = job
+            loop, future, turn, work, args, context = job
             result: object = None
             failure: BaseException | None = None
             try:
                 # Nobody waits for what was given up.
-                result = work(*args) if _takes(turn) else None
+                result = context.run(work, *args) if _takes(turn) else None
             except StopIteration as error:
                 # No future takes it, and whoever waits must not wait for ever.
                 failure = RuntimeError("an iterator ended in the middle of a request")
@@ -111,7 +116,7 @@ class Threads:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._settle, future, result, failure)
             # Until the next job comes, nothing of this one is held.
-            del job, loop, future, turn, work, args, result, failure
+            del job, loop, future, turn, work, args, context, result, failure
 
     def _settle(self, future: asyncio.Future[Any], result: object, failure: BaseException | None) -> None:
         self._unsettled -= 1

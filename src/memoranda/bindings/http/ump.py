@@ -69,6 +69,7 @@ ERRORS: Final = {
     "503": "The store cannot be used right now",
 }
 UMP: Final = Standard(
+    name="ump",
     prefixes=("/",),
     refuse=refuse,
     no_route=no_route,

@@ -26,9 +26,9 @@ END_SECONDS: Final = 120.0
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)
 
-# What a worker does until it is told to stop. It gets the pipe that ends with the first process, and what to call when
-# it answers requests.
-Work = Callable[[int, Callable[[], None]], None]
+# What a worker does until it is told to stop. It gets its number, which only one has at a time, the pipe that ends with
+# the first process, and what to call when it answers requests.
+Work = Callable[[int, int, Callable[[], None]], None]
 
 
 def check_workers(count: int) -> None:
@@ -44,7 +44,8 @@ class Workers:
 
     def __init__(self, count: int, work: Work, on_ready: Callable[[], None]) -> None:
         self._count, self._work, self._on_ready = count, work, on_ready
-        self._running: set[int] = set()
+        # Their numbers, by their processes.
+        self._running: dict[int, int] = {}
         self._is_stopping = False
         self._lifeline = os.pipe()
 
@@ -68,7 +69,7 @@ class Workers:
         until, is_killed = time.monotonic() + END_SECONDS, False
         while self._running:
             process, _ = os.waitpid(-1, os.WNOHANG)
-            self._running.discard(process)
+            self._running.pop(process, None)
             if not process:
                 time.sleep(0.01)
             if not is_killed and time.monotonic() > until:
@@ -79,7 +80,7 @@ class Workers:
     def _watch(self) -> None:
         while self._running:
             process, status = os.wait()
-            self._running.discard(process)
+            self._running.pop(process, None)
             if not self._is_stopping:
                 _log.warning("a worker ended (%s); another takes its place", os.waitstatus_to_exitcode(status))
                 self._start()
@@ -87,12 +88,13 @@ class Workers:
     def _start(self) -> None:
         """Start one and wait until it answers. Raises StoreUnavailable if it ends before that."""
         ready, tell = os.pipe()
+        number = min(set(range(self._count)) - set(self._running.values()))
         # A signal waits until both know what they are.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         process = os.fork()
         if process == 0:
-            self._be_worker(ready, tell)
-        self._running.add(process)
+            self._be_worker(number, ready, tell)
+        self._running[process] = number
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.close(tell)
         with open(ready, "rb") as waiting:  # noqa: PTH123
@@ -100,7 +102,7 @@ class Workers:
             if not (is_told and waiting.read(1)) and not self._is_stopping:
                 raise StoreUnavailable("a server process ended before it was ready, or was not ready in time")
 
-    def _be_worker(self, ready: int, tell: int) -> NoReturn:
+    def _be_worker(self, number: int, ready: int, tell: int) -> NoReturn:
         code = 1
         try:
             for each in _SIGNALS:
@@ -108,7 +110,7 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             os.close(ready)
             os.close(self._lifeline[1])
-            self._work(self._lifeline[0], lambda: _tell(tell))
+            self._work(number, self._lifeline[0], lambda: _tell(tell))
             code = 0
         except MemorandaError as error:
             _log.error("%s", error.message)

@@ -10,11 +10,16 @@ access first; `Grains(context, access)` is one caller's, and no call does. Both 
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
 
+from memoranda.errors import MemorandaError
+from memoranda.measures import VERB_FAILURES, VERB_SECONDS
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 
+# What the others call by their class.
+_STANDARDS: Final = {"Grains": "oms"}
 P = ParamSpec("P")
 R = TypeVar("R")
 # Access: the verbs are one caller's. None: every call names its caller.
@@ -46,6 +51,7 @@ class Verb(Generic[P, R]):
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
+        self._labels = (_STANDARDS.get(owner.__name__, owner.__name__.lower()), name)
 
     @overload
     def __get__(self, verbs: None, owner: type) -> Self: ...
@@ -59,8 +65,15 @@ class Verb(Generic[P, R]):
         context, bearer = verbs._context, verbs._access
 
         def for_caller(access: Access, /, *given: P.args, **named: P.kwargs) -> R:
-            self.authorise(access)
-            return self.function(context, access, *given, **named)
+            began = perf_counter()
+            try:
+                self.authorise(access)
+                return self.function(context, access, *given, **named)
+            except MemorandaError as error:
+                VERB_FAILURES.add(*self._labels, error.code)
+                raise
+            finally:
+                VERB_SECONDS.observe(perf_counter() - began, *self._labels)
 
         def for_bearer(*given: P.args, **named: P.kwargs) -> R:
             return for_caller(bearer, *given, **named)

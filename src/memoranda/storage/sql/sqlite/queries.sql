@@ -741,3 +741,6 @@ WHERE model_id = :model_id AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.model_
 -- name: version_key
 SELECT v.tenant_id, v.key_id FROM version v CROSS JOIN tenant t ON t.tenant_id = v.tenant_id
 WHERE v.version_id = :version_id AND t.name = :tenant
+
+-- name: store_bytes
+SELECT p.page_count * s.page_size FROM pragma_page_count() p CROSS JOIN pragma_page_size() s

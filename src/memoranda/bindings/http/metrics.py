@@ -1,0 +1,99 @@
+"""GET /metrics: the numbers of this server for Prometheus, for whoever runs it (see measures.py)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Literal
+
+from memoranda import __version__
+from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.operation import Operation
+from memoranda.bindings.http.ump import UMP
+from memoranda.errors import ForbiddenScope, MemorandaError
+from memoranda.measures import (
+    BUILD,
+    CPU_SECONDS,
+    EMBEDDING_BACKLOG,
+    OPEN_FILES,
+    RESIDENT_BYTES,
+    STORE_BYTES,
+    Family,
+    Labels,
+    exposition,
+    processes,
+)
+from memoranda.service.service import Service
+
+# Who may read them: with a credential of the operator's, anyone who reaches the port, or nobody.
+Readers = Literal["operator", "open", "off"]
+MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_PROCESSES: Final = Path("/proc")
+
+Number = tuple[Family, Labels, float]
+
+
+def metrics(service: Service, call: Call, _asked: None) -> Answer:
+    """For the operator alone: what all owners do together tells of each of them."""
+    access = call.access
+    access.require("read")
+    if access.is_peer or access.is_narrowed or access.tenant not in (None, service.operator_did):
+        raise ForbiddenScope("the numbers of this server are the operator's to read")
+    return _shown(service)
+
+
+def _shown(service: Service) -> Answer:
+    return Answer(body=exposition((*_of_store(service), *_of_processes(processes()))), media_type=MEDIA_TYPE)
+
+
+OPERATION: Final = UMP.row(
+    "GET",
+    "/metrics",
+    "metrics",
+    "The numbers of this server, for Prometheus; for the operator, unless told otherwise",
+    metrics,
+    gives={"text/plain": {"schema": {"type": "string"}}},
+    answer="",
+)
+
+
+def served(operations: Iterable[Operation], readers: Readers) -> tuple[Operation, ...]:
+    """The operations, with this one for these readers."""
+    if readers == "off":
+        return tuple(each for each in operations if each is not OPERATION)
+    is_open = replace(OPERATION, is_public=True, verb=lambda service, _call, _asked: _shown(service))
+    return tuple(is_open if each is OPERATION and readers == "open" else each for each in operations)
+
+
+def _of_store(service: Service) -> Iterator[Number]:
+    """What the store is asked when somebody wants to know; while it is away, nothing is said of it."""
+    yield BUILD, (__version__,), 1.0
+    asked: Sequence[tuple[Family, Callable[[], int]]] = [(STORE_BYTES, service.context.engine.system.size_bytes)]
+    if service.context.meaning.is_on:
+        asked = [*asked, (EMBEDDING_BACKLOG, lambda: service.embedding.progress().pending)]
+    for family, ask in asked:
+        with suppress(MemorandaError):
+            yield family, (), float(ask())
+
+
+def _of_processes(numbers: Sequence[int]) -> Iterator[Number]:
+    """Of all server processes together, where the system tells."""
+    if not _PROCESSES.is_dir():
+        return
+    tick, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    cpu = resident = files = 0.0
+    for number in numbers:
+        with suppress(OSError, ValueError, IndexError):
+            folder = _PROCESSES / str(number)
+            # The name of the program stands in brackets, and may hold anything.
+            times = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            cpu += (int(times[11]) + int(times[12])) / tick
+            resident += int((folder / "statm").read_text(encoding="ascii").split()[1]) * page
+            files += sum(1 for _ in (folder / "fd").iterdir())
+    if cpu:
+        yield CPU_SECONDS, (), cpu
+        yield RESIDENT_BYTES, (), resident
+        yield OPEN_FILES, (), files
