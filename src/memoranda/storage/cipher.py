@@ -82,12 +82,15 @@ class Cipher(Sealer, Protocol):
         """
         ...
 
-    def sealer(self) -> Sealer:
-        """The same for many documents at once: whether a key was destroyed meanwhile is looked at once for each."""
+    def sealer(self, changes: int | None = None, /) -> Sealer:
+        """The same for many documents at once: whether a key was destroyed meanwhile is looked at once for each.
+
+        Or not at all, if it is known from elsewhere how often that has happened.
+        """
         ...
 
-    def opener(self) -> Opener:
-        """`open` for many documents at once: whether a key was destroyed meanwhile is looked at once, now."""
+    def opener(self, changes: int | None = None, /) -> Opener:
+        """`open` for many documents at once: whether a key was destroyed meanwhile is looked at once, now, likewise."""
         ...
 
     def index_key(self) -> tuple[str | None, bytes]:
@@ -123,10 +126,10 @@ class NoCipher:
     def open(self, _key_id: str, _data: bytes, _bound: bytes, /) -> bytes | None:
         raise _no_ring()
 
-    def sealer(self) -> Sealer:
+    def sealer(self, _changes: int | None = None, /) -> Sealer:
         return self
 
-    def opener(self) -> Opener:
+    def opener(self, _changes: int | None = None, /) -> Opener:
         return self.open
 
     def index_key(self) -> tuple[str | None, bytes]:
@@ -198,20 +201,20 @@ class RingCipher:
         self._seen = -1
         self.changes = 0
 
-    def key_for(self, tenant: str, user: str) -> str | None:
+    def key_for(self, tenant: str, user: str, changes: int | None = None) -> str | None:
         if self._coverage is None or (not user and self._coverage == "users"):
             return None
         holder = _holder(tenant, user)
         with self._lock:
-            self._refresh()
+            self._refresh(changes)
             return self._ids.get(holder) or self._find(holder) or self._make(holder)
 
     def seal(self, key_id: str, data: bytes, bound: bytes) -> bytes:
         return _sealed(_aes(self.sealing_key(key_id)), data, bound)
 
-    def sealing_key(self, key_id: str) -> bytes:
+    def sealing_key(self, key_id: str, changes: int | None = None) -> bytes:
         """A key to encrypt with. Raises StoreUnavailable when it was destroyed."""
-        key = self._data_key(key_id)
+        key = self._data_key(key_id, changes)
         if key is None:
             raise StoreUnavailable("the user was erased while this was written; try again")
         return key
@@ -220,13 +223,13 @@ class RingCipher:
         key = self._data_key(key_id)
         return None if key is None else _opened(_aes(key), data, bound)
 
-    def sealer(self) -> Sealer:
-        return _RingSealer(self)
+    def sealer(self, changes: int | None = None, /) -> Sealer:
+        return _RingSealer(self, changes)
 
-    def opener(self) -> Opener:
+    def opener(self, changes: int | None = None, /) -> Opener:
         ciphers: dict[str, AESGCM | None] = {}
         with self._lock:
-            self._refresh()
+            self._refresh(changes)
 
         def open_one(key_id: str, data: bytes, bound: bytes) -> bytes | None:
             if key_id not in ciphers:
@@ -306,9 +309,12 @@ class RingCipher:
         with self._lock:
             self._ring.close()
 
-    def _refresh(self) -> None:
-        """Forget cached keys when another process has changed the ring: it may have destroyed one."""
-        version = self._ring.token()
+    def _refresh(self, changes: int | None = None) -> None:
+        """Forget cached keys when another process has changed the ring: it may have destroyed one.
+
+        `changes` is what a snapshot of the ring's own database tells of it; what was seen since is newer.
+        """
+        version = self._ring.token() if changes is None else max(changes, self._seen)
         self.changes += version != self._seen
         if version != self._seen or len(self._keys) > _CACHE_LIMIT:
             self._keys.clear()
@@ -345,9 +351,9 @@ class RingCipher:
             self._take_over()
         return self._masters.get(version)
 
-    def _data_key(self, key_id: str) -> bytes | None:
+    def _data_key(self, key_id: str, changes: int | None = None) -> bytes | None:
         with self._lock:
-            self._refresh()
+            self._refresh(changes)
             return self._known(key_id)
 
     def _known(self, key_id: str) -> bytes | None:
@@ -371,21 +377,21 @@ class RingCipher:
 class _RingSealer:
     """Remembers the keys it has used."""
 
-    def __init__(self, ring: RingCipher) -> None:
-        self._ring = ring
+    def __init__(self, ring: RingCipher, changes: int | None) -> None:
+        self._ring, self._changes = ring, changes
         self._ids: dict[tuple[str, str], str | None] = {}
         self._ciphers: dict[str, AESGCM] = {}
 
     def key_for(self, tenant: str, user: str) -> str | None:
         holder = (tenant, user)
         if holder not in self._ids:
-            self._ids[holder] = self._ring.key_for(tenant, user)
+            self._ids[holder] = self._ring.key_for(tenant, user, self._changes)
         return self._ids[holder]
 
     def seal(self, key_id: str, data: bytes, bound: bytes) -> bytes:
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            cipher = self._ciphers[key_id] = _aes(self._ring.sealing_key(key_id))
+            cipher = self._ciphers[key_id] = _aes(self._ring.sealing_key(key_id, self._changes))
         return _sealed(cipher, data, bound)
 
 

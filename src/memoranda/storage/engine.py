@@ -116,6 +116,12 @@ class Snapshot(Protocol):
         """The open version that already says this."""
         ...
 
+    def same_or_named(
+        self, sameness: str, name: tuple[str, str], now: Instant
+    ) -> tuple[Version | None, Version | None]:
+        """The open version that already says this, and the version that a standard's name stands for."""
+        ...
+
     def known_facts(self, samenesses: Sequence[str]) -> set[str]:
         """Which of these an open version may say already."""
         ...

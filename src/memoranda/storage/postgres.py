@@ -118,7 +118,7 @@ class PostgresDatabase:
                 connection = self._begun(tenant)
                 try:
                     yield connection
-                    connection.end()
+                    connection.end_reading()
                 except BaseException:
                     connection.give_up()
                     raise
@@ -133,14 +133,14 @@ class PostgresDatabase:
             while True:
                 connection = self._readers.get_nowait()
                 try:
-                    connection.begin(_READ, tenant)
+                    connection.begin(_READ, tenant, "tenant_get")
                 except psycopg.OperationalError:
                     # The server was restarted since, or the network lost it: so did the others, most likely.
                     connection.close()
                 else:
                     return connection
         connection = self._connect()
-        connection.begin(_READ, tenant)
+        connection.begin(_READ, tenant, "tenant_get")
         return connection
 
     def _connect(self) -> PostgresConnection:
@@ -228,7 +228,7 @@ class PostgresDatabase:
         raise AssertionError("the last try returns or raises")
 
     def _together(self, batch: list[Piece], connection: PostgresConnection) -> list[Outcome]:
-        with _transaction(connection, batch[0].tenant):
+        with _transaction(connection, batch):
             outcomes: list[Outcome] = []
             for piece in batch:
                 try:
@@ -240,7 +240,7 @@ class PostgresDatabase:
             return outcomes
 
     def _one_by_one(self, batch: list[Piece], connection: PostgresConnection) -> list[Outcome]:
-        with _transaction(connection, batch[0].tenant):
+        with _transaction(connection, batch):
             return [(piece, *_attempt(piece, connection)) for piece in batch]
 
     # --- what is going on --------------------------------------------------------------------------------
@@ -324,14 +324,15 @@ class PostgresDatabase:
 
 
 @contextmanager
-def _transaction(connection: PostgresConnection, tenant: str | None) -> Iterator[None]:
+def _transaction(connection: PostgresConnection, batch: list[Piece]) -> Iterator[None]:
     is_ending = False
     try:
-        with connection.together():
-            connection.begin(_WRITE, tenant)
-            yield
-            is_ending = True
-            connection.end()
+        # Most of what is waited for writes one version.
+        numbers = sum(piece.is_waited_for for piece in batch)
+        connection.begin(_WRITE, batch[0].tenant, "tenant_lock", numbers=numbers)
+        yield
+        is_ending = True
+        connection.end()
     except BaseException as error:
         if is_ending and connection.is_broken:
             # Nobody knows whether it was: to run it again could write it twice.

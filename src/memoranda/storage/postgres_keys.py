@@ -99,11 +99,11 @@ class PostgresKeyRing:
         """Ask on a connection of our own; once more on a new one, unless a transaction was lost with it."""
         with self._lock, translated():
             try:
-                return self._connected().ask(query, params)
+                return self._connected().select(query, params)
             except psycopg.OperationalError:
                 if self._is_changing or self._connection is None or not self._connection.is_broken:
                     raise
-                return self._connected().ask(query, params)
+                return self._connected().select(query, params)
 
     def _connected(self) -> PostgresConnection:
         if self._connection is None or self._connection.is_broken:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
 import psycopg
 from psycopg import errors, pq
-from psycopg.adapt import Dumper
-from psycopg.types.numeric import Int8BinaryDumper
-from psycopg.types.string import StrDumper
 
 from memoranda.errors import InvalidInput, StoreCorrupt, StoreUnavailable
 from memoranda.storage.database import Params, Row
 from memoranda.storage.dialect import POSTGRES
 from memoranda.storage.heads import End
+from memoranda.storage.postgres_statements import Statements, without_nul
 from memoranda.storage.queries import layout, load_migrations, load_queries
 
 # How long a new connection is waited for.
@@ -28,8 +25,6 @@ STATEMENT_SECONDS: Final = 60
 LOCK_SECONDS: Final = 30
 # Who holds a transaction open and says nothing is cut off: it may be a process that is gone.
 IDLE_SECONDS: Final = 60
-# So many statements stay prepared on every connection.
-STATEMENTS_LIMIT: Final = 300
 # A superuser is exchanged for this one, whom row-level security binds.
 ROLE: Final = "memoranda_bound"
 
@@ -40,17 +35,11 @@ _SETTINGS: Final = (
     # Every question has its index (0001_store.sql), also of tables that have no statistics yet.
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
 )
+# Numbers of versions, for whoever holds the tenant's row: so those of one tenant are in order.
+_NUMBERS: Final = "SELECT nextval('version_version_id_seq') FROM generate_series(1, :count)"
+# What a unit of work takes more of than it was given comes by so many.
+_NUMBERS_MORE: Final = 64
 _KEEPALIVE: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
-
-
-class _Flag(Dumper):
-    """Flags are numbers, as on SQLite."""
-
-    format = pq.Format.BINARY
-    oid = psycopg.postgres.types["int8"].oid
-
-    def dump(self, obj: bool) -> bytes:
-        return struct.pack("!q", obj)
 
 
 @lru_cache(maxsize=4_096)
@@ -76,9 +65,10 @@ class PostgresConnection:
         self.memo: dict[str, Row] = {}
         self.ends: dict[int, End] = {}
         self._queries = load_queries("postgres")
-        self._pipeline: psycopg.Pipeline | None = None
-        self._cursor = psycopg.RawCursor(raw)
-        self._cursor.format = pq.Format.BINARY
+        self._statements = Statements(raw)
+        self._is_open = False
+        # Numbers for versions of the tenant whose turn it is.
+        self._numbers: list[int] = []
 
     # --- queries -----------------------------------------------------------------------------------------
 
@@ -86,80 +76,110 @@ class PostgresConnection:
         return self.select(self._queries[name], params)
 
     def row(self, name: str, params: Params) -> Row | None:
-        self._run(self._queries[name], params)
-        return self._cursor.fetchone()
+        found = self.rows(name, params)
+        return found[0] if found else None
+
+    def rows_of_each(self, asked: Sequence[tuple[str, Params]]) -> list[list[Row]]:
+        for name, params in asked:
+            self._send(self._queries[name], params, is_asked=True)
+        return self._answers()
 
     def run(self, name: str, params: Params) -> None:
-        sql, names = native(self._queries[name])
-        self._unanswered().execute(sql, _in_order(names, params))
+        self.run_many(name, (params,))
 
     def run_many(self, name: str, params: Sequence[Params]) -> None:
-        if len(params) == 1:
-            self.run(name, params[0])
-        else:
-            sql, names = native(self._queries[name])
-            self._unanswered().executemany(sql, [_in_order(names, each) for each in params])
-
-    def _unanswered(self) -> psycopg.RawCursor[Row]:
-        """A cursor of its own for what is told nothing: in a transaction it goes with what comes next."""
-        return psycopg.RawCursor(self.raw)
+        for each in params:
+            self._send(self._queries[name], each)
+        if not self._is_open:
+            self._answers()
 
     def select(self, sql: str, params: Params) -> list[Row]:
-        self._run(sql, params)
-        return self._cursor.fetchall()
+        self._send(sql, params, is_asked=True)
+        return self._answers()[-1]
 
-    def ask(self, sql: str, params: Params) -> list[Row]:
-        """The same of a statement that may have no rows to tell."""
-        self._run(sql, params)
-        return self._cursor.fetchall() if self._cursor.description is not None else []
+    def number(self) -> int:
+        if not self._numbers:
+            self._numbers = [number for (number,) in self.select(_NUMBERS, {"count": _NUMBERS_MORE})]
+        return self._numbers.pop(0)
 
-    def _run(self, sql: str, params: Params) -> None:
+    def _send(self, sql: str, params: Params, *, is_asked: bool = False) -> None:
         numbered, names = native(sql)
-        self._cursor.execute(numbered, _in_order(names, params), binary=True)
+        self._statements.send(numbered, _in_order(names, params), is_asked=is_asked)
+
+    def _answers(self) -> list[list[Row]]:
+        try:
+            return self._statements.answers()
+        finally:
+            if not self._is_open and not self.is_broken:
+                self._statements.leave()
 
     # --- transactions ------------------------------------------------------------------------------------
 
-    def begin(self, how: str, tenant: str | None) -> None:
-        """Begin a transaction for a tenant, or for the installation."""
+    def begin(self, how: str, tenant: str | None, opening: str | None = None, *, numbers: int = 0) -> None:
+        """Begin a transaction for a tenant, or for the installation.
+
+        `opening` is the query that finds the tenant's row, which is kept in the memo; so many numbers are had with it.
+        """
         self.memo.clear()
         self.ends.clear()
-        name, value = ("memoranda.system", "on") if tenant is None else ("memoranda.tenant", _without_nul(tenant))
-        if self._pipeline is None:
-            self.command(f"{how}; SELECT set_config('{name}', {psycopg.sql.quote(value, self.raw)}, true)")
-        else:
-            self.command(how)
-            self._unanswered().execute("SELECT set_config($1, $2, true)", (name, value))
+        self._numbers.clear()
+        self._is_open = True
+        name, value = ("memoranda.system", "on") if tenant is None else ("memoranda.tenant", without_nul(tenant))
+        self._statements.command(how)
+        self._statements.send("SELECT set_config($1, $2, true)", (name, value))
+        if tenant is None or opening is None:
+            self.settle()
+            return
+        self._send(self._queries[opening], {"name": tenant}, is_asked=True)
+        if numbers:
+            self._send(_NUMBERS, {"count": numbers}, is_asked=True)
+        rows, *given = self._answers()
+        if rows:
+            self.memo[tenant] = rows[0]
+            # Only of a tenant that is locked: those of one tenant are in the order in which they are used.
+            self._numbers = [number for some in given for (number,) in some]
 
     def end(self) -> None:
         """Commit."""
-        self.command("COMMIT")
+        self._statements.command("COMMIT")
+        self._statements.answers()
+        if self._statements.last_command != b"COMMIT":
+            raise errors.InFailedSqlTransaction("something failed before, and nothing was written")
+        self._left()
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Send what has no answer with what comes next, so that many statements are one way to the server and back."""
-        with self.raw.pipeline() as pipeline:
-            self._pipeline = pipeline
-            try:
-                yield
-            finally:
-                self._pipeline = None
+    def end_reading(self) -> None:
+        """The same after reads, of which nothing is to be heard."""
+        self._statements.command("COMMIT")
+        self._statements.let_go()
+        self._is_open = False
+
+    def _left(self) -> None:
+        self._is_open = False
+        self._statements.leave()
 
     def settle(self) -> None:
         """Wait for what was sent. Raises what is wrong with it."""
-        if self._pipeline is not None:
-            self._pipeline.sync()
+        self._statements.answers()
 
     def give_up(self) -> None:
         """Roll back, or let go of a connection that cannot."""
         try:
+            with suppress(psycopg.Error):
+                self._statements.answers()
             if not self.is_broken and self.raw.info.transaction_status != pq.TransactionStatus.IDLE:
-                self.command("ROLLBACK")
+                self._statements.command("ROLLBACK")
+                self._statements.answers()
+            self._left()
         except psycopg.Error:
             self.close()
 
     def command(self, sql: str) -> None:
-        """Run statements that have no parameters, together."""
-        self.raw.execute(sql, prepare=False)
+        """Run statements that have no parameters: one in a transaction, any number outside."""
+        if self._is_open:
+            self._statements.command(sql)
+            self._statements.answers()
+        else:
+            self.raw.execute(sql, prepare=False)
 
     def act_as(self, role: str | None) -> None:
         """Have no more rights than this role."""
@@ -174,12 +194,6 @@ class PostgresConnection:
         self.raw.close()
 
 
-def _without_nul(text: str) -> str:
-    if "\x00" in text:
-        raise InvalidInput("a text may not contain the character NUL in a store on PostgreSQL")
-    return text
-
-
 def _in_order(names: tuple[str, ...], params: Params) -> Sequence[Any]:
     return params if isinstance(params, tuple) else [params[name] for name in names]
 
@@ -192,9 +206,6 @@ def open_connection(address: str) -> PostgresConnection:
     named = {"application_name": "memoranda", **wanted, **_KEEPALIVE}
     more: dict[str, Any] = {name: value for name, value in named.items() if name not in known}
     raw = psycopg.connect(address, autocommit=True, **more)
-    raw.prepare_threshold, raw.prepared_max = 2, STATEMENTS_LIMIT
-    for kind, dumper in ((int, Int8BinaryDumper), (bool, _Flag), (str, StrDumper)):
-        raw.adapters.register_dumper(kind, dumper)
     connection = PostgresConnection(raw)
     connection.command(_SETTINGS)
     return connection

@@ -30,6 +30,8 @@ class TenantRow(NamedTuple):
     # Units of work, and versions ever written: what is missing of them can be told.
     unit_seq: int
     append_seq: int
+    # How often keys were destroyed, where the key ring is in the same database.
+    ring_changes: int | None = None
 
 
 # An unknown tenant has no rows; -1 finds none.
@@ -39,6 +41,8 @@ NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 class NewVersionRow(NamedTuple):
     """A document: query `version_add`."""
 
+    # None: it is given out as the row is added.
+    version_id: int | None
     tenant_id: int
     standard: str
     media_type: str

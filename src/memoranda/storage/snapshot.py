@@ -66,6 +66,7 @@ class SqlSnapshot(BackgroundReads):
         self._closing_seq = counters.closing_seq
         self._unit_seq = counters.unit_seq
         self._append_seq = counters.append_seq
+        self._ring_changes = counters.ring_changes
 
     @property
     def tenant(self) -> str:
@@ -120,7 +121,7 @@ class SqlSnapshot(BackgroundReads):
     def versions(self, version_ids: Sequence[int]) -> list[Version]:
         rows = [VersionRow(*row) for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))]
         # The ring is looked at once for all of them, and not at all for what is not encrypted.
-        opener = self._cipher.opener() if any(row.key_id is not None for row in rows) else None
+        opener = self._cipher.opener(self._ring_changes) if any(row.key_id is not None for row in rows) else None
         return [self._version(row, opener) for row in rows]
 
     def within(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
@@ -162,6 +163,16 @@ class SqlSnapshot(BackgroundReads):
         key = self._prints.value(self._tenant_id, sameness)
         found = self._versions("version_same", sameness_key=key, now_ms=now, forever_ms=FOREVER_MS)
         return found[0] if found else None
+
+    def same_or_named(
+        self, sameness: str, name: tuple[str, str], now: Instant
+    ) -> tuple[Version | None, Version | None]:
+        key, tenant_id = self._prints.value(self._tenant_id, sameness), self._tenant_id
+        same = {"tenant_id": tenant_id, "sameness_key": key, "now_ms": now, "forever_ms": FOREVER_MS}
+        named = {"tenant_id": tenant_id, "standard": name[0], "name": name[1]}
+        found = self._connection.rows_of_each((("version_same", same), ("version_named", named)))
+        one, other = ([self._version(VersionRow(*row)) for row in rows] for rows in found)
+        return one[0] if one else None, other[0] if other else None
 
     def known_facts(self, samenesses: Sequence[str]) -> set[str]:
         keys = [key.hex() for each in samenesses if (key := self._prints.value(self._tenant_id, each)) is not None]
@@ -247,7 +258,7 @@ class SqlSnapshot(BackgroundReads):
             return []
         if self._opener is None:
             # Once in a snapshot: what is destroyed while it is read was there when it began.
-            self._opener = self._cipher.opener()
+            self._opener = self._cipher.opener(self._ring_changes)
             self._age = Age(self._erasure_seq, self._cipher.changes)
         rows = {row[0]: row for row in self._rows("kept_by_id", version_ids=as_json(list(version_ids)))}
         present = [version_id for version_id in version_ids if version_id in rows]

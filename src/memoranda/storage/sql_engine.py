@@ -98,7 +98,7 @@ class SqlEngine:
     @contextmanager
     def read(self, tenant: str) -> Iterator[Snapshot]:
         with self._database.reading(tenant) as connection:
-            row = connection.row("tenant_get", {"name": tenant})
+            row = connection.memo.get(tenant) or connection.row("tenant_get", {"name": tenant})
             yield SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row, self.documents)
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:

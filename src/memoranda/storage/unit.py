@@ -94,7 +94,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     ) -> Version:
         kept = None if projection.bounds is None else bounds.encode(projection.bounds)
         seal = self._prints.document(self._tenant, document.standard, document.name, document.native, kept)
-        (version_id,) = self._buffer.add_now("version_add", self._sealed(document, projection, cause, kept, seal, now))
+        row = self._sealed(document, projection, cause, kept, seal, now)
+        version_id = row.version_id
+        if version_id is None:
+            (version_id,) = self._buffer.add_now("version_add", row)
+        else:
+            self._buffer.add_later("version_add", row)
         memory = version_id if follows is None else follows.memory_id
         updated = self._updates[memory] = self._updated(projection, follows)
         indexed = self._prints.indexed(self._tenant, projection) if indexed is None else indexed
@@ -141,7 +146,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         """The document as it goes to the disk: encrypted under its user's key when the store encrypts."""
         if self._sealer is None:
             # Once in a unit of work, which lasts milliseconds.
-            self._sealer = self._cipher.sealer()
+            self._sealer = self._cipher.sealer(self._ring_changes)
         sealer, native = self._sealer, document.native
         key_id = sealer.key_for(self._tenant, projection.scope.user)
         if key_id is not None:
@@ -150,7 +155,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             cause = None if cause is None else sealer.seal(key_id, cause, bound + b"cause")
             kept = None if kept is None else sealer.seal(key_id, kept, bound + b"bounds")
         named = self._tenant_id, document.standard, document.media_type, document.name
-        return NewVersionRow(*named, now, key_id, seal, native, cause, kept)
+        return NewVersionRow(self._buffer.number(), *named, now, key_id, seal, native, cause, kept)
 
     def _index(
         self,
@@ -418,6 +423,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             closing_seq=self._closing_seq,
             unit_seq=self._unit_seq + 1,
             append_seq=self._append_seq,
+            ring_changes=self._ring_changes,
         )
         self._connection.run("tenant_put", row._asdict())
         return row

@@ -147,8 +147,13 @@ def _write_if_new(
     context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant
 ) -> Remembered | Version:
     """Write an accepted draft, unless the same fact is there: then nothing is written, and that is returned."""
-    known = None if accepted.is_own else unit.same(accepted.projection.sameness, now)
-    return write(context, access, unit, accepted, now, is_new=not accepted.is_own) if known is None else known
+    if accepted.is_own:
+        return write(context, access, unit, accepted, now)
+    name = mapping.STANDARD, accepted.record["id"]
+    known, named = unit.same_or_named(accepted.projection.sameness, name, now)
+    if known is not None:
+        return known
+    return write(context, access, unit, accepted, now, is_new=True, is_free=named is None)
 
 
 def write(
@@ -160,12 +165,13 @@ def write(
     foreseen: Merged | None = None,
     *,
     is_new: bool = False,
+    is_free: bool = False,
 ) -> Remembered:
     """Write an accepted draft in a unit of work and put it on record; `foreseen` is what it may be merged to.
 
-    `is_new` says that the same fact is known not to be there.
+    `is_new` says that the same fact is known not to be there, `is_free` that its name is known to stand for nothing.
     """
-    remembered = put(context, unit, accepted, now, foreseen=foreseen, is_new=is_new)
+    remembered = put(context, unit, accepted, now, foreseen=foreseen, is_new=is_new, is_free=is_free)
     scope, targets = scope_of(accepted.record), (remembered.id,)
     unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))
     return remembered

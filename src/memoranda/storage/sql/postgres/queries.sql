@@ -15,7 +15,7 @@ CROSS JOIN LATERAL (SELECT * FROM version v WHERE v.tenant_id = :tenant_id AND v
 
 -- fragment: tenant_columns
 tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq
+  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq, (SELECT changes FROM key_ring)
 
 -- Lets this transaction see the rows of a tenant, whose number is known only now (0001_store.sql).
 -- fragment: tenant_shown
@@ -99,9 +99,8 @@ ORDER BY a.tenant_id
 SELECT visibility <> 'private' FROM state WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_add
-INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause, bounds)
-VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause, :bounds)
-RETURNING version_id
+INSERT INTO version (version_id, tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause, bounds)
+VALUES (:version_id, :tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause, :bounds)
 
 -- name: state_add
 INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,

@@ -81,8 +81,8 @@ ORDER BY a.tenant_id
 SELECT visibility <> 'private' FROM state WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_add
-INSERT INTO version (tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause, bounds)
-VALUES (:tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause, :bounds)
+INSERT INTO version (version_id, tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause, bounds)
+VALUES (:version_id, :tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause, :bounds)
 RETURNING version_id
 
 -- name: state_add

@@ -433,5 +433,7 @@ BEGIN
   FOREACH each IN ARRAY ARRAY['embedding_model', 'meta'] LOOP
     EXECUTE format('CREATE POLICY of_any_tenant ON %I USING (%s IS NOT NULL)', each, tenant);
   END LOOP;
+  -- And, to read alone, how often keys were destroyed.
+  EXECUTE format('CREATE POLICY of_any_tenant ON key_ring FOR SELECT USING (%s IS NOT NULL)', tenant);
 END
 $$;
