@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Command
+from tests.cli.terminal import Terminal
 
 from memoranda.hosts.plan import BACKUP_SUFFIX
-from memoranda.hosts.table import HOSTS, RULES, Host, Machine
+from memoranda.hosts.table import HOOKS_FORM, HOSTS, RULES, Host, Machine
 
 SAMPLES = {path.stem: path for path in (Path(__file__).parents[1] / "hosts" / "samples").iterdir()}
 NAMES = [host.name for host in HOSTS]
@@ -108,6 +109,109 @@ def test_what_was_changed_meanwhile_stays_when_the_memory_is_taken_out(run: Comm
     )
     assert rules.read_text(encoding="utf-8") == "# Mine\n\nBe brief.\n"
     assert run("disconnect", "codex").out.startswith("Codex CLI: was not connected")
+
+
+SETTINGS = b"""{
+  // mine
+  "model": "opus",
+  "hooks": {
+    "SessionStart": [
+      { "matcher": "startup", "hooks": [{ "type": "command", "command": "echo hello" }] }, /* keep */
+    ],
+    "Stop": []
+  }
+}
+"""
+HOOKED = {
+    "claude-code": "{claude}/settings.json",
+    "codex": "{codex}/hooks.json",
+    "gemini": "{home}/.gemini/settings.json",
+}
+
+
+@pytest.mark.parametrize("name", HOOKED)
+@pytest.mark.parametrize("data", [SETTINGS, SETTINGS.replace(b"\n", b"\r\n"), b'{"hooks": {"SessionEnd": []}}', None])
+def test_hooks_are_added_once_and_the_file_comes_back_as_it_was(
+    run: Command, person: Machine, name: str, data: bytes | None
+) -> None:
+    path, (configuration, before) = person.path(HOOKED[name]), given(person, name)
+    if data is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    elif path != configuration:
+        path.unlink(missing_ok=True)
+    assert run("connect", name, "--no-check", "--hooks").code == 0
+    document = HOOKS_FORM.parse(path.read_bytes().decode())
+    for event, key in (("session-start", "SessionStart"), ("session-end", "SessionEnd")):
+        (ours,) = [each for each in document["hooks"][key] if f"hook {event}" in str(each)]
+        (command,) = ours["hooks"]
+        assert command["type"] == "command"
+        assert f" hook {event} --host {name}" in command["command"]
+        assert command["timeout"] == (10_000 if name == "gemini" else 10)
+    if data is not None and b"mine" in data:
+        assert next(each["hooks"][0]["command"] for each in document["hooks"]["SessionStart"]) == "echo hello"
+        assert (b"// mine" in path.read_bytes(), b"/* keep */" in path.read_bytes()) == (True, True)
+    now = path.read_bytes()
+    assert run("connect", name, "--no-check", "--hooks").code == 0
+    assert path.read_bytes() == now
+    assert run("disconnect", name).code == 0
+    if data is not None:
+        assert path.read_bytes() == data
+    else:
+        assert path.exists() == (path == configuration)
+    if path != configuration:
+        assert configuration.read_bytes() == before
+
+
+def test_hooks_that_were_changed_around_ours_stay(run: Command, person: Machine) -> None:
+    given(person, "claude-code")
+    path = person.path(HOOKED["claude-code"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(SETTINGS)
+    assert run("connect", "claude-code", "--no-check", "--hooks").code == 0
+    path.write_bytes(path.read_bytes().replace(b'"Stop": []', b'"Stop": [{"hooks": []}]'))
+    assert run("disconnect", "claude-code").code == 0
+    left = HOOKS_FORM.parse(path.read_text("utf-8"))
+    assert left["hooks"]["Stop"] == [{"hooks": []}]
+    assert [each["hooks"][0]["command"] for each in left["hooks"]["SessionStart"]] == ["echo hello"]
+    assert left["hooks"]["SessionEnd"] == []
+
+
+@pytest.mark.parametrize("data", [b'{"hooks": {', b'{"hooks": {"SessionStart": {}}}', b'{"hooks": []}', b"\xff"])
+def test_a_host_whose_hooks_are_broken_is_not_touched_at_all(run: Command, person: Machine, data: bytes) -> None:
+    configuration, before = given(person, "claude-code")
+    path = person.path(HOOKED["claude-code"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    answer = run("connect", "claude-code", "--no-check", "--hooks")
+    assert answer.code == 1
+    assert str(path) in answer.err
+    assert (path.read_bytes(), configuration.read_bytes()) == (data, before)
+
+
+def test_yes_takes_all_that_a_host_offers(run: Command, person: Machine) -> None:
+    given(person, "claude-code")
+    given(person, "zed")
+    answer = run("connect", "claude-code", "zed", "--no-check", "--yes")
+    assert answer.code == 0
+    assert "Claude Code: hooks" in answer.out
+    assert "Claude Code: text for its agents" in answer.out
+    assert "Zed has no hooks" in run("connect", "zed", "--no-check", "--hooks").err
+
+
+def test_a_person_is_asked_what_else_is_wanted(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "person"
+    (folder / ".claude").mkdir(parents=True)
+    environment = {**os.environ, "HOME": str(folder), "PATH": str(folder), "MEMORANDA_HOME": str(home)}
+    command = [sys.executable, "-m", "memoranda", "connect", "claude-code", "--no-check"]
+    with Terminal(command, environment) as terminal:
+        terminal.until("Recall when a session begins")
+        terminal.press("y\n")
+        terminal.until("Tell agents how to use the memory")
+        terminal.press("\n")
+        assert terminal.wait() == 0
+    assert "hook session-start" in (folder / ".claude" / "settings.json").read_text("utf-8")
+    assert not (folder / ".claude" / "CLAUDE.md").exists()
 
 
 def test_a_dry_run_shows_the_change_and_makes_none(run: Command, person: Machine) -> None:

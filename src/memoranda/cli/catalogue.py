@@ -63,6 +63,7 @@ SECTIONS: tuple[Section, ...] = (
                 ("connect", "connect", "Add the memory to the agents on this machine: Claude Code, Cursor, Codex …"),
                 ("disconnect", "disconnect", "Take the memory out of them again."),
             ),
+            *_entries("hook", ("hook", "hook", "What a host runs when a session begins or ends.")),
             *_entries(
                 "openwop",
                 ("openwop", "openwop", "Agent memory of openwop: entries, distillation, commitments."),

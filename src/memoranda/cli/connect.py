@@ -29,6 +29,14 @@ def connect(
         bool,
         Parameter(help="Also tell its agents how to use the memory, in the host's own text for that (CLAUDE.md …)."),
     ] = False,
+    hooks: Annotated[
+        bool,
+        Parameter(
+            help="Also let it tell the memory when a session begins and ends: what is known is shown to the agent, "
+            "and what was asked is remembered."
+        ),
+    ] = False,
+    yes: Annotated[bool, Parameter(help="All that a host offers, the text and the hooks, and no questions.")] = False,
     dry_run: DryRun = False,
     print_: Annotated[bool, Parameter(name="--print", help="Print what to paste, and change nothing.")] = False,
     no_check: Annotated[bool, Parameter(help="Do not start the server first to see that it answers.")] = False,
@@ -50,14 +58,19 @@ def connect(
         _show(machine, run)
         return None
     chosen = _chosen(names, all_, machine)
-    edits, refused = _plan(chosen, lambda host: plan_connect(host, machine, server, rules=rules))
+    if not (hooks or rules or yes or dry_run or run.json):
+        hooks, rules = _asked(chosen)
+    hooks, rules = hooks or yes, rules or yes
+    edits, refused = _plan(chosen, lambda host: plan_connect(host, machine, server, rules=rules, hooks=hooks))
     tools: tuple[str, ...] = ()
     if any(each.is_change for each in edits) and not dry_run and not no_check:
         tools = tools_of(server)
         note(f"the server answers, with {counted(len(tools), 'tool')}")
     for host in chosen:
-        if rules and not host.rules:
+        if rules and not yes and not host.rules:
             note(f"{host.title} has no file of rules for every project; paste the text from docs/howto/connect.md")
+        if hooks and not yes and host.hooks is None:
+            note(f"{host.title} has no hooks for the beginning and the end of a session")
     return _do(edits, refused, dry_run=dry_run, run=run, words=("connected", "was connected already"))
 
 
@@ -73,6 +86,23 @@ def disconnect(*names: Name, all_: All = False, dry_run: DryRun = False, run: Gi
     chosen = _chosen(names, all_, machine, missing_too=True)
     edits, refused = _plan(chosen, lambda host: plan_disconnect(host, machine))
     return _do(edits, refused, dry_run=dry_run, run=run, words=("disconnected", "was not connected"))
+
+
+def _asked(hosts: Sequence[Host]) -> tuple[bool, bool]:
+    """Whether hooks and rules are wanted, too; a person at a terminal is asked, where a host has them."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False, False
+    with_hooks = ", ".join(each.title for each in hosts if each.hooks is not None)
+    with_rules = ", ".join(each.title for each in hosts if each.rules)
+    return (
+        bool(with_hooks) and _agreed(f"Recall when a session begins, and remember when it ends ({with_hooks})?"),
+        bool(with_rules) and _agreed(f"Tell agents how to use the memory, in a text that they read ({with_rules})?"),
+    )
+
+
+def _agreed(question: str) -> bool:
+    print(f"{question} [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _server(run: GivenRun) -> Server:
@@ -127,7 +157,7 @@ def _do(
 ) -> int | None:
     done: list[dict[str, Any]] = []
     for edit in edits:
-        if edit.what == "rules" and not edit.is_change:
+        if edit.what != "server" and not edit.is_change:
             continue
         if not run.json and edit.is_change:
             line(edit.diff())
@@ -140,7 +170,7 @@ def _do(
         kept = edit.backup if edit.backup.exists() else None
         done.append({**_about(edit), "diff": edit.diff(), "backup": None if kept is None else str(kept)})
         if not run.json:
-            said = words[not edit.is_change] if edit.what == "server" else "text for its agents"
+            said = {"rules": "text for its agents", "hooks": "hooks"}.get(edit.what) or words[not edit.is_change]
             line(f"{edit.host.title}: {f'would be {said}' if dry_run and edit.is_change else said} ({edit.path})")
     for message in refused.values():
         note(message)

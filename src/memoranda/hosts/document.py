@@ -13,11 +13,24 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of one entry: under which keys, and its name there; in a list, entries have their names inside."""
+    """The place of one entry: under which keys, and its name there; in a list, entries have their names inside.
+
+    In a list of hooks they have none: there the one is meant whose command says `mark`.
+    """
 
     path: tuple[str, ...]
     name: str
     is_listed: bool = False
+    mark: str = ""
+
+    def is_ours(self, item: Any) -> bool:
+        """Whether an item of the list is the entry."""
+        if not self.mark:
+            return isinstance(item, dict) and item.get("name") == self.name
+        hooks = item.get("hooks") if isinstance(item, dict) else None
+        return isinstance(hooks, list) and any(
+            isinstance(each, dict) and self.mark in str(each.get("command")) for each in hooks
+        )
 
     def within(self, document: Any) -> Any:
         """What the entries are in; None if there is nothing. Raises InvalidInput where something else is."""
@@ -35,7 +48,7 @@ class Slot:
         container = self.within(document)
         if not self.is_listed:
             return None if container is None else container.get(self.name)
-        return next((each for each in container or () if _is_named(each, self.name)), None)
+        return next((each for each in container or () if self.is_ours(each)), None)
 
     def put(self, document: Any, value: Entry) -> Any:
         """The document with this entry, in place of one of the same name."""
@@ -62,7 +75,7 @@ class Slot:
 
     def _others(self, container: Any) -> list[Any]:
         if self.is_listed:
-            return [each for each in container or () if not _is_named(each, self.name)]
+            return [each for each in container or () if not self.is_ours(each)]
         return [each for each in container.items() if each[0] != self.name]
 
     def _rebuilt(self, document: Any, container: Any, depth: int = 0) -> Any:
@@ -125,10 +138,6 @@ def _mapping(found: Any, key: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise InvalidInput(f"there is no place for {key} in it: it is not a table")
     return found
-
-
-def _is_named(item: Any, name: str) -> bool:
-    return isinstance(item, dict) and item.get("name") == name
 
 
 def lines_of(text: str) -> Sequence[str]:

@@ -32,7 +32,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A value, and where it stands; of an object also its members."""
+    """A value, and where it stands; of an object also its members, of an array its items, which have no keys."""
 
     start: int
     end: int
@@ -53,18 +53,21 @@ class JsonComments:
         return _read(text).value if text.strip(_BLANKS) else {}
 
     def put(self, text: str, slot: Slot, value: Entry) -> str:
+        alone: Any = [value] if slot.is_listed else {slot.name: value}
         if not text.strip(_BLANKS):
-            return _dump(_nested(slot.path, {slot.name: value}), "", "  ", "\n") + "\n"
+            return _dump(_nested(slot.path, alone), "", "  ", "\n") + "\n"
         node = _read(text)
         for depth, key in enumerate(slot.path):
             found = node.member(key)
             if found is None:
-                return _add(text, node, key, _nested(slot.path[depth + 1 :], {slot.name: value}))
+                return _add(text, node, key, _nested(slot.path[depth + 1 :], alone))
             if found.node.value is None:
-                return _replace(text, found, _nested(slot.path[depth + 1 :], {slot.name: value}))
+                return _replace(text, found, _nested(slot.path[depth + 1 :], alone))
             node = found.node
-        there = node.member(slot.name)
-        return _add(text, node, slot.name, value) if there is None else _replace(text, there, value)
+        there = _entry(node, slot)
+        if there is not None:
+            return _replace(text, there, value)
+        return _add(text, node, "" if slot.is_listed else slot.name, value)
 
     def take(self, text: str, slot: Slot) -> str:
         node = _read(text)
@@ -73,7 +76,14 @@ class JsonComments:
             if found is None:
                 return text
             node = found.node
-        return _remove(text, node, slot.name)
+        there = _entry(node, slot)
+        return text if there is None else _remove(text, node, node.members.index(there))
+
+
+def _entry(node: _Node, slot: Slot) -> _Member | None:
+    if not slot.is_listed:
+        return node.member(slot.name)
+    return next((each for each in node.members if slot.is_ours(each.node.value)), None)
 
 
 def _nested(path: tuple[str, ...], value: Any) -> Any:
@@ -84,10 +94,11 @@ def _nested(path: tuple[str, ...], value: Any) -> Any:
 
 def _add(text: str, node: _Node, key: str, value: Any) -> str:
     newline, close = newline_of(text), node.end - 1
+    named = f"{json.dumps(key)}: " if key else ""
     if not node.members:
         outer = _indent_at(text, node.start)
         inner = outer + _unit(text)
-        shown = f"{json.dumps(key)}: {_dump(value, inner, _unit(text), newline)}"
+        shown = f"{named}{_dump(value, inner, _unit(text), newline)}"
         left = text[node.start + 1 : close].rstrip(_BLANKS)
         return f"{text[: node.start + 1]}{left}{newline}{inner}{shown}{newline}{outer}{text[close:]}"
     last = node.members[-1].node.end
@@ -95,9 +106,9 @@ def _add(text: str, node: _Node, key: str, value: Any) -> str:
         after = _after_comma(text, last)
         comma = ", " if after is None else " "
         at = last if after is None else after
-        return f"{text[:at]}{comma}{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}{text[at:]}"
+        return f"{text[:at]}{comma}{named}{json.dumps(value, ensure_ascii=False)}{text[at:]}"
     inner = _indent_at(text, node.members[-1].start)
-    shown = f"{json.dumps(key)}: {_dump(value, inner, _unit(text), newline)}"
+    shown = f"{named}{_dump(value, inner, _unit(text), newline)}"
     after = _after_comma(text, last)
     at = _line_end(text, after or last, close)
     if after is not None:
@@ -114,10 +125,7 @@ def _replace(text: str, member: _Member, value: Any) -> str:
     return text[: node.start] + shown + text[node.end :]
 
 
-def _remove(text: str, node: _Node, name: str) -> str:
-    place = next((at for at, each in enumerate(node.members) if each.key == name), None)
-    if place is None:
-        return text
+def _remove(text: str, node: _Node, place: int) -> str:
     member = node.members[place]
     after = _after_comma(text, member.node.end)
     # From the end of what stands before it, so that its line goes, too.
@@ -129,7 +137,7 @@ def _remove(text: str, node: _Node, name: str) -> str:
         if comma is not None:
             text = text[: comma - 1] + text[comma:]
     inside = text[node.start + 1 :]
-    if len(node.members) == 1 and inside.lstrip(_BLANKS).startswith("}"):
+    if len(node.members) == 1 and inside.lstrip(_BLANKS).startswith(("}", "]")):
         text = text[: node.start + 1] + inside.lstrip(_BLANKS)
     return text
 
@@ -201,13 +209,13 @@ def _object(text: str, at: int, depth: int) -> _Node:
 
 
 def _array(text: str, at: int, depth: int) -> _Node:
-    values: list[Any] = []
+    items: list[_Member] = []
     start, at = at, _space(text, at + 1)
     while text[at : at + 1] != "]":
         node = _value(text, at, depth + 1)
-        values.append(node.value)
+        items.append(_Member("", at, node))
         at = _next(text, node.end, "]")
-    return _Node(start, at + 1, values)
+    return _Node(start, at + 1, [each.node.value for each in items], tuple(items))
 
 
 def _next(text: str, at: int, close: str) -> int:

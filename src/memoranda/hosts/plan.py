@@ -16,14 +16,16 @@ from typing import Final, Literal
 from memoranda.bindings.files.folder import read_whole, write_whole
 from memoranda.errors import Conflict, InvalidInput, MemorandaError, NotFound, words_of
 from memoranda.hosts.document import Entry, Format, Slot, put, take
-from memoranda.hosts.table import RULES, RULES_FORM, RULES_SLOT, Host, Machine, Server
+from memoranda.hosts.table import HOOK_SLOTS, HOOKS_FORM, RULES, RULES_FORM, RULES_SLOT, Host, Machine, Server
 
 BACKUP_SUFFIX: Final = ".before-memoranda"
 # A configuration that also holds the history of a host may be large.
 MAX_BYTES: Final = 32 * 1024 * 1024
 _NEW_FILE_MODE: Final = 0o600
 _MARK: Final = "\ufeff"
-What = Literal["server", "rules"]
+What = Literal["server", "hooks", "rules"]
+# What is put into which file, and where in it.
+_Part = tuple[What, Path, Format, Slot, Entry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +100,42 @@ def look(host: Host, machine: Machine) -> State:
         return State(host, path, is_here, problem=f"{path}: {error.message}")
 
 
-def plan_connect(host: Host, machine: Machine, server: Server, *, rules: bool = False) -> list[Edit]:
+def plan_connect(
+    host: Host, machine: Machine, server: Server, *, rules: bool = False, hooks: bool = False
+) -> list[Edit]:
     """What adding the memory to a host would change."""
     path = _regular(host.configuration(machine))
-    edits = [_putting(host, "server", path, host.form, host.entry(server))]
+    with _Named(path):
+        slot = host.slot(host.form.parse(_text(_read(path))))
+    parts: list[_Part] = [("server", path, host.form, slot, host.entry(server))]
+    if hooks and host.hooks is not None:
+        told = _regular(machine.path(host.hooks.file))
+        parts += [("hooks", told, HOOKS_FORM, *part) for part in host.hooks.parts(server, host.name)]
     if rules and host.rules:
-        edits.append(_putting(host, "rules", _regular(machine.path(host.rules)), RULES_FORM, {"text": RULES}))
-    return edits
+        parts.append(("rules", _regular(machine.path(host.rules)), RULES_FORM, RULES_SLOT, {"text": RULES}))
+    return [_putting(host, each) for each in _by_file(parts)]
 
 
 def plan_disconnect(host: Host, machine: Machine) -> list[Edit]:
     """What taking the memory out of a host would change."""
-    edits = [_taking(host, "server", _regular(host.configuration(machine)), host.form)]
+    path = _regular(host.configuration(machine))
+    with _Named(path):
+        slot = host.slot(host.form.parse(_text(_read(path))))
+    parts: list[_Part] = [("server", path, host.form, slot, {})]
+    if host.hooks is not None:
+        told = _regular(machine.path(host.hooks.file))
+        parts += [("hooks", told, HOOKS_FORM, slot, {}) for slot in HOOK_SLOTS.values()]
     if host.rules:
-        edits.append(_taking(host, "rules", _regular(machine.path(host.rules)), RULES_FORM))
-    return edits
+        parts.append(("rules", _regular(machine.path(host.rules)), RULES_FORM, RULES_SLOT, {}))
+    return [_taking(host, each) for each in _by_file(parts)]
+
+
+def _by_file(parts: list[_Part]) -> list[list[_Part]]:
+    """The same, those of one file together: it is written once."""
+    found: dict[Path, list[_Part]] = {}
+    for part in parts:
+        found.setdefault(part[1], []).append(part)
+    return list(found.values())
 
 
 def snippet(host: Host, server: Server) -> str:
@@ -120,42 +143,44 @@ def snippet(host: Host, server: Server) -> str:
     return put(host.form, "", host.slot({}), host.entry(server))
 
 
-def _putting(host: Host, what: What, path: Path, form: Format, value: Entry) -> Edit:
+def _putting(host: Host, parts: list[_Part]) -> Edit:
+    what, path, form, _, _ = parts[0]
     before = _read(path)
     with _Named(path):
-        text = _text(before)
-        after = put(form, text, _slot(host, what, form, text), value)
+        text = after = _text(before)
+        for _, _, _, slot, value in parts:
+            after = put(form, after, slot, value)
     return Edit(host, what, path, before, before if after == text else _encode(after, before))
 
 
-def _taking(host: Host, what: What, path: Path, form: Format) -> Edit:
+def _taking(host: Host, parts: list[_Part]) -> Edit:
+    what, path, form, _, _ = parts[0]
     before = _read(path)
     with _Named(path):
         text = _text(before)
-        slot = _slot(host, what, form, text)
-        entry = slot.entry(form.parse(text))
-        if entry is None:
+        document = form.parse(text)
+        entries = [(slot, entry) for *_, slot, _ in parts if (entry := slot.entry(document)) is not None]
+        if not entries:
             return Edit(host, what, path, before, before)
         original = _read(_backup_of(path))
-        if _adds_up_to(before, original, form, slot, entry):
+        if _adds_up_to(before, original, form, entries):
             return Edit(host, what, path, before, original, is_restored=True)
-        after = take(form, text, slot)
-    return Edit(host, what, path, before, _encode(after, before))
+        for slot, _ in entries:
+            text = take(form, text, slot)
+    return Edit(host, what, path, before, _encode(text, before))
 
 
-def _adds_up_to(now: bytes | None, original: bytes | None, form: Format, slot: Slot, entry: Entry) -> bool:
-    """Whether what is there now is what was there first, with our entry and nothing else."""
+def _adds_up_to(now: bytes | None, original: bytes | None, form: Format, entries: list[tuple[Slot, Entry]]) -> bool:
+    """Whether what is there now is what was there first, with our entries and nothing else."""
     try:
         text = _text(original)
-        if slot.entry(form.parse(text)) is not None:
-            return False
-        return _encode(put(form, text, slot, entry), original) == now
+        for slot, entry in entries:
+            if slot.entry(form.parse(text)) is not None:
+                return False
+            text = put(form, text, slot, entry)
+        return _encode(text, original) == now
     except MemorandaError:
         return False
-
-
-def _slot(host: Host, what: What, form: Format, text: str) -> Slot:
-    return RULES_SLOT if what == "rules" else host.slot(form.parse(text))
 
 
 def _regular(path: Path) -> Path:
