@@ -186,6 +186,7 @@ WHOLE: Final = {
     "commitments_waiting",
     "commitments_prune",
     "closed_versions",
+    "halves",
     "index_orphans",
     "last_version",
     "run_event_add",

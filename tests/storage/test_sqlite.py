@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -464,3 +465,21 @@ def test_who_watches_a_store_that_is_closed_is_told_so_in_our_words() -> None:
     database.close()
     with pytest.raises(StoreUnavailable, match="closed"):
         database.token()
+
+
+def test_a_version_that_has_lost_a_half_is_noticed(tmp_path: Path) -> None:
+    engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
+    shown = {name: projection(name) for name in ("one", "two", "three")}
+    for name, each in shown.items():
+        engine.write("ada", lambda unit, name=name, each=each: unit.append(document(name), each, now=NOW))  # type: ignore[misc]
+    engine.close()
+    with closing(apsw.Connection(str(tmp_path / "store.db"))) as raw:
+        raw.execute("DELETE FROM version WHERE name = 'one'; DELETE FROM state WHERE version_id = 3")
+    engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
+    assert engine.check(["bob"]) == []
+    assert engine.check(["ada"]) == [
+        "1 versions have a document but no state",
+        "1 versions have a state but no document",
+    ]
+    assert engine.index_problems("ada", lambda version: shown[version.document.name], lambda _: None) != []
+    engine.close()

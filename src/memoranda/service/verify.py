@@ -96,7 +96,7 @@ def _report(context: Context, tenants: Sequence[str], progress: Callable[[int], 
         unverified=tuple(unverified),
         audit=broken
         or ChainReport(ok=True, count=sum(each.count for each in chains), pruned=sum(each.pruned for each in chains)),
-        database=tuple(context.engine.check()),
+        database=tuple(context.engine.check(tenants)),
         losses=tuple(each for each in context.engine.losses() if not each.owner or each.owner in tenants),
         index=tuple(dict.fromkeys(each for tenant in tenants for each in _index_problems(context, tenant))),
     )

@@ -124,7 +124,8 @@ class Reindexing:
             some = rows[start : start + _CHUNK]
             versions = {each.version_id: each for each in snapshot.versions([row[0] for row in some])}
             for version_id, space, user, agent, session, at, visibility, redacted in some:
-                projection = self.reads(versions[version_id])
+                # Of one without a document nothing is in the index; that it has none, `Engine.check` tells.
+                projection = self.reads(versions[version_id]) if version_id in versions else None
                 found.append(
                     Entry(
                         version_id=version_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -22,7 +22,7 @@ from memoranda.storage.engine import Seal, Snapshot, System, Unit
 from memoranda.storage.fingerprints import Fingerprints, index_key
 from memoranda.storage.heads import End, Loss
 from memoranda.storage.reindexing import Reads, Reindexing
-from memoranda.storage.rows import UnindexedRow
+from memoranda.storage.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.search import Memory
 from memoranda.storage.snapshot import SqlSnapshot, as_json
 from memoranda.storage.system import SqlSystem
@@ -249,8 +249,15 @@ class SqlEngine:
     def let_go(self, job: str) -> None:
         self._database.let_go(job)
 
-    def check(self) -> list[str]:
-        return self._database.check()
+    def check(self, tenants: Sequence[str] = ()) -> list[str]:
+        alone = [0, 0]
+        for tenant in tenants:
+            with self._database.reading(tenant) as connection:
+                row = connection.row("tenant_get", {"name": tenant})
+                found = connection.rows("halves", {"tenant_id": NO_TENANT.tenant_id if row is None else row[0]})
+            alone = [sum(each) for each in zip(alone, found[0], strict=True)]
+        kinds = zip(alone, ("a document but no state", "a state but no document"), strict=True)
+        return self._database.check() + [f"{count} versions have {what}" for count, what in kinds if count]
 
     def close(self) -> None:
         self._database.close()

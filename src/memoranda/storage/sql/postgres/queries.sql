@@ -519,10 +519,21 @@ CROSS JOIN LATERAL (
 -- name: index_orphans
 SELECT count(*) FROM (
   SELECT c.version_id FROM facet c WHERE c.tenant_id = :tenant_id
-  UNION ALL SELECT c.version_id FROM measure c WHERE c.tenant_id = :tenant_id) c
+  UNION ALL SELECT c.version_id FROM measure c WHERE c.tenant_id = :tenant_id
+  UNION ALL SELECT c.version_id FROM vector c WHERE c.tenant_id = :tenant_id AND c.version_id > 0) c
 LEFT JOIN LATERAL (
   SELECT s.erased FROM state s WHERE s.tenant_id = :tenant_id AND s.version_id = c.version_id OFFSET 0) s ON true
 WHERE coalesce(s.erased, 1) = 1
+
+-- Documents without a state, and the other way round.
+-- name: halves
+SELECT count(*) FILTER (WHERE has_document), count(*) FILTER (WHERE NOT has_document) FROM (
+  SELECT true AS has_document FROM version c LEFT JOIN LATERAL (
+    SELECT s.version_id FROM state s WHERE s.tenant_id = :tenant_id AND s.version_id = c.version_id OFFSET 0) o ON true
+  WHERE c.tenant_id = :tenant_id AND o.version_id IS NULL
+  UNION ALL SELECT false FROM state c LEFT JOIN LATERAL (
+    SELECT v.version_id FROM version v WHERE v.tenant_id = :tenant_id AND v.version_id = c.version_id OFFSET 0) o ON true
+  WHERE c.tenant_id = :tenant_id AND o.version_id IS NULL) c
 
 -- name: unindexed_of
 SELECT version_id FROM unindexed WHERE tenant_id = :tenant_id ORDER BY version_id

@@ -495,6 +495,15 @@ SELECT (SELECT count(*) FROM facet f LEFT JOIN state s ON s.tenant_id = f.tenant
     WHERE f.tenant_id = :tenant_id AND ifnull(s.erased, 1) = 1)
   + (SELECT count(*) FROM measure m LEFT JOIN state s ON s.tenant_id = m.tenant_id AND s.version_id = m.version_id
     WHERE m.tenant_id = :tenant_id AND ifnull(s.erased, 1) = 1)
+  + (SELECT count(*) FROM vector m LEFT JOIN state s ON s.tenant_id = m.tenant_id AND s.version_id = m.version_id
+    WHERE m.tenant_id = :tenant_id AND m.version_id > 0 AND ifnull(s.erased, 1) = 1)
+
+-- Documents without a state, and the other way round.
+-- name: halves
+SELECT (SELECT count(*) FROM version v LEFT JOIN state s ON s.tenant_id = v.tenant_id AND s.version_id = v.version_id
+    WHERE v.tenant_id = :tenant_id AND s.version_id IS NULL),
+  (SELECT count(*) FROM state s LEFT JOIN version v ON v.tenant_id = s.tenant_id AND v.version_id = s.version_id
+    WHERE s.tenant_id = :tenant_id AND v.version_id IS NULL)
 
 -- name: unindexed_of
 SELECT version_id FROM unindexed WHERE tenant_id = :tenant_id ORDER BY version_id
