@@ -57,6 +57,13 @@ def test_every_verb_is_there_over_a_server_and_awaited() -> None:
     assert public(Memoranda) - set(VERBS) - OF_THE_STORE.keys() == {"open", "close", "oams", "owner"}
 
 
+def test_the_typescript_client_has_the_same_verbs() -> None:
+    source = (Path(__file__).parents[1] / "clients" / "typescript" / "src" / "index.ts").read_text(encoding="utf-8")
+    named = set(re.findall(r"^  (?:async |readonly )?\*?(\w+)[(:<]", source, flags=re.MULTILINE))
+    assert {re.sub(r"_(\w)", lambda found: found[1].upper(), verb) for verb in VERBS} <= named
+    assert {"subscribe", "calCheck", "calPrepare", "calExecute", "calStream", "oams"} <= named
+
+
 # --- one scenario ------------------------------------------------------------------------------------------
 
 

@@ -17,12 +17,25 @@ from memoranda.bindings.http.openapi import document
 # What the client takes and gives; what these name comes along.
 ROOTS: Final = (
     "CalAnswer",
+    "CalCheckAnswer",
     "CalPagedQueryRequest",
+    "CalPrepareAnswer",
+    "EraseUserAnswer",
+    "ExportAnswer",
     "FeedbackRequest",
+    "FindAnswer",
     "ForgetAnswer",
+    "GrainAnswer",
     "HistoryAnswer",
+    "ImportsAnswer",
     "ListAnswer",
     "NewMemory",
+    "OamsDream",
+    "OamsMemory",
+    "OamsPage",
+    "OamsUndone",
+    "OwnedFindRequest",
+    "PutAnswer",
     "RecallAnswer",
     "RecallRequest",
     "Record",
@@ -32,6 +45,10 @@ ROOTS: Final = (
     "ReviseAnswer",
     "ReviseRequest",
     "StatsAnswer",
+    "SupersedeAnswer",
+    "SuspectsAnswer",
+    "UndoImportAnswer",
+    "VerifyAnswer",
 )
 HEAD: Final = """\
 // Written by generate.py from the server's OpenAPI document; change that instead.

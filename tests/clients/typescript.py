@@ -1,6 +1,7 @@
-"""Build the TypeScript client with strict types, and run its tests in Node: python -m tests.clients.typescript FOLDER.
+"""Build the TypeScript client with strict types, and run its tests: python -m tests.clients.typescript FOLDER.
 
-The compiler is brought into the folder. This is `make test-typescript`, because it needs Node and npm.
+In Node, Deno and Bun, each against a memory of its own. The compiler, Deno and Bun are brought into the folder. This is
+`make test-typescript`, because it needs Node and npm.
 """
 
 from __future__ import annotations
@@ -12,10 +13,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bindings.http.running import running
+from tests.bindings.http.running import Running, running
 
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
 SECONDS = 300
+TESTS = "test/client.test.mjs"
+RUNTIMES = {
+    "node": ["node", "--test", "--test-reporter=dot", TESTS],
+    "deno": ["deno", "test", "--allow-net", "--allow-env", "--no-check", "--quiet", TESTS],
+    "bun": ["bun", "test", f"./{TESTS}"],
+}
 
 
 def main(folder: Path) -> int:
@@ -33,11 +40,17 @@ def main(folder: Path) -> int:
         return 0
     subprocess.run(["npx", "tsc", "-p", "."], cwd=folder, check=True, timeout=SECONDS)
     with tempfile.TemporaryDirectory() as home, running(Path(home)) as server:
-        key = server.key("did:example:typescript")
-        environment = {**os.environ, "MEMORANDA_URL": server.url, "MEMORANDA_KEY": key}
-        return subprocess.run(
-            ["node", "--test", "test/client.test.mjs"], cwd=folder, env=environment, timeout=SECONDS
-        ).returncode
+        ended = {name: _tested(name, folder, server) for name in RUNTIMES}
+    print("; ".join(f"{name}: {'all is well' if code == 0 else f'ended with {code}'}" for name, code in ended.items()))
+    return max(ended.values())
+
+
+def _tested(name: str, folder: Path, server: Running) -> int:
+    """How the tests ended in one of them."""
+    environment = {**os.environ, "MEMORANDA_URL": server.url, "MEMORANDA_KEY": server.key(f"did:example:{name}")}
+    environment["PATH"] = f"{folder.absolute() / 'node_modules' / '.bin'}{os.pathsep}{environment['PATH']}"
+    print(f"--- {name}", flush=True)
+    return subprocess.run(RUNTIMES[name], cwd=folder, env=environment, timeout=SECONDS).returncode
 
 
 if __name__ == "__main__":

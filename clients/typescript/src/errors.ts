@@ -18,6 +18,8 @@ export class Unauthorized extends MemorandaError {}
 export class ForbiddenScope extends MemorandaError {}
 /** There is nothing, or nothing you may see. */
 export class NotFound extends MemorandaError {}
+/** Something else is there already, or was changed meanwhile. */
+export class Conflict extends MemorandaError {}
 /** The memory's own consent forbids it. */
 export class ConsentViolation extends MemorandaError {}
 /** The server does not offer that. */
@@ -57,6 +59,23 @@ const BY_CODE: { readonly [code: string]: typeof InvalidInput } = {
   unavailable: StoreUnavailable,
 };
 
+/** The codes of OAMS, and the words that stand before their messages. */
+const BY_NUMBER: { readonly [code: number]: readonly [typeof InvalidInput, string] } = {
+  [-32001]: [NotFound, "namespace not found"],
+  [-32002]: [NotFound, "memory not found"],
+  [-32003]: [InvalidInput, "validation failed"],
+  [-32005]: [ForbiddenScope, "cross-namespace access denied"],
+  [-32600]: [InvalidInput, "invalid request"],
+  [-32602]: [InvalidInput, "invalid params"],
+  [-32700]: [InvalidInput, "parse error"],
+  [-32095]: [Conflict, "version mismatch"],
+  [-32096]: [Unauthorized, "unauthorized"],
+  [-32097]: [Conflict, "conflict"],
+  [-32098]: [StoreUnavailable, "store unavailable"],
+  [-32099]: [Unsupported, "not supported"],
+};
+const QUOTA_EXCEEDED = -32004;
+
 /** The error that an answer stands for. */
 export function errorOf(status: number, document: unknown, retryAfter: string | null): MemorandaError {
   const said = isObject(document) && isObject(document["error"]) ? document["error"] : null;
@@ -65,7 +84,9 @@ export function errorOf(status: number, document: unknown, retryAfter: string | 
   }
   const code = String(said["code"]);
   const message = String(said["message"]).replace(`${code}: `, "");
-  if (code === "rate_limited") {
+  const [kind, meaning] = BY_NUMBER[Number(said["code"])] ?? [];
+  if (kind !== undefined) return new kind(code, message.replace(`${meaning}: `, ""), status);
+  if (code === "rate_limited" || said["code"] === QUOTA_EXCEEDED) {
     return new RateLimited(code, message, status, Number(retryAfter ?? 1));
   }
   if (code.startsWith("CAL-")) {

@@ -3,37 +3,45 @@
  *
  * No dependencies; it needs `fetch`, so it runs in Node, Deno, Bun and browsers. The verbs are those of the Python library.
  */
-import { errorOf, StoreUnavailable } from "./errors.js";
+import { Grains } from "./grains.js";
+import { Oams } from "./oams.js";
+import { encoded, type Fields, given, lines, type Options, Server } from "./server.js";
 import type {
   CalAnswer,
+  CalCheckAnswer,
+  CalPrepareAnswer,
+  ExportAnswer,
   ForgetAnswer,
   HistoryAnswer,
+  ImportsAnswer,
   ListAnswer,
   MemoryRecord,
   NewMemory,
+  OamsDream,
+  OamsUndone,
   RecallAnswer,
   RecallRequest,
   RehydrateAnswer,
   RememberAnswer,
+  Report,
   ReviseAnswer,
   ReviseRequest,
   StatsAnswer,
+  SuspectsAnswer,
+  UndoImportAnswer,
+  VerifyAnswer,
 } from "./types.js";
 
 export * from "./errors.js";
+export type { Grains } from "./grains.js";
+export type { Oams, OamsFields } from "./oams.js";
+export type { Options } from "./server.js";
 export type * from "./types.js";
 
 export type Kind = NewMemory["kind"];
 export type Visibility = "private" | "shared" | "team" | "public";
 /** A moment: a Date, or text in RFC 3339. */
 export type When = Date | string;
-
-export interface Options {
-  /** An API key (`mk_…`) or a capability token (`umpcap.…`). */
-  key?: string;
-  /** Another `fetch` than the platform's own. */
-  fetch?: typeof fetch;
-}
 
 /** What is remembered beside a text. */
 export interface Beside {
@@ -109,6 +117,13 @@ export interface CalOptions {
   cursor?: string;
 }
 
+export interface CalEvent {
+  type: string;
+  assembly_id: string;
+  seq: number;
+  [name: string]: unknown;
+}
+
 export interface ChangeEvent {
   type: "created" | "merged" | "revised" | "tombstoned";
   id: string;
@@ -124,20 +139,25 @@ export type Version = HistoryAnswer["versions"][number];
 const TAG_PREFIX = "tag:";
 /** As many as a server gives at once. */
 const PAGE = 50;
+/** As many as a server takes at once. */
+const IMPORTED = 100;
 /** Beside the record, the original of a memory that another standard wrote. */
 const NATIVE = "memoranda:native";
 
 /** One person's memory on a server; the key decides whose. */
 export class Memoranda {
   readonly url: string;
-  readonly #headers: { [name: string]: string };
-  readonly #fetch: typeof fetch;
+  /** The same memory through OMS. */
+  readonly grains: Grains;
+  /** The same memory through OAMS. */
+  readonly oams: Oams;
+  readonly #server: Server;
 
   constructor(url: string, options: Options = {}) {
-    this.url = url.replace(/\/$/, "");
-    this.#fetch = options.fetch ?? ((...given) => fetch(...given));
-    this.#headers = { accept: "application/json" };
-    if (options.key !== undefined) this.#headers["authorization"] = `Bearer ${options.key}`;
+    this.#server = new Server(url, options);
+    this.url = this.#server.url;
+    this.grains = new Grains(this.#server);
+    this.oams = new Oams(this.#server);
   }
 
   /** Remember a text; the same fact again is merged with what is known. */
@@ -159,19 +179,19 @@ export class Memoranda {
       relations: targets.map((target) => ({ type: "about", target })),
       provenance: given({ method: "library", source: source === undefined ? undefined : { ref: source } }),
     };
-    return this.#ask("POST", "/ump/remember", filled(draft));
+    return this.#server.ask("POST", "/ump/remember", filled(draft));
   }
 
   /** The best memories for a question, best first; none where none answers. */
   async recall(query: string, where: Where = {}): Promise<Hit[]> {
-    return (await this.#ask<RecallAnswer>("POST", "/ump/recall", question(query, where))).results;
+    return (await this.#server.ask<RecallAnswer>("POST", "/ump/recall", question(query, where))).results;
   }
 
   /** Recalled memories as one framed, neutralised block for a model's context. */
   forPrompt(query: string, options: PromptOptions = {}): Promise<RehydrateAnswer> {
     const { maxChars: max_chars, budgetChars: budget_chars, ids } = options;
     const asked = { ...question(query, options), ...given({ max_chars, budget_chars, ids }) };
-    return this.#ask("POST", "/ump/rehydrate", asked);
+    return this.#server.ask("POST", "/ump/rehydrate", asked);
   }
 
   /** The latest memories, last updated first. */
@@ -190,7 +210,7 @@ export class Memoranda {
     let cursor: string | null = null;
     do {
       const asked = { limit: PAGE, ...where, since: moment(where.since), cursor };
-      const page: ListAnswer = await this.#ask("GET", `/ump/memories${encoded(asked)}`);
+      const page: ListAnswer = await this.#server.ask("GET", `/ump/memories${encoded(asked)}`);
       yield* page.records;
       cursor = page.next_cursor;
     } while (cursor !== null);
@@ -198,12 +218,12 @@ export class Memoranda {
 
   /** Whose memory this is, and how much is in it. */
   stats(): Promise<StatsAnswer> {
-    return this.#ask("GET", "/ump/stats");
+    return this.#server.ask("GET", "/ump/stats");
   }
 
   /** One memory by its id, or by the beginning of it. */
   async get(id: string): Promise<MemoryRecord> {
-    return (await this.#ask<{ record: MemoryRecord }>("GET", memory(id))).record;
+    return (await this.#server.ask<{ record: MemoryRecord }>("GET", memory(id))).record;
   }
 
   /** All versions of a memory, oldest first. */
@@ -211,7 +231,7 @@ export class Memoranda {
     const found: Version[] = [];
     let cursor: string | undefined;
     do {
-      const page: HistoryAnswer = await this.#ask("GET", `${memory(id)}/history${encoded({ cursor })}`);
+      const page: HistoryAnswer = await this.#server.ask("GET", `${memory(id)}/history${encoded({ cursor })}`);
       found.push(...page.versions);
       cursor = page.next_cursor;
     } while (cursor !== undefined);
@@ -233,13 +253,13 @@ export class Memoranda {
       patch["body"] = filled({ text: body.text, structured: kept, ...given({ text, structured }) });
     }
     const asked = { id, patch: filled(patch) } satisfies { id: string; patch: ReviseRequest["patch"] };
-    return this.#ask("POST", "/ump/revise", asked);
+    return this.#server.ask("POST", "/ump/revise", asked);
   }
 
   /** Tombstone a memory, or erase it for good. */
   async forget(id: string, options: { reason?: string; hard?: boolean } = {}): Promise<ForgetAnswer["result"]> {
     const { reason = "", hard = false } = options;
-    return (await this.#ask<ForgetAnswer>("POST", "/ump/forget", { id, reason, hard })).result;
+    return (await this.#server.ask<ForgetAnswer>("POST", "/ump/forget", { id, reason, hard })).result;
   }
 
   /** Say what became of a recalled memory. */
@@ -248,12 +268,114 @@ export class Memoranda {
     outcome: "followed" | "overridden" | "ignored" | "contradicted",
     session?: string,
   ): Promise<void> {
-    await this.#ask("POST", "/ump/feedback", given({ id, outcome, session }));
+    await this.#server.ask("POST", "/ump/feedback", given({ id, outcome, session }));
   }
 
   /** Ask in CAL, the query language of memory. */
-  cal(query: string, params?: { [name: string]: unknown }, options: CalOptions = {}): Promise<CalAnswer> {
-    return this.#ask("POST", "/cal", given({ query, params, ...options }));
+  cal(query: string | Fields, params?: Fields, options: CalOptions = {}): Promise<CalAnswer> {
+    return this.#server.ask("POST", "/cal", given({ query, params, ...options }));
+  }
+
+  /** Whether this is a query, and if not, the first thing wrong with it. */
+  calCheck(query: string | Fields, params?: Fields): Promise<CalCheckAnswer> {
+    return this.#server.ask("POST", "/cal/check", given({ query, params }));
+  }
+
+  /** Fix a query and say what it would do; its token executes it, once. */
+  calPrepare(query: string | Fields, params?: Fields, options: CalOptions = {}): Promise<CalPrepareAnswer> {
+    return this.#server.ask("POST", "/cal/prepare", given({ query, params, ...options }));
+  }
+
+  /** Run what was prepared. */
+  calExecute(token: string): Promise<CalAnswer> {
+    return this.#server.ask("POST", "/cal/execute", { token });
+  }
+
+  /** An ASSEMBLE as events, as they happen, until the signal ends it. */
+  async *calStream(
+    query: string | Fields,
+    params?: Fields,
+    options: CalOptions = {},
+    signal?: AbortSignal,
+  ): AsyncGenerator<CalEvent> {
+    const headers = { accept: "application/x-ndjson" };
+    const answer = await this.#server.send("POST", "/cal/stream", given({ query, params, ...options }), { headers, signal });
+    for await (const line of lines(answer)) if (line) yield JSON.parse(line) as CalEvent;
+  }
+
+  /** Memories that look as if they held a secret, without it. */
+  async suspects(): Promise<SuspectsAnswer["suspects"]> {
+    return (await this.#server.ask<SuspectsAnswer>("GET", "/ump/suspects")).suspects;
+  }
+
+  /** Take out of a memory what looks like a secret, for good; the id that it has now. */
+  async redact(id: string): Promise<string> {
+    return (await this.#server.ask<{ id: string }>("POST", "/ump/redact", { id })).id;
+  }
+
+  /** Every record that may leave, in the order written; `onReport` is told what stays behind, page by page. */
+  async *export(
+    options: { project?: string; history?: boolean; onReport?: (report: Report) => void } = {},
+  ): AsyncGenerator<MemoryRecord> {
+    const { project, history, onReport } = options;
+    let cursor: string | null = null;
+    do {
+      const page: ExportAnswer = await this.#server.ask("GET", `/ump/export${encoded({ project, history, cursor })}`);
+      onReport?.(page.report);
+      yield* page.records as MemoryRecord[];
+      cursor = page.next_cursor;
+    } while (cursor !== null);
+  }
+
+  /** Take records in, as `export` gives them; what is here already changes nothing. A report for each part. */
+  async importRecords(
+    records: Iterable<object> | AsyncIterable<object>,
+    options: { restore?: boolean } = {},
+  ): Promise<Report[]> {
+    const reports: Report[] = [];
+    let batch: object[] = [];
+    let first = 1;
+    const flush = async () => {
+      if (batch.length) reports.push(await this.#server.ask("POST", "/ump/import", { records: batch, first, ...options }));
+      first += batch.length;
+      batch = [];
+    };
+    for await (const record of records) {
+      batch.push(record);
+      if (batch.length === IMPORTED) await flush();
+    }
+    await flush();
+    return reports;
+  }
+
+  /** The imports that can be taken back, the last first. */
+  async imports(): Promise<ImportsAnswer["imports"]> {
+    return (await this.#server.ask<ImportsAnswer>("GET", "/ump/imports")).imports;
+  }
+
+  /** Take back an import, the last unless it is named. */
+  undoImport(id?: string): Promise<UndoImportAnswer> {
+    return this.#server.ask("POST", "/ump/imports/undo", given({ id }));
+  }
+
+  /** Check every signature, the audit chain and the database. */
+  verify(): Promise<VerifyAnswer> {
+    return this.#server.ask("GET", "/ump/verify");
+  }
+
+  /** What a strategy makes of a namespace: shown, or written too (`dryRun: false`). */
+  async consolidate(
+    strategy: OamsDream["strategy"],
+    options: { namespace?: string; dryRun?: boolean; limit?: number; budget?: number } = {},
+  ): Promise<OamsDream> {
+    const { namespace, dryRun = true, limit, budget } = options;
+    const asked = { strategy, namespace: await this.oams.namespace(namespace), dry_run: dryRun, limit, budget };
+    return this.#server.ask("POST", "/v1/oams/dreams", given(asked));
+  }
+
+  /** Take back what a run of `consolidate` wrote. */
+  undo(runId: string): Promise<OamsUndone> {
+    return this.#server.ask("DELETE", `/v1/oams/dreams/${encodeURIComponent(runId)}`);
   }
 
   /** Changes as they happen, until the signal ends it; `after` goes on after a place in the feed. */
@@ -261,61 +383,20 @@ export class Memoranda {
     where: { project?: string; after?: number } = {},
     signal?: AbortSignal,
   ): AsyncGenerator<ChangeEvent> {
-    const answer = await this.#send("GET", `/ump/subscribe${encoded(where)}`, undefined, "text/event-stream", signal);
-    let rest = "";
+    const headers = { accept: "text/event-stream" };
+    const answer = await this.#server.send("GET", `/ump/subscribe${encoded(where)}`, undefined, { headers, signal });
+    let block: { [name: string]: string } = {};
     try {
-      for await (const text of texts(answer)) {
-        const blocks = (rest + text).split(/\r?\n\r?\n/);
-        rest = blocks.pop() ?? "";
-        for (const block of blocks) {
-          const lines = block.split(/\r?\n/).map((line) => /^(\w+): ?(.*)$/.exec(line));
-          const values = (name: string) => lines.filter((line) => line?.[1] === name).map((line) => line?.[2] ?? "");
-          const data = values("data").join("\n");
-          if (data) yield { ...JSON.parse(data), place: Number(values("id")[0] ?? 0) };
-        }
+      for await (const line of lines(answer)) {
+        const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+        if (name !== undefined) block[name] = name === "data" && block["data"] ? `${block["data"]}\n${value}` : value ?? "";
+        if (line !== "") continue;
+        if (block["data"]) yield { ...JSON.parse(block["data"]), place: Number(block["id"] ?? 0) };
+        block = {};
       }
     } catch (error) {
       if (signal?.aborted !== true) throw error;
     }
-  }
-
-  async #ask<Answer>(method: string, path: string, body?: unknown): Promise<Answer> {
-    const answer = await this.#send(method, path, body, "application/json");
-    return (await answer.json()) as Answer;
-  }
-
-  async #send(method: string, path: string, body: unknown, accept: string, signal?: AbortSignal): Promise<Response> {
-    const headers: { [name: string]: string } = { ...this.#headers, accept };
-    const sent: RequestInit = { method, headers, signal: signal ?? null };
-    if (body !== undefined) {
-      headers["content-type"] = "application/json";
-      sent.body = JSON.stringify(body);
-    }
-    let answer: Response;
-    try {
-      answer = await this.#fetch(this.url + path, sent);
-    } catch (error) {
-      if (signal?.aborted === true) throw error;
-      throw new StoreUnavailable("unavailable", `${this.url} does not answer: ${String(error)}`, 0);
-    }
-    if (answer.ok) return answer;
-    const document: unknown = await answer.json().catch(() => null);
-    throw errorOf(answer.status, document, answer.headers.get("retry-after"));
-  }
-}
-
-async function* texts(answer: Response): AsyncGenerator<string> {
-  if (answer.body === null) return;
-  const reader = answer.body.getReader();
-  const decoder = new TextDecoder();
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      yield decoder.decode(value, { stream: true });
-    }
-  } finally {
-    await reader.cancel().catch(() => undefined);
   }
 }
 
@@ -349,13 +430,6 @@ function moment(when: When | undefined): string | undefined {
   return when instanceof Date ? when.toISOString() : when;
 }
 
-type Fields = { [name: string]: unknown };
-
-/** What was said, without what was not. */
-function given(fields: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null));
-}
-
 /** The same, without parts in which nothing was said. */
 function filled(fields: Fields): Fields {
   const isEmpty = (value: unknown) => typeof value === "object" && value !== null && Object.keys(value).length === 0;
@@ -364,11 +438,4 @@ function filled(fields: Fields): Fields {
 
 function pick<From extends object>(from: From, ...names: (keyof From)[]): Fields {
   return given(Object.fromEntries(names.map((name) => [name, from[name]])));
-}
-
-function encoded(fields: Fields): string {
-  const pairs = Object.entries(given(fields)).flatMap(([name, value]) =>
-    (Array.isArray(value) ? value : [value]).map((each) => [name, String(each)]),
-  );
-  return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 }

@@ -41,6 +41,18 @@ export type CalAnswer = {
   [name: string]: unknown;
 };
 
+export type CalCheckAnswer = {
+  /** Whether it is a query that can be run. */
+  valid: boolean;
+  error: {
+    code: "CAL-E000" | "CAL-E001" | "CAL-E002" | "CAL-E003" | "CAL-E004" | "CAL-E005" | "CAL-E006" | "CAL-E007" | "CAL-E008" | "CAL-E009" | "CAL-E010" | "CAL-E011" | "CAL-E012" | "CAL-E013" | "CAL-E014" | "CAL-E015" | "CAL-E016" | "CAL-E017" | "CAL-E018" | "CAL-E019" | "CAL-E020" | "CAL-E021" | "CAL-E022" | "CAL-E030" | "CAL-E031" | "CAL-E040" | "CAL-E041" | "CAL-E042" | "CAL-E043" | "CAL-E044" | "CAL-E045" | "CAL-E046" | "CAL-E050" | "CAL-E051" | "CAL-E052" | "CAL-E060" | "CAL-E061" | "CAL-E062" | "CAL-E063" | "CAL-E064" | "CAL-E065" | "CAL-E066" | "CAL-E070" | "CAL-E071" | "CAL-E075" | "CAL-E076" | "CAL-E077" | "CAL-E078" | "CAL-E079" | "CAL-E080" | "CAL-E081" | "CAL-E082" | "CAL-E085" | "CAL-E086" | "CAL-E087" | "CAL-E088" | "CAL-E089" | "CAL-E090" | "CAL-E091" | "CAL-E092" | "CAL-E093" | "CAL-E094" | "CAL-E095" | "CAL-E096" | "CAL-E100";
+    line: number;
+    column: number;
+    suggestion: string | null;
+    message: string;
+  } | null;
+};
+
 /** The same, and perhaps which page of the answer. */
 export type CalPagedQueryRequest = {
   /** The text of a query, or its JSON form. */
@@ -57,6 +69,31 @@ export type CalPagedQueryRequest = {
   agent?: string | null;
   /** `next_cursor` of the page before, with the same query. */
   cursor?: string | null;
+};
+
+export type CalPrepareAnswer = {
+  token: string;
+  /** The steps, and how much they can cost. */
+  plan: { [name: string]: unknown };
+  /** 0 reads, 1 appends: show side_effects to the user first. */
+  tier: 0 | 1;
+  /** What would be written; nothing is deleted, ever. */
+  side_effects: { [name: string]: unknown }[];
+};
+
+export type EraseUserAnswer = {
+  erased: number;
+  held: number;
+  key_destroyed: boolean;
+};
+
+export type ExportAnswer = {
+  /** In the order written. */
+  records: { [name: string]: unknown }[];
+  /** What stayed behind of this page, and why. */
+  report: Report;
+  /** For the next page; null after the last. */
+  next_cursor: string | null;
 };
 
 /** Which memory, and what became of it (section 3.8). */
@@ -76,9 +113,104 @@ export type FeedbackRequest = {
   session?: string | null;
 };
 
+export type FindAnswer = {
+  /** Best first when words were given, else in the order written. */
+  results: ({
+    /** SHA-256 of the grain. */
+    content_address: string;
+    /** Relevance; not how true it is. */
+    score: number;
+    matched_fields: string[];
+    grain: Grain;
+    /** What the store knows about it. */
+    index: {
+      /** The address of its successor, if it has one. */
+      superseded_by?: string;
+      /** When it was superseded, in milliseconds. */
+      system_valid_to?: number;
+      verification_status: "unverified" | "verified" | "contested" | "retracted";
+    };
+    /** Whether it is on legal hold, and cannot be changed. */
+    held: boolean;
+    /** Whether a person should look at it. */
+    needs_review: boolean;
+    /** false: written through another standard; this is its view. */
+    native: boolean;
+    /** Who wrote it, if it names another author and is not signed. */
+    written_by?: string;
+  })[];
+  /** How many there are; null where it was not counted. */
+  total: number | null;
+  /** Give it as cursor for the next page. */
+  next_cursor: string | null;
+};
+
 export type ForgetAnswer = {
   /** How it was forgotten. */
   result: "tombstoned" | "erased";
+};
+
+/** The grain's fields, under their full names (sections 6, 8). Fields that are not listed here are kept too. */
+export type Grain = {
+  /** What kind of grain it is, and what that needs: belief (subject, relation, object, confidence), event (content), state (context), workflow (steps, trigger), action (a tool and its input or result), observation (observer_id, observer_type), goal (description, goal_state), reasoning (premises or conclusion), consensus (participating_observers, threshold, agreement_count, dissent_count), consent (subject_did, grantee_did, scope, is_withdrawal). */
+  type: string;
+  /** Who or what it is about. */
+  subject?: string;
+  /** How the subject and the object are related. */
+  relation?: string;
+  /** What is said of the subject: a text, or a value of your own shape. */
+  object?: unknown;
+  /** How sure it is; for a belief. */
+  confidence?: number;
+  /** What happened or was said; for an event. */
+  content?: string;
+  /** What is to be reached; for a goal. */
+  description?: string;
+  goal_state?: "active" | "failed" | "satisfied" | "suspended";
+  /** The project or space; by default the connection's, else shared. */
+  namespace?: string;
+  /** The person it is about. */
+  user_id?: string;
+  /** The conversation it belongs to. */
+  session_id?: string;
+  /** Milliseconds since 1970, or RFC 3339; by default now. */
+  created_at?: number | string;
+  /** True from. */
+  valid_from?: number | string;
+  /** True until. */
+  valid_to?: number | string;
+  importance?: number;
+  /** How it was learned. */
+  source_type?: string;
+  /** Tags, such as pii:email. */
+  structural_tags?: string[];
+  /** Addresses of what it was made from. */
+  derived_from?: string[];
+  /** Data of your own shape; what a state holds. */
+  context?: { [name: string]: unknown };
+  [name: string]: unknown;
+};
+
+export type GrainAnswer = {
+  /** SHA-256 of the grain. */
+  address: string;
+  grain: Grain;
+  /** What the store knows about it. */
+  index: {
+    /** The address of its successor, if it has one. */
+    superseded_by?: string;
+    /** When it was superseded, in milliseconds. */
+    system_valid_to?: number;
+    verification_status: "unverified" | "verified" | "contested" | "retracted";
+  };
+  /** Whether it is on legal hold, and cannot be changed. */
+  held: boolean;
+  /** Whether a person should look at it. */
+  needs_review: boolean;
+  /** false: written through another standard; this is its view. */
+  native: boolean;
+  /** Who wrote it, if it names another author and is not signed. */
+  written_by?: string;
 };
 
 export type HistoryAnswer = {
@@ -90,6 +222,15 @@ export type HistoryAnswer = {
     replaced: string | null;
     verified: boolean;
   })[];
+};
+
+export type ImportsAnswer = {
+  imports: {
+    import: string;
+    what: string;
+    at: string;
+    written: number;
+  }[];
 };
 
 export type ListAnswer = {
@@ -195,6 +336,113 @@ export type NewMemory = {
   };
   /** Only for a record that was written elsewhere. */
   ump?: "0.1" | "1.0";
+};
+
+export type OamsDream = {
+  /** By which it can be undone, if anything was written. */
+  run_id: string;
+  namespace: string;
+  strategy: "synthesize" | "pattern_extract" | "insight_generate" | "compress" | "associate" | "validate" | "evolve" | "forecast" | "reflect" | "vendor:statements";
+  dry_run: boolean;
+  /** How many memories were read. */
+  inputs: number;
+  /** How many were not, because their consent keeps their words as they are. */
+  stayed: number;
+  /** How many results are new or say something new. */
+  written: number;
+  outputs: ({
+    /** `kept`: somebody changed what is under its key, or it is on hold. */
+    result: "created" | "updated" | "unchanged" | "kept" | "refused";
+    memory: OamsMemory;
+    /** The beginnings of what it rests on. */
+    inputs: {
+      key: string;
+      text: string;
+    }[];
+  })[];
+  /** Keys of earlier results that no longer follow. */
+  taken_back: string[];
+  /** Why some results cannot be memories here. */
+  left_out: string[];
+};
+
+/** One memory (OAMS §2). Fields that OAMS does not have are kept. */
+export type OamsMemory = {
+  /** Text or Markdown; at most a mebibyte of UTF-8. */
+  value: string;
+  key: string;
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  namespace: string;
+  /** Given back in lower case. */
+  tags?: string[] | null;
+  /** Whatever its author likes; these names mean the same to everyone (section 2). */
+  metadata?: {
+    value_type?: string | null;
+    confidence?: number | null;
+    last_used_at?: string | null;
+    decay_score?: number | null;
+    language?: string | null;
+    pii?: boolean | null;
+    [name: string]: unknown;
+  } | null;
+  created_at: string;
+  updated_at: string;
+  embedding_model?: string | null;
+  embedding?: number[] | null;
+  parent_id?: string | null;
+  source_id?: string | null;
+  [name: string]: unknown;
+};
+
+export type OamsPage = {
+  memories: OamsMemory[];
+  /** null: this was the last page. */
+  next_cursor: string | null;
+};
+
+export type OamsUndone = {
+  run_id: string;
+  taken_back: string[];
+  brought_again: string[];
+  /** Changed or held since, or what they rest on was forgotten. */
+  left: string[];
+};
+
+/** The same, of an owner who is named. */
+export type OwnedFindRequest = {
+  /** Words to look for, in grains of all types; answers come best first, on one page. */
+  text?: string | null;
+  /** Exactly this subject. */
+  subject?: string | null;
+  /** Exactly this relation. */
+  relation?: string | null;
+  /** Exactly this object. */
+  object?: string | null;
+  /** Only in this namespace; `shared` is the one of grains that name none. */
+  namespace?: string | null;
+  /** Only of this user. */
+  user_id?: string | null;
+  /** Only of this session. */
+  session_id?: string | null;
+  /** Only of this type. */
+  type?: "belief" | "fact" | "event" | "state" | "workflow" | "action" | "tool" | "observation" | "goal" | "reasoning" | "consensus" | "consent" | string;
+  /** false: also what was superseded or forgotten; not with text. */
+  current?: boolean;
+  /** How many on a page; more than 500 is 500. */
+  limit?: number;
+  /** `next_cursor` of the page before; not with text. */
+  cursor?: string | null;
+  /** Whose, for a credential that reaches several; by default its own. */
+  owner?: string | null;
+};
+
+export type PutAnswer = {
+  /** SHA-256 of the grain. */
+  address: string;
+  /** created, or exists: the very same grain was there. */
+  result: "created" | "exists";
+  /** What its author may want to add next time. */
+  warnings: string[];
 };
 
 export type RecallAnswer = {
@@ -456,6 +704,29 @@ export type RememberAnswer = {
   result: "created" | "merged";
 };
 
+export type Report = {
+  created: number;
+  merged: number;
+  updated: number;
+  unchanged: number;
+  forgotten: number;
+  exported: number;
+  verified: number;
+  refused: number;
+  warned: number;
+  kept: number;
+  redacted: number;
+  refusals: {
+    where: string;
+    number: number;
+    id: string;
+    code: string;
+    message: string;
+  }[];
+  warnings: string[];
+  forms: string[];
+};
+
 export type ReviseAnswer = {
   /** The memory's id. */
   id: string;
@@ -519,4 +790,49 @@ export type StatsAnswer = {
   projects: { [name: string]: number };
   /** Of all documents; null for who sees a part of them. */
   bytes: number | null;
+};
+
+export type SupersedeAnswer = {
+  /** SHA-256 of the grain. */
+  address: string;
+  /** The old grain stays readable under its address. */
+  result: "superseded";
+  /** Whether a person should look at it. */
+  needs_review: boolean;
+  /** What its author may want to add next time. */
+  warnings: string[];
+};
+
+export type SuspectsAnswer = {
+  suspects: {
+    /** The memory's id. */
+    id: string;
+    kinds: string[];
+    text: string;
+    is_current: boolean;
+  }[];
+};
+
+export type UndoImportAnswer = {
+  import: string;
+  what: string;
+  forgotten: number;
+  restored: number;
+  left: number;
+};
+
+export type VerifyAnswer = {
+  ok: boolean;
+  owners: number;
+  records: number;
+  unverified: string[];
+  audit: {
+    ok: boolean;
+    count: number;
+    [name: string]: unknown;
+  };
+  database: string[];
+  index: string[];
+  losses: { [name: string]: unknown }[];
+  [name: string]: unknown;
 };

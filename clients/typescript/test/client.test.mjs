@@ -77,3 +77,66 @@ test("errors are those of the library", async () => {
   await assert.rejects(new api.Memoranda(url, { key: "mk_wrong" }).stats(), api.Unauthorized);
   await assert.rejects(new api.Memoranda("http://127.0.0.1:1", { key }).stats(), api.StoreUnavailable);
 });
+
+test("a memory leaves, comes in again, and is checked", async () => {
+  await m.remember("leaves one", { project: "moved" });
+  await m.remember("leaves two", { project: "moved" });
+  const records = [];
+  const told = [];
+  for await (const record of m.export({ project: "moved", onReport: (report) => told.push(report.exported) })) records.push(record);
+  assert.deepEqual(records.map((each) => each.body.text), ["leaves one", "leaves two"]);
+  assert.equal(told.reduce((sum, each) => sum + each, 0), 2);
+  const [report] = await m.importRecords([...records, {}]);
+  assert.deepEqual([report.merged, report.refused, report.refusals[0].where], [2, 1, "line 3"]);
+  const checked = await m.verify();
+  assert.equal(checked.ok, true);
+  assert.ok(checked.audit.count > 0);
+  assert.deepEqual(await m.suspects(), []);
+  await assert.rejects(m.redact("urn:ump:zzzz"), api.NotFound);
+  await assert.rejects(m.undoImport(), api.NotFound);
+  assert.deepEqual(await m.imports(), []);
+});
+
+test("grains are put, found, replaced and erased", async () => {
+  const grain = { type: "belief", subject: "grace", relation: "prefers", object: "tea", confidence: 0.9, created_at: 1768471200000 };
+  const { address } = await m.grains.put(grain);
+  assert.equal((await m.grains.get(address)).grain.object, "tea");
+  assert.equal(await m.grains.exists(address), true);
+  assert.equal(await m.grains.exists("0".repeat(64)), false);
+  const page = await m.grains.find({ subject: "grace", type: "belief" });
+  assert.deepEqual(page.results.map((each) => each.content_address), [address]);
+  assert.equal(await m.grains.setVerification(address, "verified", { reason: "asked" }), "verified");
+  assert.equal(await m.grains.setHold(address, true, "matter 7"), true);
+  assert.equal(await m.grains.setHold(address, false, "over"), false);
+  const later = await m.grains.supersede(address, { ...grain, object: "coffee", created_at: 1768471200001 }, "new");
+  assert.equal((await m.grains.get(address)).index.superseded_by, later.address);
+  await m.grains.erase(later.address, "asked");
+  assert.equal(await m.grains.consent("did:example:a", "did:example:b"), null);
+  assert.equal((await m.grains.eraseUser("nobody", "asked")).erased, 0);
+});
+
+test("memories of OAMS are stored, consolidated, and that is undone", async () => {
+  for (let day = 0; day < 6; day++) await m.oams.store(`k/${day}`, `The build of the shop broke on day ${day}`, { namespace: "log", tags: ["ci"] });
+  await assert.rejects(m.oams.store("k/0", "x", { namespace: "log", ifAbsent: true }), api.Conflict);
+  assert.match((await m.oams.get("k/1", "log")).value, /day 1/);
+  assert.equal((await m.oams.list({ namespace: "log", limit: 4 })).memories.length, 4);
+  assert.match((await m.oams.recall("build", { namespace: "log" }))[0].value, /build/);
+  assert.ok((await m.oams.namespaces()).includes(await m.oams.namespace("log")));
+  const shown = await m.consolidate("reflect", { namespace: "log" });
+  assert.equal(shown.dry_run, true);
+  const written = await m.consolidate("reflect", { namespace: "log", dryRun: false });
+  assert.equal((await m.undo(written.run_id)).taken_back.length, written.written);
+  await m.oams.forget("k/1", "log");
+  await assert.rejects(m.oams.get("k/1", "log"), api.NotFound);
+});
+
+test("a query of CAL is checked, prepared, executed and streamed", async () => {
+  assert.equal((await m.calCheck("RECALL beliefs")).valid, true);
+  assert.equal((await m.calCheck("nonsense")).valid, false);
+  const { token, tier } = await m.calPrepare("RECALL beliefs AS text");
+  assert.equal(tier, 0);
+  assert.ok(await m.calExecute(token));
+  const seen = [];
+  for await (const event of m.calStream("ASSEMBLE FROM known: (RECALL beliefs) BUDGET 100 tokens FORMAT markdown")) seen.push(event.type);
+  assert.deepEqual([seen[0], seen.at(-1)], ["assembly_started", "assembly_completed"]);
+});

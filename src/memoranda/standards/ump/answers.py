@@ -23,6 +23,8 @@ from memoranda.encoding.shapes import (
 from memoranda.standards.ump.record import KINDS
 from memoranda.standards.ump.shapes import Draft, Record
 
+# What became of records that were moved, by how many.
+_COUNTED: Final = "created merged updated unchanged forgotten exported verified refused warned kept redacted"
 _ID: Final = said(NAME, "The memory's id.")
 
 # Shapes that are documents of their own, by the names they have in the OpenAPI document.
@@ -89,15 +91,24 @@ ANSWERS: Final[dict[str, Schema]] = {
         report=said(ref("Report"), "What stayed behind of this page, and why."),
         next_cursor=said(maybe(NAME), "For the next page; null after the last."),
     ),
-    "Report": opened(
-        "created merged refused refusals warnings", refusals=some({"type": "object"}), warnings=some(TEXT)
+    "Report": closed(
+        f"{_COUNTED} refusals warnings forms",
+        **dict.fromkeys(_COUNTED.split(), COUNT),
+        refusals=some(
+            closed("where number id code message", where=TEXT, number=COUNT, id=TEXT, code=NAME, message=TEXT)
+        ),
+        warnings=some(TEXT),
+        forms=some(NAME),
     ),
     "SuspectsAnswer": closed(
         "suspects",
         suspects=some(closed("id kinds text is_current", id=_ID, kinds=some(NAME), text=TEXT, is_current=FLAG)),
     ),
     "RedactAnswer": closed("id", id=said(NAME, "The id it has now.")),
-    "ImportsAnswer": closed("imports", imports=some(opened("import what at written"))),
+    "ImportsAnswer": closed(
+        "imports",
+        imports=some(closed("import what at written", **{"import": NAME}, what=TEXT, at=MOMENT, written=COUNT)),
+    ),
     "UndoImportAnswer": closed(
         "import what forgotten restored left",
         **{"import": NAME},
@@ -110,7 +121,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         owners=COUNT,
         records=COUNT,
         unverified=some(TEXT),
-        audit={"type": "object"},
+        audit=opened("ok count", ok=FLAG, count=COUNT),
         database=some(TEXT),
         index=some(TEXT),
         losses=some({"type": "object"}),

@@ -1,0 +1,93 @@
+import { errorOf, StoreUnavailable } from "./errors.js";
+
+export interface Options {
+  /** An API key (`mk_…`) or a capability token (`umpcap.…`). */
+  key?: string;
+  /** Another `fetch` than the platform's own. */
+  fetch?: typeof fetch;
+}
+
+export type Fields = { [name: string]: unknown };
+
+/** A server, and the key for it. */
+export class Server {
+  readonly url: string;
+  readonly #headers: { [name: string]: string };
+  readonly #fetch: typeof fetch;
+
+  constructor(url: string, options: Options) {
+    this.url = url.replace(/\/$/, "");
+    this.#fetch = options.fetch ?? ((...given) => fetch(...given));
+    this.#headers = { accept: "application/json" };
+    if (options.key !== undefined) this.#headers["authorization"] = `Bearer ${options.key}`;
+  }
+
+  /** What a path answers. Throws what the server refuses with. */
+  async ask<Answer>(method: string, path: string, body?: unknown, headers: { [name: string]: string } = {}): Promise<Answer> {
+    const answer = await this.send(method, path, body, { headers });
+    return (answer.status === 204 ? undefined : await answer.json()) as Answer;
+  }
+
+  async send(
+    method: string,
+    path: string,
+    body: unknown,
+    more: { headers?: { [name: string]: string }; signal?: AbortSignal | undefined } = {},
+  ): Promise<Response> {
+    const headers: { [name: string]: string } = { ...this.#headers, ...more.headers };
+    const sent: RequestInit = { method, headers, signal: more.signal ?? null };
+    if (body !== undefined) {
+      headers["content-type"] = "application/json";
+      sent.body = JSON.stringify(body);
+    }
+    let answer: Response;
+    try {
+      answer = await this.#fetch(this.url + path, sent);
+    } catch (error) {
+      if (more.signal?.aborted === true) throw error;
+      throw new StoreUnavailable("unavailable", `${this.url} does not answer: ${String(error)}`, 0);
+    }
+    if (answer.ok) return answer;
+    const document: unknown = await answer.json().catch(() => null);
+    throw errorOf(answer.status, document, answer.headers.get("retry-after"));
+  }
+}
+
+/** The lines of an answer, as they come. */
+export async function* lines(answer: Response): AsyncGenerator<string> {
+  let rest = "";
+  for await (const text of texts(answer)) {
+    const found = (rest + text).split(/\r?\n/);
+    rest = found.pop() ?? "";
+    yield* found;
+  }
+  if (rest) yield rest;
+}
+
+async function* texts(answer: Response): AsyncGenerator<string> {
+  if (answer.body === null) return;
+  const reader = answer.body.getReader();
+  const decoder = new TextDecoder();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield decoder.decode(value, { stream: true });
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+/** What was said, without what was not. */
+export function given(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null));
+}
+
+/** The same as the query of an address. */
+export function encoded(fields: Fields): string {
+  const pairs = Object.entries(given(fields)).flatMap(([name, value]) =>
+    (Array.isArray(value) ? value : [value]).map((each) => [name, String(each)]),
+  );
+  return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
+}
