@@ -166,3 +166,28 @@ def test_orders_are_listed_until_somebody_allows_them_or_they_go(world: World) -
     assert [each.id for each in world.service.orders(world.owner)] == [changed]
     with pytest.raises(NotFound):
         world.service.allow_orders(world.key("did:example:other", "read", "write"), changed)
+
+
+# --- how much there is -----------------------------------------------------------------------------------------
+
+
+def test_what_is_counted_is_what_a_list_shows(world: World) -> None:
+    first = world.remember("episodic", kind="episodic")
+    second = world.remember("of a project", scope={"project": "p"})
+    world.remember("not yet", time={"valid_from": "2027-01-01T00:00:00Z"})
+    world.remember("no more", time={"valid_from": "2026-01-01T00:00:00Z", "valid_to": "2026-02-01T00:00:00Z"})
+    # Superseded, and true until its successor is.
+    world.revise(first, body={"text": "episodic, later"}, time={"valid_from": "2027-01-01T00:00:00Z"})
+    world.revise(second, body={"text": "of a project, now"})
+    world.forget(world.remember("forgotten"))
+    world.put(type="belief", subject="alice", relation="likes", object="tea")
+    stats = world.service.stats(world.owner)
+    listed, _ = world.service.list_records(world.owner)
+    by_kind = {
+        kind: len([each for each in listed if each["kind"] == kind]) for kind in {each["kind"] for each in listed}
+    }
+    assert (stats.memories, dict(stats.kinds), sum(stats.projects.values())) == (len(listed), by_kind, len(listed))
+    assert stats.projects["p"] == 1
+    # Who sees a part counts the same of it.
+    part = world.service.stats(world.token("read", project="p"))
+    assert (part.memories, dict(part.projects)) == (1, {"p": 1})

@@ -48,6 +48,7 @@ SECTIONS: tuple[Section, ...] = (
                 ("stats", "stats", "Show how much is remembered, of what kind and where."),
                 ("undo", "undo", "Take back the last change."),
             ),
+            *_entries("rules", ("rules", "rules", "Show or change what holds for your memory: presets and limits.")),
             *_entries("cal.command", ("cal", "cal", "Ask in CAL, the query language of memory, or at its prompt.")),
             *_entries(
                 "consolidate",

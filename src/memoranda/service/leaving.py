@@ -117,7 +117,7 @@ class _Leaving:
             return False
         if not may_read_personal(self.context, self.access, snapshot, version):
             return False
-        why = compliance.why_it_stays(self.context.presets, version)
+        why = compliance.why_it_stays(self.context.presets_in(snapshot), version)
         if why is None and record.get("consent", {}).get("exportable") is False:
             why = "its consent keeps it here"
         if why is not None:
@@ -189,7 +189,7 @@ def _leaving(context: Context, access: Access, owner: str | None, report: Report
         now=context.clock(),
         report=report if report is not None else Report(),
         history=history,
-        is_owner=not context.presets and not access.is_narrowed and access.sees_unredacted(tenant),
+        is_owner=not context.presets_of(tenant) and not access.is_narrowed and access.sees_unredacted(tenant),
     )
 
 

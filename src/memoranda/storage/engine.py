@@ -80,6 +80,11 @@ class Snapshot(Protocol):
     @property
     def tenant(self) -> str: ...
 
+    @property
+    def rules(self) -> bytes:
+        """What the owner asks for, as it was set; empty: nothing."""
+        ...
+
     def named(self, standard: str, name: str) -> Version | None:
         """The version a standard's name stands for."""
         ...
@@ -178,6 +183,10 @@ class Snapshot(Protocol):
 
     def spaces(self) -> list[str]:
         """Where anything was ever written."""
+        ...
+
+    def tally(self, *, now: Instant) -> dict[tuple[str, str], int]:
+        """How many versions are true now, by space and kind: those that `Selection(at=now)` selects."""
         ...
 
     def usage(self) -> tuple[int, int]:
@@ -441,6 +450,10 @@ class Unit(Snapshot, Protocol):
 
     def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         """Record what became of a memory that was used."""
+        ...
+
+    def set_rules(self, rules: bytes) -> None:
+        """Keep what the owner asks for."""
         ...
 
     def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002

@@ -30,12 +30,14 @@ class TenantRow(NamedTuple):
     # Units of work, and versions ever written: what is missing of them can be told.
     unit_seq: int
     append_seq: int
+    # What its owner asks for, as the service keeps it.
+    rules: bytes
     # How often keys were destroyed, where the key ring is in the same database.
     ring_changes: int | None = None
 
 
 # An unknown tenant has no rows; -1 finds none.
-NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, b"")
 
 
 class NewVersionRow(NamedTuple):

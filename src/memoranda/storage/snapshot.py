@@ -66,11 +66,16 @@ class SqlSnapshot(BackgroundReads):
         self._closing_seq = counters.closing_seq
         self._unit_seq = counters.unit_seq
         self._append_seq = counters.append_seq
+        self._rules = bytes(counters.rules)
         self._ring_changes = counters.ring_changes
 
     @property
     def tenant(self) -> str:
         return self._tenant
+
+    @property
+    def rules(self) -> bytes:
+        return self._rules
 
     @property
     def tenant_id(self) -> int:
@@ -291,6 +296,9 @@ class SqlSnapshot(BackgroundReads):
 
     def spaces(self) -> list[str]:
         return [space for (space,) in self._rows("spaces")]
+
+    def tally(self, *, now: Instant) -> dict[tuple[str, str], int]:
+        return {(space, kind): count for space, kind, count in self._rows("tally", now=now)}
 
     def usage(self) -> tuple[int, int]:
         return self._live_count, self._byte_count

@@ -405,6 +405,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         if self._segment_seq % FAN_IN == 0:
             self.is_untidy |= index.tidy(limit=SMALL_DOCS)
 
+    def set_rules(self, rules: bytes) -> None:
+        self._rules = rules
+
     def finish(self) -> TenantRow:
         """Write the tenant's counters back, once per unit; the row as it now is."""
         self._buffer.send()
@@ -423,6 +426,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             closing_seq=self._closing_seq,
             unit_seq=self._unit_seq + 1,
             append_seq=self._append_seq,
+            rules=self._rules,
             ring_changes=self._ring_changes,
         )
         self._connection.run("tenant_put", row._asdict())

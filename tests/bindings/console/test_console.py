@@ -4,85 +4,24 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from tests.bindings.console.browsing import ALL, remember, send, sessions_of, signed_in, token_of, with_console
 from tests.bindings.http.running import OWNER, Running, draft, running
 
-from memoranda.bindings.console import memories, moving
-from memoranda.bindings.console.app import COOKIE, FORMS, PAGES, Console
+from memoranda.bindings.console.app import COOKIE, FORMS, LONG_LIMIT, PAGES, Turn
 from memoranda.bindings.console.ask import EXAMPLES
-from memoranda.bindings.console.late import LateConsole
 from memoranda.bindings.console.moving import FORMS_OUT
+from memoranda.bindings.console.texts import texts_for
 from memoranda.bindings.console.visit import ROOT
-from memoranda.bindings.http.threads import Threads
 from memoranda.errors import RateLimited
 from memoranda.model.instant import Instant
-from memoranda.service.service import Service
 from memoranda.standards.ump.requests import AuditRequest
-from memoranda.storage.engine import ProgramGrant
 
-ALL = ("read", "write", "derive", "export", "erase", "activate")
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:alert(3) \u202eabc {{ 7*7 }}"
-
-
-def with_console(service: Service) -> dict[str, Any]:
-    return {"folders": {ROOT: lambda threads: LateConsole(service, threads).routes}}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    home = tmp_path_factory.mktemp("console")
-    with running(home, extra=with_console) as server:
-        yield server
-
-
-@pytest.fixture
-def key(server: Running) -> str:
-    return server.key(OWNER, *ALL)
-
-
-@pytest.fixture
-def browser(server: Running, key: str) -> Iterator[httpx.Client]:
-    with signed_in(server, key) as client:
-        yield client
-
-
-@contextmanager
-def signed_in(server: Running, key: str) -> Iterator[httpx.Client]:
-    with server.client("", follow_redirects=True) as client:
-        answer = client.get(f"{ROOT}/enter", params={"link": server.service.sessions.link(key)})
-        assert (answer.status_code, answer.url.path) == (200, f"{ROOT}/")
-        yield client
-
-
-def remember(server: Running, key: str, text: str, **scope: str) -> str:
-    with server.client(key) as client:
-        answer = client.post("/ump/remember", json=draft(text, **scope))
-        assert answer.status_code == 200, answer.text
-        return str(answer.json()["id"])
-
-
-def sessions_of(server: Running, browser: httpx.Client) -> list[ProgramGrant]:
-    session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
-    return server.service.sessions.open_sessions(access, session)
-
-
-def token_of(answer: httpx.Response) -> str:
-    found = re.search(r'name="token" value="([^"]+)"', answer.text)
-    assert found is not None
-    return found[1]
-
-
-def send(browser: httpx.Client, path: str, **fields: str | list[str]) -> httpx.Response:
-    token = token_of(browser.get(f"{ROOT}/overview"))
-    return browser.post(
-        ROOT + path, data={"token": token, **fields}, headers={"origin": str(browser.base_url).rstrip("/")}
-    )
 
 
 # --- signing in --------------------------------------------------------------------------------------------------
@@ -220,15 +159,25 @@ def test_a_key_for_less_sees_no_other_keys_and_ends_no_other_sessions(server: Ru
         assert browser.get(f"{ROOT}/", follow_redirects=False).status_code == 200
 
 
-def test_few_have_everything_read_at_once(server: Running) -> None:
-    console = Console(server.service, Threads(1, "console"))
-    with console._turn(moving.export), console._turn(moving.import_file):
-        with pytest.raises(RateLimited), console._turn(moving.export):
-            pass
-        with console._turn(memories.listed):
-            pass
-    with console._turn(moving.export):
-        pass
+def test_few_have_everything_read_at_once() -> None:
+    room, text = threading.BoundedSemaphore(LONG_LIMIT), texts_for("")
+    turns = [Turn(room) for _ in range(LONG_LIMIT + 1)]
+    for turn in turns[:-1]:
+        turn.take(text)
+    with pytest.raises(RateLimited):
+        turns[-1].take(text)
+    # What nobody took is not given back.
+    turns[-1].leave()
+    # What goes on after its answer gives it back itself, once.
+    turns[0].pass_on()
+    turns[0].leave()
+    with pytest.raises(RateLimited):
+        turns[-1].take(text)
+    turns[0].release()
+    turns[0].release()
+    turns[-1].take(text)
+    # Others never wait.
+    Turn(None).take(text)
 
 
 def test_a_form_from_another_origin_does_nothing(server: Running, browser: httpx.Client) -> None:
@@ -408,7 +357,11 @@ def test_a_query_is_checked_and_a_context_says_what_its_sources_cost(
     browser: httpx.Client, server: Running, key: str
 ) -> None:
     told = browser.get(f"{ROOT}/ask/check", params={"query": "RECALL beliefs"}).json()
-    assert told == {"valid": True, "error": None}
+    assert (told["valid"], told["error"]) == (True, None)
+    told = browser.get(
+        f"{ROOT}/ask/check", params={"query": "RECALL beliefs REC x", "before": "RECALL beliefs REC"}
+    ).json()
+    assert (told["valid"], told["word"], told["completions"]) == (False, "REC", ["RECENT"])
     wrong = browser.get(f"{ROOT}/ask/check", params={"query": "RECALL *"}).json()
     assert wrong["error"]["code"].startswith("CAL-E")
     remember(server, key, "npm is not used in this shop", project="context")
@@ -489,7 +442,7 @@ def test_what_follows_from_memories_is_shown_with_its_sources_and_written_when_a
         # Looking writes nothing.
         assert server.service.stats(server.service.gate.authenticate(key)).memories == 3
         done = send(browser, "/review", project="town", strategy="validate")
-        assert "written. To take them back" in done.text
+        assert "1 written." in done.text
         assert server.service.stats(server.service.gate.authenticate(key)).memories > 3
         assert "Would be written" not in browser.get(f"{ROOT}/review?project=town&strategy=validate").text
         assert browser.get(f"{ROOT}/review?strategy=nonsense").status_code == 400

@@ -10,8 +10,8 @@ import hmac
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Final
@@ -27,6 +27,7 @@ from starlette.routing import Route
 
 from memoranda import __version__
 from memoranda.bindings.console import ask, govern, graph, memories, moving, review, words
+from memoranda.bindings.console.texts import Texts, texts_for
 from memoranda.bindings.console.visit import ROOT, Answer, File, Page, Redirect, Show, Upload, Visit
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
@@ -45,6 +46,9 @@ ENTER: Final = f"{ROOT}/enter"
 FIELDS_LIMIT: Final = 1_000
 SAID_CHARS_LIMIT: Final = 300
 SMALL_BYTES: Final = 16_384
+FORM_BYTES: Final = 2_097_152
+# A file that is taken in lies on the disk meanwhile.
+FILE_BYTES: Final = 1_073_741_824
 PIECE_BYTES: Final = 65_536
 # What the script says with whatever it asks by itself.
 LIVE: Final = "x-memoranda-live"
@@ -65,6 +69,7 @@ _HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_HTML: Final = "text/html; charset=utf-8"
 _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 # What is shown where, and what a form does.
@@ -82,6 +87,7 @@ PAGES: Final[Mapping[str, Show]] = {
     "/keys": govern.keys,
     "/audit": govern.audit,
     "/overview": govern.overview,
+    "/rules": govern.rules,
     "/moving": moving.moving,
     "/timeline": memories.timeline,
 }
@@ -94,17 +100,63 @@ FORMS: Final[Mapping[str, Show]] = {
     "/memory/{id}/hold": memories.hold,
     "/review/{id}/approve": review.approve,
     "/review/{id}/reject": review.reject,
+    "/review/{id}/revise": review.revise,
+    "/review/refuse": review.refuse,
+    "/review/right": review.keep_right,
+    "/review/redact": review.take_out,
+    "/review/allow": review.allow,
+    "/review/undo": review.undo,
     "/review": review.conclude,
     "/export": moving.export,
     "/import": moving.import_file,
+    "/import/undo": moving.undo,
+    "/rules": govern.set_rules,
     "/keys": govern.add_key,
     "/keys/{id}/revoke": govern.revoke_key,
     "/sessions/{id}/end": govern.end_session,
 }
 
 # What reads everything, and how many of them may at once.
-LONG: Final = frozenset((moving.export, moving.import_file, review.waiting, review.conclude, govern.overview))
+LONG: Final = frozenset(
+    (moving.export, moving.import_file, moving.undo, review.waiting, review.conclude, review.refuse, govern.overview)
+)
 LONG_LIMIT: Final = 2
+
+
+class Turn:
+    """The right to read everything, which few have at once: the others are for who only looks.
+
+    It is given back when the answer is made, or when what it began is over.
+    """
+
+    def __init__(self, room: threading.BoundedSemaphore | None) -> None:
+        self._room, self._held, self._is_passed_on = room, room, False
+        self._is_taken = room is None
+        self._lock = threading.Lock()
+
+    def take(self, text: Texts) -> None:
+        """Raises RateLimited where others have it."""
+        if self._is_taken:
+            return
+        if self._room is not None and not self._room.acquire(blocking=False):
+            raise RateLimited(text("wrong.busy"), retry_after_seconds=5.0)
+        self._is_taken = True
+
+    def pass_on(self) -> None:
+        """What was begun gives it back itself."""
+        self._is_passed_on = True
+
+    def leave(self) -> bool:
+        """The answer is made; whether that is all."""
+        if not self._is_passed_on:
+            self.release()
+        return not self._is_passed_on
+
+    def release(self) -> None:
+        with self._lock:
+            held, self._held = (self._held, None) if self._is_taken else (None, self._held)
+        if held is not None:
+            held.release()
 
 
 class Console:
@@ -130,15 +182,22 @@ class Console:
         async def handle(request: Request) -> Response:
             form: dict[str, list[str]] = {}
             upload = None
-            if request.method == "POST":
-                # Who has not signed in is not listened to.
-                if (refused := await self._threads.run(self._refused, request)) is not None:
-                    return refused
-                try:
-                    form, upload = await _form(request)
-                except InvalidInput as error:
-                    return _render(Page(template="wrong.html", told={"message": error.message}, status=400), request)
-            return await self._threads.run(self._answer, request, form, upload, show)
+            # Who has not signed in is not listened to.
+            if request.method == "POST" and (refused := await self._threads.run(self._refused, request)) is not None:
+                return refused
+            turn = Turn(self._long if show in LONG else None)
+            try:
+                if request.method == "POST":
+                    try:
+                        # Before a file is: it may be large.
+                        turn.take(texts_of(request))
+                        form, upload = await _form(request, FILE_BYTES if show is moving.import_file else FORM_BYTES)
+                    except MemorandaError as error:
+                        return _wrong(error, request)
+                return await self._threads.run(self._answer, request, form, upload, show, turn)
+            finally:
+                if turn.leave() and upload is not None:
+                    upload.body.close()
 
         return handle
 
@@ -151,56 +210,46 @@ class Console:
         try:
             self._known(request)
         except Unauthorized as error:
-            return _render(Page(template="wrong.html", told={"message": error.message}, status=401), request)
+            return _wrong(error, request)
         return None
 
-    def _answer(self, request: Request, form: Mapping[str, list[str]], upload: Upload | None, show: Show) -> Response:
+    def _answer(
+        self, request: Request, form: Mapping[str, list[str]], upload: Upload | None, show: Show, turn: Turn
+    ) -> Response:
         try:
             session, access = self._known(request)
         except Unauthorized as error:
             if request.method == "GET":
                 return _go(f"{SIGN_IN}?next={quote(_own_path(request), safe='')}")
-            return _render(Page(template="wrong.html", told={"message": error.message}, status=401), request)
+            return _wrong(error, request)
         try:
+            turn.take(texts_of(request))
             if request.method == "POST" and not _is_ours(form, session):
-                raise ForbiddenScope("this form is not one of ours, or of another session; go back and try again")
+                raise ForbiddenScope(texts_of(request)("wrong.not_ours"))
             visit = Visit(
                 service=self._service,
                 access=access,
                 session=session,
+                text=texts_of(request),
                 path=request.url.path,
                 names=request.path_params,
                 query=_fields(request.url.query.encode("latin-1", "replace")),
                 form=form,
                 upload=upload,
+                over=turn.release,
             )
-            with self._turn(show):
-                answer = show(visit)
-            return self._shown(answer, request, session, access, visit)
+            return self._shown(show(visit), request, session, access, visit, turn)
         except MemorandaError as error:
-            status, _ = refuse(error)
-            page = Page(template="wrong.html", told={"message": error.message}, status=status)
-            return _render(page, request, session, access)
+            return _wrong(error, request, session, access)
         # A person sees a page, whatever happens.
         except Exception:  # noqa: BLE001
             _log.exception("unexpected failure in a page of the console")
-            told = {"message": "something went wrong that should not; the server's log has the details"}
+            told = {"message": texts_of(request)("wrong.unexpected")}
             return _render(Page(template="wrong.html", told=told, status=500), request, session, access)
 
-    @contextmanager
-    def _turn(self, show: Show) -> Iterator[None]:
-        """A few at once of what reads everything: the others are for who only looks. Raises RateLimited."""
-        if show not in LONG:
-            yield
-            return
-        if not self._long.acquire(blocking=False):
-            raise RateLimited("others are having everything read just now; try again", retry_after_seconds=5.0)
-        try:
-            yield
-        finally:
-            self._long.release()
-
-    def _shown(self, answer: Answer, request: Request, session: Session, access: Access, visit: Visit) -> Response:
+    def _shown(
+        self, answer: Answer, request: Request, session: Session, access: Access, visit: Visit, turn: Turn
+    ) -> Response:
         if isinstance(answer, Redirect):
             return _go(answer.path, said=answer.said)
         if isinstance(answer, File):
@@ -211,8 +260,14 @@ class Console:
             pieces = iter(partial(answer.body.read, PIECE_BYTES), b"")
             end = BackgroundTask(answer.body.close)
             return StreamingResponse(pieces, headers=headers, media_type=answer.media_type, background=end)
-        now = self._service.context.clock()
-        page = Page(template=answer.template, told={**answer.told, "visit": visit, "now": now}, status=answer.status)
+        told = {**answer.told, "visit": visit, "now": self._service.context.clock()}
+        if answer.is_slow:
+            turn.pass_on()
+            told |= _told(request, session, access, "")
+            return StreamingResponse(
+                _templates().get_template(answer.template).generate(told), headers=_HEADERS, media_type=_HTML
+            )
+        page = Page(template=answer.template, told=told, status=answer.status)
         return _render(page, request, session, access)
 
     # --- coming in and going ---------------------------------------------------------------------------------
@@ -224,13 +279,13 @@ class Console:
         form = _fields(await _small_body(request))
         key, target = (form.get("key") or [""])[0].strip(), _target((form.get("next") or [""])[0])
         return await self._threads.run(
-            self._come_in, request, lambda: self._service.sessions.sign_in(key), target, "This key is not known here"
+            self._come_in, request, lambda: self._service.sessions.sign_in(key), target, "sign_in.unknown_key"
         )
 
     async def _enter(self, request: Request) -> Response:
         link = request.query_params.get("link", "")
         return await self._threads.run(
-            self._come_in, request, lambda: self._service.sessions.follow(link), ROOT + "/", "This link does not work"
+            self._come_in, request, lambda: self._service.sessions.follow(link), ROOT + "/", "sign_in.dead_link"
         )
 
     def _come_in(self, request: Request, sign_in: Callable[[], str], target: str, wrong: str) -> Response:
@@ -242,7 +297,7 @@ class Console:
                 refused = RateLimited(retry_after_seconds=wait)
                 page = Page(template="wrong.html", told={"message": refused.message}, status=429)
                 return _render(page, request)
-            told = {"target": target, "wrong": f"{wrong}: {error.message}."}
+            told = {"target": target, "wrong": texts_of(request)(wrong, why=error.message)}
             return _render(Page(template="sign_in.html", told=told, status=401), request)
         response = _go(target)
         _keep(response, request, COOKIE, sealed, IDLE_MS // 1_000 * 24)
@@ -258,7 +313,7 @@ class Console:
 
         with suppress(Unauthorized):
             await self._threads.run(end)
-        response = _go(SIGN_IN, said="You are signed out.")
+        response = _go(SIGN_IN, said=texts_of(request)("sign_in.signed_out"))
         response.delete_cookie(COOKIE, path=ROOT)
         return response
 
@@ -275,7 +330,8 @@ async def _to_first(_request: Request) -> Response:
 
 
 async def _nowhere(request: Request) -> Response:
-    return _render(Page(template="wrong.html", told={"message": "there is no such page"}, status=404), request)
+    told = {"message": texts_of(request)("wrong.nowhere")}
+    return _render(Page(template="wrong.html", told=told, status=404), request)
 
 
 async def _small_body(request: Request) -> bytes:
@@ -289,17 +345,21 @@ def _is_ours(form: Mapping[str, list[str]], session: Session) -> bool:
     return hmac.compare_digest((form.get("token") or [""])[0].encode(), session.token.encode())
 
 
-async def _form(request: Request) -> tuple[dict[str, list[str]], Upload | None]:
-    """What a form says, and the file that it brings. Raises InvalidInput."""
+async def _form(request: Request, max_bytes: int) -> tuple[dict[str, list[str]], Upload | None]:
+    """What a form says, and the file that it brings. Raises InvalidInput and TooLarge."""
+    wire.check_length(request.scope, max_bytes)
+    receive = wire.bounded(request.receive, max_bytes)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        return _fields(await wire.read_body(request.receive)), None
+        return _fields(await wire.read_body(receive)), None
     try:
-        async with request.form(max_files=1, max_fields=FIELDS_LIMIT) as given:
-            fields = {name: [each for each in given.getlist(name) if isinstance(each, str)] for name in given}
-            file = next((each for _, each in given.multi_items() if isinstance(each, UploadFile)), None)
-            return fields, None if file is None else Upload(file.filename or "", await file.read())
+        # Not closed here: the file is read by whoever answers.
+        given = await Request(request.scope, receive).form(max_files=1, max_fields=FIELDS_LIMIT)
     except HTTPException:
         raise InvalidInput("the form cannot be read") from None
+    fields = {name: [each for each in given.getlist(name) if isinstance(each, str)] for name in given}
+    file = next((each for _, each in given.multi_items() if isinstance(each, UploadFile)), None)
+    upload = None if file is None else Upload(file.filename or "", file.file, file.size or 0)
+    return fields, upload
 
 
 def _fields(body: bytes) -> dict[str, list[str]]:
@@ -308,6 +368,11 @@ def _fields(body: bytes) -> dict[str, list[str]]:
         return parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=FIELDS_LIMIT)
     except ValueError:
         raise InvalidInput("the form cannot be read") from None
+
+
+def texts_of(request: Request) -> Texts:
+    """The words of the language that the browser asks for."""
+    return texts_for(request.headers.get("accept-language", ""))
 
 
 def _own_path(request: Request) -> str:
@@ -338,12 +403,26 @@ def _keep(response: Response, request: Request, name: str, value: str, seconds: 
 # --- pages -------------------------------------------------------------------------------------------------------
 
 
+def _wrong(
+    error: MemorandaError, request: Request, session: Session | None = None, access: Access | None = None
+) -> Response:
+    status, _ = refuse(error)
+    return _render(
+        Page(template="wrong.html", told={"message": error.message}, status=status), request, session, access
+    )
+
+
+def _told(request: Request, session: Session | None, access: Access | None, said: str) -> dict[str, Any]:
+    """What every page is told."""
+    text = texts_of(request)
+    told = {"session": session, "access": access, "said": said, "here": request.url.path}
+    return {**told, "t": text, "rich": text.rich}
+
+
 def _render(page: Page, request: Request, session: Session | None = None, access: Access | None = None) -> Response:
     said = unquote(request.cookies.get(SAID, ""))[:SAID_CHARS_LIMIT]
-    told = {**page.told, "session": session, "access": access, "said": said, "here": request.url.path}
-    response = Response(
-        _templates().get_template(page.template).render(told), page.status, _HEADERS, "text/html; charset=utf-8"
-    )
+    told = {**page.told, **_told(request, session, access, said)}
+    response = Response(_templates().get_template(page.template).render(told), page.status, _HEADERS, _HTML)
     if said:
         response.delete_cookie(SAID, path=ROOT)
     return response

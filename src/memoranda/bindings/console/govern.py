@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
+from jinja2.filters import do_filesizeformat as filesize
+
 from memoranda.bindings.console.visit import ROOT, Answer, Page, Redirect, Visit
-from memoranda.errors import ForbiddenScope, NotFound
+from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
 from memoranda.service.core.access import ALL_VERBS, SCOPES, Access
+from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.rules import PRESETS, OwnRules, tightened
+from memoranda.standards.oams.namespace import parse_namespace, space_of
 from memoranda.standards.ump.requests import AuditRequest
 
 _EVENTS = 100
+_DIGITS = 16
 
 
 def _is_owner(access: Access) -> bool:
@@ -17,7 +24,7 @@ def _is_owner(access: Access) -> bool:
 def _require_owner(visit: Visit) -> None:
     """Keys can be made only by who may do everything that a key could."""
     if not _is_owner(visit.access):
-        raise ForbiddenScope("the key you signed in with may not make or revoke others")
+        raise ForbiddenScope(visit.text("wrong.no_keys"))
 
 
 def keys(visit: Visit) -> Answer:
@@ -43,7 +50,7 @@ def add_key(visit: Visit) -> Answer:
     """Make a key; it is shown once, on the page that answers."""
     _require_owner(visit)
     scopes = tuple(scope for scope in visit.form.get("scope", ()) if scope in SCOPES)
-    name = visit.required("name", "A name for the key")
+    name = visit.required("name", "wrong.missing_name")
     return _keys(visit, visit.service.gate.add_key(name, tenant=visit.access.default_tenant, scopes=scopes))
 
 
@@ -51,14 +58,14 @@ def revoke_key(visit: Visit) -> Answer:
     _require_owner(visit)
     name = visit.names["id"]
     if name not in {key.key_id for key in visit.service.gate.keys_of(visit.access.default_tenant)}:
-        raise NotFound("there is no such key")
+        raise NotFound(visit.text("wrong.no_key"))
     key = visit.service.gate.revoke_key(name)
-    return Redirect(f"{ROOT}/keys", f"The key {key.name} is revoked.")
+    return Redirect(f"{ROOT}/keys", visit.text("said.revoked", name=key.name))
 
 
 def end_session(visit: Visit) -> Answer:
     visit.service.sessions.end(visit.access, visit.session, visit.names["id"])
-    return Redirect(f"{ROOT}/keys", "Signed out there.")
+    return Redirect(f"{ROOT}/keys", visit.text("said.signed_out_there"))
 
 
 def audit(visit: Visit) -> Answer:
@@ -73,16 +80,61 @@ def audit(visit: Visit) -> Answer:
 
 
 def overview(visit: Visit) -> Answer:
-    """How much there is, of what, and where; what may be kept; and, if that is asked, whether all of it is sound."""
-    context = visit.service.context
-    meaning = visit.service.embedding.progress() if context.meaning.is_on else None
+    """How much there is, of what, and where; and, if that is asked, whether all of it is sound."""
+    meaning = visit.service.embedding.progress() if visit.service.context.meaning.is_on else None
     return Page(
         template="overview.html",
         told={
             "stats": visit.service.stats(visit.access),
-            "quotas": context.quotas,
-            "presets": sorted(context.presets),
             "meaning": meaning,
             "report": visit.service.verify(visit.access) if visit.asked("verify") else None,
         },
     )
+
+
+def rules(visit: Visit) -> Answer:
+    """How much there may be, what the law asks for, and the namespaces."""
+    context, own = visit.service.context, visit.service.rules(visit.access)
+    stats = visit.service.stats(visit.access)
+    return Page(
+        template="rules.html",
+        told={
+            "usage": _usage(tightened(context.quotas, msgspec.json.encode(own)), stats.memories, stats.bytes),
+            "server": {**msgspec.structs.asdict(context.quotas), "presets": context.presets},
+            "own": msgspec.structs.asdict(own),
+            "presets": PRESETS,
+            "namespaces": _namespaces(visit),
+            "may_change": _is_owner(visit.access),
+        },
+    )
+
+
+def set_rules(visit: Visit) -> Answer:
+    """Ask for something else from now on."""
+    if not _is_owner(visit.access):
+        raise ForbiddenScope(visit.text("wrong.no_rules"))
+    limits = {name: _number(visit, name) for name in ("memories", "bytes", "writes_per_minute")}
+    visit.service.set_rules(visit.access, OwnRules(presets=tuple(visit.form.get("preset", ())), **limits))
+    return Redirect(f"{ROOT}/rules", visit.text("rules.saved"))
+
+
+def _number(visit: Visit, name: str) -> int:
+    text = visit.given(name).strip()
+    if text and not (text.isdecimal() and text.isascii() and len(text) < _DIGITS):
+        raise InvalidInput(visit.text("wrong.no_number", text=ascii(text[:40])))
+    return int(text or 0)
+
+
+def _usage(quotas: Quotas, memories: int, used: int | None) -> list[tuple[str, int, int, tuple[str, str]]]:
+    """What is used, of how much: as numbers, and as they are read."""
+    rows = [("count", memories, quotas.memories, (str(memories), str(quotas.memories)))]
+    if used is not None:
+        rows.append(("bytes", used, quotas.bytes, (filesize(used), filesize(quotas.bytes))))
+    return rows
+
+
+def _namespaces(visit: Visit) -> list[tuple[str, str]]:
+    """Each as OAMS names it, and the project that it is."""
+    names = visit.service.oams.namespaces(visit.access)
+    tenant = visit.access.default_tenant
+    return [(name, space_of(parse_namespace(name), tenant)) for name in names]

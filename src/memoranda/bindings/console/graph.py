@@ -9,6 +9,7 @@ from memoranda.bindings.console.visit import Answer, Page, Visit
 from memoranda.standards.oms.requests import FindRequest
 
 _AROUND: Final = 24
+_LATEST: Final = 100
 _WIDTH, _HEIGHT = 760, 480
 _SHOWN_CHARS: Final = 28
 
@@ -28,11 +29,16 @@ class Edge(NamedTuple):
 def drawn(visit: Visit) -> Answer:
     """The neighbourhood of one subject."""
     subject = visit.asked("subject")
-    edges = _edges(visit, subject) if subject else []
-    return Page(
-        template="graph.html",
-        told={"subject": subject, "edges": edges, "width": _WIDTH, "height": _HEIGHT, "short": _short},
-    )
+    told = {"subject": subject, "width": _WIDTH, "height": _HEIGHT, "short": _short}
+    told |= {"edges": _edges(visit, subject)} if subject else {"edges": [], "begin": _subjects(visit)}
+    return Page(template="graph.html", told=told)
+
+
+def _subjects(visit: Visit) -> list[str]:
+    """Of whom the latest statements are."""
+    page = visit.service.grains.find(visit.access, FindRequest.parse({"limit": _LATEST}))
+    names = (each.stored.grain.fields.get("subject") for each in page.results)
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))[:_AROUND]
 
 
 def _edges(visit: Visit, subject: str) -> list[Edge]:

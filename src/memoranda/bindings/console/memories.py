@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
+
+import msgspec
 
 from memoranda.bindings.console.visit import ROOT, Answer, File, Page, Redirect, Visit
 from memoranda.bindings.console.words import difference
 from memoranda.encoding.json_text import dump, dump_pretty
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.standard import Standard
+from memoranda.service.core.ranking import Ranked
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.requests import (
     AuditRequest,
     ForgetRequest,
+    Hints,
     RecallFilter,
     RecallRequest,
     ReviseRequest,
@@ -22,6 +27,11 @@ from memoranda.standards.ump.shapes import Kind, Record
 
 PAGE: Final = 20
 KINDS: Final = get_args(Kind)
+STANDARDS: Final = get_args(Standard)
+# Why something was done, in the audit log: as in every other entry, in English.
+REASON: Final = "asked for in the console"
+# Where somebody goes on who forgets what gave orders.
+ORDERS: Final = "/review?orders=yes"
 # What has to be typed to erase something for good.
 ERASE_WORD: Final = "erase"
 _DAY_MS: Final = 86_400_000
@@ -29,42 +39,74 @@ _DAY_CHARS: Final = 10
 _READERS: Final = 20
 _PROJECTS: Final = 200
 _TIMELINE: Final = 60
+_SCOPE: Final = ("project", "user", "agent", "session")
 
 
-def moment(text: str, *, is_end: bool = False) -> Instant | None:
-    """A day or an instant from a form; of a day its beginning, or its end. Raises InvalidInput."""
+class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
+    """What narrows a list or a question, as the address says it."""
+
+    scope: dict[str, str]
+    kinds: tuple[Kind, ...] | None
+    tag: str
+    standard: Standard | None
+    # What was true at the end of a day, and known at its end.
+    valid_at: Instant | None
+    known_at: Instant | None
+
+    @property
+    def shown(self) -> dict[str, str]:
+        return {**self.scope, **({"tag": self.tag} if self.tag else {})}
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.shown or self.kinds or self.standard or self.valid_at or self.known_at)
+
+
+def narrowed(visit: Visit) -> Narrowed:
+    """Raises InvalidInput."""
+    scope = {name: value for name in _SCOPE if (value := visit.asked(name))}
+    kinds = tuple(kind for kind in visit.query.get("kind", ()) if kind in KINDS)
+    standard = visit.asked("standard")
+    return Narrowed(
+        scope=scope,
+        kinds=cast("tuple[Kind, ...]", kinds) or None,
+        tag=visit.asked("tag"),
+        standard=cast("Standard", standard) if standard in STANDARDS else None,
+        valid_at=moment(visit, "valid_at"),
+        known_at=moment(visit, "known_at"),
+    )
+
+
+def moment(visit: Visit, name: str) -> Instant | None:
+    """A day or an instant from the address; of a day its end. Raises InvalidInput."""
+    text = visit.asked(name)
     if not text:
         return None
     is_day = len(text) == _DAY_CHARS
     try:
         found = parse_instant(f"{text}T00:00:00Z" if is_day else text)
     except ValueError:
-        raise InvalidInput(f"{text[:40]!a} is no day: write it as 2026-05-31") from None
-    return Instant(found + _DAY_MS - 1) if is_day and is_end else found
+        raise InvalidInput(visit.text("wrong.no_day", text=ascii(text[:40]))) from None
+    return Instant(found + _DAY_MS - 1) if is_day else found
 
 
 def listed(visit: Visit) -> Answer:
     """The memories that were written last, or that a question finds; all that narrows them is in the address."""
-    narrowed = {name: visit.asked(name) for name in ("project", "user", "agent", "session", "tag")}
-    kinds: Any = tuple(kind for kind in visit.query.get("kind", ()) if kind in KINDS) or None
-    # What was true at the end of a day, and known at its end.
-    valid_at, known_at = (moment(visit.asked(name), is_end=True) for name in ("valid_at", "known_at"))
-    question = visit.asked("q")
-    if question:
-        found, following = _found(visit, question, narrowed, kinds, valid_at, known_at), None
-    else:
-        found, following = _latest(visit, narrowed, kinds, valid_at, known_at)
+    only, question = narrowed(visit), visit.asked("q")
+    found, following = (_found(visit, question, only), None) if question else _latest(visit, only)
     return Page(
         template="memories.html",
         told={
             "found": found,
             "short": visit.service.short_ids(visit.access, [each["record"]["id"] for each in found]),
             "question": question,
-            "narrowed": {name: value for name, value in narrowed.items() if value},
-            "kinds": kinds or (),
+            "narrowed": only.shown,
+            "kinds": only.kinds or (),
             "all_kinds": KINDS,
+            "standard": only.standard or "",
+            "standards": STANDARDS,
             "projects": visit.service.projects(visit.access)[:_PROJECTS],
-            "is_narrowed": bool(kinds or valid_at or known_at or any(narrowed.values())),
+            "is_narrowed": only.is_any,
             "valid_at": visit.asked("valid_at"),
             "known_at": visit.asked("known_at"),
             "following": None if following is None else visit.with_query(after=str(following)),
@@ -78,47 +120,49 @@ def latest(visit: Visit) -> Answer:
     return File(body=dump({"seq": visit.service.feed_position(visit.access)}), name="", media_type="application/json")
 
 
-def _found(
-    visit: Visit,
-    question: str,
-    narrowed: dict[str, str],
-    kinds: Any,
-    valid_at: Instant | None,
-    known_at: Instant | None,
-) -> list[dict[str, Any]]:
-    scope = {name: value for name, value in narrowed.items() if value and name != "tag"}
-    request = RecallRequest(
-        query=question,
-        asked_scope=ScopeFilter.parse(scope) if scope else None,
-        filters=RecallFilter(kind=kinds and list(kinds), valid_at=valid_at, known_at=known_at, scope="strict"),
-        asked_limit=PAGE,
-    )
-    wanted = narrowed["tag"].lower()
-    ranked = visit.service.recall(visit.access, request)
-    kept = [each for each in ranked if not wanted or wanted in (tag.lower() for tag in tags_of(each.record))]
-    best = max((each.score for each in kept), default=0.0)
+def _found(visit: Visit, question: str, only: Narrowed) -> list[dict[str, Any]]:
+    ranked = _recalled(visit, question, only)
+    best = max((each.score for each in ranked), default=0.0)
     return [
         {"record": each.record, "signals": each.signals, "score": each.score, "share": each.score / best if best else 0}
-        for each in kept
+        for each in ranked
     ]
 
 
-def _latest(
-    visit: Visit, narrowed: dict[str, str], kinds: Any, valid_at: Instant | None, known_at: Instant | None
-) -> tuple[list[dict[str, Any]], int | None]:
+def _recalled(visit: Visit, question: str, only: Narrowed, *, explained: bool = False) -> list[Ranked]:
+    filters = RecallFilter(
+        kind=list(only.kinds) if only.kinds else None,
+        valid_at=only.valid_at,
+        known_at=only.known_at,
+        tags=only.tag or None,
+        standard=only.standard,
+        scope="strict",
+    )
+    request = RecallRequest(
+        query=question,
+        asked_scope=ScopeFilter.parse(only.scope) if only.scope else None,
+        filters=filters,
+        asked_limit=PAGE,
+        ranking_hints=Hints(explain=True) if explained else None,
+    )
+    return visit.service.recall(visit.access, request)
+
+
+def _latest(visit: Visit, only: Narrowed) -> tuple[list[dict[str, Any]], int | None]:
     after = visit.asked("after")
     if after and not after.isdecimal():
-        raise InvalidInput("after: a whole number")
+        raise InvalidInput(visit.text("wrong.no_number", text=ascii(after[:40])))
     records, following = visit.service.list_records(
         visit.access,
-        project=narrowed["project"] or None,
-        user=narrowed["user"] or None,
-        agent=narrowed["agent"] or None,
-        session=narrowed["session"] or None,
-        kinds=kinds,
-        tags=(narrowed["tag"],) if narrowed["tag"] else (),
-        valid_at=valid_at,
-        known_at=known_at,
+        project=only.scope.get("project"),
+        user=only.scope.get("user"),
+        agent=only.scope.get("agent"),
+        session=only.scope.get("session"),
+        kinds=only.kinds,
+        tags=(only.tag,) if only.tag else (),
+        standard=only.standard,
+        valid_at=only.valid_at,
+        known_at=only.known_at,
         after=int(after or 0),
         limit=PAGE,
     )
@@ -127,13 +171,13 @@ def _latest(
 
 def timeline(visit: Visit) -> Answer:
     """The latest by the day on which they became true, the last day first."""
-    until = moment(visit.asked("until"), is_end=True)
+    until = moment(visit, "until")
     records, _ = visit.service.list_records(
         visit.access, project=visit.asked("project") or None, valid_at=until, limit=_TIMELINE
     )
     days: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda each: each["time"]["valid_from"] or "", reverse=True):
-        days.setdefault((record["time"]["valid_from"] or "always")[:_DAY_CHARS], []).append(record)
+        days.setdefault((record["time"]["valid_from"] or "")[:_DAY_CHARS], []).append(record)
     return Page(
         template="timeline.html",
         told={"days": days, "most": max(map(len, days.values()), default=1), "until": visit.asked("until")},
@@ -155,10 +199,17 @@ def shown(visit: Visit) -> Answer:
         text = str(each["record"]["body"]["text"])  # type: ignore[index]
         told.append({**each, "pieces": difference(before, text) if told else None})
         before = text
+    question = visit.asked("q")
+    ranked = _recalled(visit, question, narrowed(visit), explained=True) if question else ()
+    subject = (record["body"].get("structured") or {}).get("subject")
     return Page(
         template="memory.html",
         told={
             "record": record,
+            "question": question,
+            "found": next((each for each in ranked if each.record["id"] == record["id"]), None),
+            "origins": visit.service.origins(visit.access, record["id"]),
+            "subject": subject if isinstance(subject, str) else record["scope"].get("user", ""),
             "tags": tags_of(record),
             "versions": told[::-1],
             "is_cut": following is not None,
@@ -180,11 +231,10 @@ def hold(visit: Visit) -> Answer:
     """Keep a memory from being changed or erased, or release it."""
     shown = visit.service.seen_as(visit.access, visit.names["id"])
     if "OMS" not in shown:
-        raise InvalidInput("this memory is no grain, and only grains can be held")
+        raise InvalidInput(visit.text("wrong.no_grain"))
     is_held = bool(visit.given("held"))
-    reason = "asked for in the console"
-    visit.service.grains.set_hold(visit.access, shown["OMS"]["address"], held=is_held, reason=reason)
-    said = "Held: nobody can change or erase it." if is_held else "Released."
+    visit.service.grains.set_hold(visit.access, shown["OMS"]["address"], held=is_held, reason=REASON)
+    said = visit.text("said.held" if is_held else "said.released")
     return Redirect(f"{ROOT}/memory/{visit.names['id']}/views", said)
 
 
@@ -198,12 +248,12 @@ def readers(visit: Visit) -> Answer:
 def revise(visit: Visit) -> Answer:
     """Write a successor with another text."""
     name = visit.names["id"]
-    text = visit.required("text", "The new text").replace("\r\n", "\n")
+    text = visit.required("text", "wrong.missing_text").replace("\r\n", "\n")
     current = visit.service.get(visit.access, name)
     if current["id"] != visit.given("seen") and visit.given("seen"):
-        raise InvalidInput("somebody changed this memory since you opened it; look at it again")
+        raise InvalidInput(visit.text("wrong.changed_since"))
     revised = visit.service.revise(visit.access, ReviseRequest(id=current["id"], patch={"body": {"text": text}}))
-    return Redirect(f"{ROOT}/memory/{revised.id}", "Changed. What it said before is in its history.")
+    return Redirect(f"{ROOT}/memory/{revised.id}", visit.text("said.changed"))
 
 
 def forget(visit: Visit) -> Answer:
@@ -211,8 +261,8 @@ def forget(visit: Visit) -> Answer:
     names = list(visit.form.get("id", ())) or [visit.names["id"]]
     is_hard = bool(visit.given("hard"))
     if is_hard and visit.given("typed").strip().lower() != ERASE_WORD:
-        raise InvalidInput(f"nothing was erased: type the word {ERASE_WORD} to say that you mean it")
-    reason = visit.given("reason").strip() or "asked for in the console"
+        raise InvalidInput(visit.text("wrong.not_erased", word=ERASE_WORD))
+    reason = visit.given("reason").strip() or REASON
     done, refused = 0, []
     for name in names:
         try:
@@ -222,27 +272,30 @@ def forget(visit: Visit) -> Answer:
             refused.append(error)
     if refused and not done:
         raise refused[0]
-    what = "1 memory" if done == 1 else f"{done} memories"
-    said = f"Erased {what} for good." if is_hard else f"Forgot {what}. Undo brings the last one back."
-    return Redirect(ROOT + "/", said + (f" {len(refused)} could not be: {refused[0].message}" if refused else ""))
+    said = visit.text("said.erased" if is_hard else "said.forgot", n=done)
+    if refused:
+        said += " " + visit.text("said.refused_too", n=len(refused), why=refused[0].message)
+    # A page of ours, whatever the form says.
+    following = visit.given("next") if visit.given("next") == ORDERS else "/"
+    return Redirect(ROOT + following, said)
 
 
 def undo(visit: Visit) -> Answer:
     """Take back the last change."""
     undone = visit.service.undo_last(visit.access)
-    return Redirect(ROOT + "/", f"Taken back: {undone.said}.")
+    return Redirect(ROOT + "/", visit.text("said.undone", what=undone.said))
 
 
 def remember(visit: Visit) -> Answer:
     """Write a new memory."""
     draft = {
         "kind": visit.given("kind") or "semantic",
-        "body": {"text": visit.required("text", "What to remember").replace("\r\n", "\n")},
+        "body": {"text": visit.required("text", "wrong.missing_memory").replace("\r\n", "\n")},
         "scope": {"project": project} if (project := visit.given("project").strip()) else {},
     }
     whole = visit.service.with_defaults(visit.access, draft, method="console")
     remembered = visit.service.remember(visit.access, whole)
-    return Redirect(f"{ROOT}/memory/{remembered.id}", "Remembered.")
+    return Redirect(f"{ROOT}/memory/{remembered.id}", visit.text("said.remembered"))
 
 
 def export(visit: Visit) -> Answer:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from memoranda.bindings.console.texts import Texts
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
 from memoranda.service.core.sessions import Session
@@ -17,11 +18,12 @@ ROOT: Final = "/console"
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown: a template, and what it is told."""
+    """What is shown: a template, and what it is told. One that waits for something is sent as far as it has come."""
 
     template: str
     told: Mapping[str, Any] = {}
     status: int = 200
+    is_slow: bool = False
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -43,10 +45,15 @@ Answer = Page | Redirect | File
 
 
 class Upload(msgspec.Struct, frozen=True):
-    """A file that a form brings."""
+    """A file that a form brings, and how many bytes it has."""
 
     name: str
-    body: bytes
+    body: BinaryIO
+    size: int
+
+
+def _nothing() -> None:
+    pass
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +62,14 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     service: Service
     access: Access
     session: Session
+    text: Texts
     path: str
     names: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
     form: Mapping[str, Sequence[str]]
     upload: Upload | None = None
+    # To be called when what a slow page began is over.
+    over: Callable[[], None] = _nothing
 
     def asked(self, name: str) -> str:
         """What the address says; empty where it says nothing."""
@@ -69,11 +79,11 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
         """What a form says."""
         return (self.form.get(name) or ("",))[0]
 
-    def required(self, name: str, what: str) -> str:
-        """The same, where there must be something. Raises InvalidInput."""
+    def required(self, name: str, missing: str) -> str:
+        """The same, where there must be something; `missing` names the text that says so. Raises InvalidInput."""
         value = self.given(name).strip()
         if not value:
-            raise InvalidInput(f"{what} is missing")
+            raise InvalidInput(self.text(missing))
         return value
 
     def with_query(self, **changed: str | None) -> str:

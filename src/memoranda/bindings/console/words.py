@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from memoranda.bindings.console.texts import Texts
 from memoranda.model.instant import Instant, parse_instant
 
 _STEPS: Final = (
@@ -30,13 +31,13 @@ class Piece(NamedTuple):
     change: str
 
 
-def ago(moment: str | Instant, now: Instant) -> str:
+def ago(moment: str | Instant, now: Instant, text: Texts) -> str:
     """How long ago, in one number: 3 days ago."""
     then = parse_instant(moment) if isinstance(moment, str) else moment
     left = (now - then) // 1_000
     is_past, left = left >= 0, abs(left)
     if left < 1:
-        return "just now"
+        return text("time.now")
     unit = "year"
     for size, name in _STEPS:
         unit = name
@@ -45,8 +46,7 @@ def ago(moment: str | Instant, now: Instant) -> str:
         left //= size
     else:
         unit = "year"
-    said = f"{left} {unit}{'' if left == 1 else 's'}"
-    return f"{said} ago" if is_past else f"in {said}"
+    return text("time.ago" if is_past else "time.ahead", time=text(f"time.{unit}", n=left))
 
 
 def day(moment: str | Instant) -> str:

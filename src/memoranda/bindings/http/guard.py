@@ -177,8 +177,7 @@ class Guard:
             if origin is not None and scope["method"] == "OPTIONS":
                 await _send_preflight(passage.send)
                 return
-            factor = self._tables.standard_of(scope["path"]).body_factor
-            receive = wire.bounded(receive, factor * self._rules.max_body_bytes)
+            receive = self._bounded(scope, receive)
             if self._tables.is_public(scope["path"]):
                 await self._app(scope, receive, passage.send)
             else:
@@ -197,6 +196,11 @@ class Guard:
             _log.exception("unexpected failure in %s of %s", *reversed(passage.operation))
             unknown = MemorandaError("something went wrong; the server's log has the details")
             await self._refuse(passage.send, scope, unknown)
+
+    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
+        if self._tables.is_folder(scope["path"]):
+            return receive
+        return wire.bounded(receive, self._tables.standard_of(scope["path"]).body_factor * self._rules.max_body_bytes)
 
     async def _refuse(self, send: Send, scope: Scope, error: MemorandaError) -> None:
         status, body = self._tables.standard_of(scope["path"]).refuse(error, scope["path"])

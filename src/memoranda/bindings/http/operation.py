@@ -176,6 +176,10 @@ class Tables:
         # The longest first: the narrower counts.
         self._standards = sorted(mine, key=lambda each: -len(each[0]))
 
+    def is_folder(self, path: str) -> bool:
+        """Whether it lies in an open folder, which bounds what it reads itself."""
+        return path.startswith(self._open_folders)
+
     def is_public(self, path: str) -> bool:
         return path in self.public or path.startswith(self._open_folders)
 

@@ -300,14 +300,15 @@ def _reading(context: Context, session: Session, seconds: float, code: str) -> I
 
 
 def _reader(context: Context, session: Session, snapshot: Snapshot, seconds: float, code: str) -> Reader:
+    is_minimal = "hipaa" in context.presets_in(snapshot)
     return Reader(
         context=context,
         session=session,
         snapshot=snapshot,
         deadline=time.monotonic() + seconds,
         timeout_code=code,
-        default_limit=HIPAA_LIMIT if "hipaa" in context.presets else limits.LIMIT_DEFAULT,
-        is_minimal="hipaa" in context.presets,
+        default_limit=HIPAA_LIMIT if is_minimal else limits.LIMIT_DEFAULT,
+        is_minimal=is_minimal,
     )
 
 
@@ -361,7 +362,7 @@ def _define(context: Context, session: Session, statement: DefineTemplate, recor
                 suggestion="Give it inline: FORMAT TEMPLATE { … }.",
             )
         unit.put_item(kind, statement.name, kept_template(statement))
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         unit.record(record.made(1))
 
     _require_own(session)

@@ -227,7 +227,7 @@ def _meant(
         if not version.state.is_head:
             raise _superseded()
         fields = _successor(version, grain, [address], statement.reason)
-        fields |= _assigned(context, grain, statement.assignments)
+        fields |= _assigned(context, snapshot, grain, statement.assignments)
         return _Change(
             operation="supersede",
             reason=statement.reason,
@@ -288,11 +288,13 @@ def _instant(value: Value) -> int:
     return times.epoch_ms(value)
 
 
-def _assigned(context: Context, grain: Grain, assignments: tuple[Assignment, ...]) -> dict[str, Any]:
+def _assigned(
+    context: Context, snapshot: Snapshot, grain: Grain, assignments: tuple[Assignment, ...]
+) -> dict[str, Any]:
     given = {each.field: _plain(each) for each in assignments}
     if "tags" in given:
         tags = given.pop("tags")
-        if context.presets:
+        if context.presets_in(snapshot):
             # Section 19: no query weakens the policy in force, so what is marked sensitive stays marked.
             marked = [tag for tag in grain.fields.get("structural_tags", ()) if tag.startswith(tuple(TAG_SENSITIVITY))]
             tags = [*tags, *(tag for tag in marked if tag not in tags)]

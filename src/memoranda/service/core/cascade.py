@@ -59,11 +59,15 @@ def check_basis(context: Context, unit: Snapshot, document: Document, projection
     if not projection.basis:
         return
     basis = _address(projection.basis)
-    if compliance.needs_consent_to_read(context.presets) and _is_address(basis) and not _is_given(unit, basis, now):
+    if (
+        compliance.needs_consent_to_read(context.presets_in(unit))
+        and _is_address(basis)
+        and not _is_given(unit, basis, now)
+    ):
         raise ConsentViolation(f"the consent {basis} that this rests on is not here")
     if not unit.linked("withdraws", basis, after=0, limit=1):
         return
-    if compliance.rests_on(context.presets, compliance.fields_of(document, unit.tenant), basis, now=now):
+    if compliance.rests_on(context.presets_in(unit), compliance.fields_of(document, unit.tenant), basis, now=now):
         raise ConsentViolation(f"the consent {basis} that this rests on was withdrawn")
 
 
@@ -160,18 +164,18 @@ def _resting(context: Context, tenant: str, consent: str, now: Instant) -> Itera
     with context.engine.read(tenant) as snapshot:
         for name in (consent, oms.ADDRESS_PREFIX + consent):
             for version in linked(snapshot, "basis", name):
-                if _rests(context, version, consent, now):
+                if _rests(context, snapshot, version, consent, now):
                     found[version.memory_id] = None
     yield from found
 
 
-def _rests(context: Context, version: Version, consent: str, now: Instant) -> bool:
+def _rests(context: Context, snapshot: Snapshot, version: Version, consent: str, now: Instant) -> bool:
     try:
         fields = compliance.fields_of_version(version)
     except StoreCorrupt:
         # It was indexed under this consent when it could be read; what it said about modes is lost.
         return True
-    return compliance.rests_on(context.presets, fields, consent, now=now)
+    return compliance.rests_on(context.presets_in(snapshot), fields, consent, now=now)
 
 
 def _erase(unit: Unit, *, memory_ids: Sequence[int], tombstones: Tombstones) -> int:

@@ -63,7 +63,7 @@ def _said(snapshot: Snapshot, asked: Selection, now: Instant) -> Iterator[Versio
 
 def readable_users(context: Context, access: Access, snapshot: Snapshot) -> tuple[str, ...] | None:
     """Whose personal memories the caller may read by their consent; None: a preset asks for none."""
-    if not compliance.needs_consent_to_read(context.presets) or access.sees_unredacted(snapshot.tenant):
+    if not compliance.needs_consent_to_read(context.presets_in(snapshot)) or access.sees_unredacted(snapshot.tenant):
         return None
     grantee, now = _grantee(access), context.clock()
     granted = Selection(standing="current", relation="mg:permits", object=grantee)
@@ -80,7 +80,7 @@ def _grantee(access: Access) -> str:
 
 def may_read_personal(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Whether a preset lets someone else read what is about a person: only under that person's consent."""
-    if not compliance.needs_consent_to_read(context.presets) or access.sees_unredacted(version.tenant):
+    if not compliance.needs_consent_to_read(context.presets_in(snapshot)) or access.sees_unredacted(version.tenant):
         return True
     if version.state.erased:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
@@ -14,15 +15,19 @@ from memoranda.service.cal.session import Host
 from memoranda.service.core.access import Access
 from memoranda.service.core.meaning import Meaning
 from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.rules import parse_rules, tightened
 from memoranda.service.openwop.secrets import Vault
 from memoranda.standards.ump.shapes import Version as UmpVersion
-from memoranda.storage.engine import Engine
+from memoranda.storage.engine import Engine, Snapshot
 
 # Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
 AuditReads = Literal["deferred", "durable"]
 # How long an end waits for what runs in the background; longer than a writer waits for its turn.
 CLOSE_SECONDS = 60.0
 _ATTEMPTS = 3
+# For how long what an owner asks for need not be read again, and of how many owners it is kept.
+RULES_SECONDS = 1.0
+RULES_LIMIT = 10_000
 T = TypeVar("T")
 # An entry outlives the memory it is about, so it names the place but never the person, agent or session.
 _AUDITED_SCOPE = ("owner", "project", "visibility")
@@ -47,7 +52,7 @@ class Context:
     # The profile of OMS that grains must fit (§18).
     grain_profile: str = "extended"
 
-    # Compliance presets in force (see compliance.py), and whether documents that name a user are encrypted.
+    # Compliance presets in force for everybody (compliance.py), and whether documents that name a user are encrypted.
     presets: frozenset[str] = frozenset()
     encrypts_users: bool = False
     encrypts_all: bool = False
@@ -58,7 +63,7 @@ class Context:
     # What the host decides about CAL.
     cal: Host = field(default_factory=Host)
 
-    # What a tenant may keep and do.
+    # What any tenant may keep and do.
     quotas: Quotas = field(default_factory=Quotas)
     # Whether whoever signs a token for himself is an owner from then on; if not, who may sign beside holders of keys.
     open_registration: bool = False
@@ -70,10 +75,36 @@ class Context:
     # Secrets of runs, in memory only, and the policy for what looks like one (openwop SR-1).
     secrets: Vault = field(default_factory=Vault)
 
+    # What owners ask for, and when it was read.
+    _rules: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+
     @property
     def has_semantic_search(self) -> bool:
         """Whether what means the same is found, and not only what says the same words."""
         return self.meaning.is_on
+
+    def presets_in(self, snapshot: Snapshot) -> frozenset[str]:
+        """The presets in force for a tenant: the server's, and its owner's own."""
+        return self.presets.union(parse_rules(snapshot.rules).presets)
+
+    def presets_of(self, tenant: str) -> frozenset[str]:
+        """The same before anything is read: as they were at most a moment ago."""
+        kept, at = self._rules.get(tenant, (b"", -RULES_SECONDS))
+        if time.monotonic() - at >= RULES_SECONDS:
+            with self.engine.read(tenant) as snapshot:
+                kept = snapshot.rules
+            if len(self._rules) >= RULES_LIMIT:
+                self._rules.clear()
+            self._rules[tenant] = kept, time.monotonic()
+        return self.presets.union(parse_rules(kept).presets)
+
+    def forget_rules(self, tenant: str) -> None:
+        """They were changed in this process."""
+        self._rules.pop(tenant, None)
+
+    def quotas_in(self, snapshot: Snapshot) -> Quotas:
+        """What a tenant may keep and do."""
+        return tightened(self.quotas, snapshot.rules) if snapshot.rules else self.quotas
 
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
         """Put a read on record."""

@@ -21,6 +21,7 @@ from memoranda.model.standard import OAMS, OMS, UMP
 from memoranda.retrieval.entry import NOTHING, Indexed
 from memoranda.service.core.context import Context
 from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.rules import tightened
 from memoranda.service.core.views import (
     grain_of,
     load_memory,
@@ -61,8 +62,9 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         Every standard writes so, and what follows a version is made by `succession` alone: nothing comes into a memory
         without what binds it.
         """
-        self.quotas.check_room(unit, is_new=self.follows is None, size=len(self.document.native))
-        self.quotas.spend(unit, now)
+        quotas = tightened(self.quotas, unit.rules) if unit.rules else self.quotas
+        quotas.check_room(unit, is_new=self.follows is None, size=len(self.document.native))
+        quotas.spend(unit, now)
         return unit.append(
             self.document,
             self.projection,

@@ -223,10 +223,10 @@ def accept(
     is_limited = not sees_all(access, place.tenant)
     if is_limited:
         _require_scope(access, place, checked)
-    if context.presets:
+    if presets := context.presets_of(place.tenant):
         said = compliance.said_by_memory(checked, user=place.user)
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(said["user_id"]))
-        compliance.check_write(context.presets, said, is_encrypted=is_encrypted)
+        compliance.check_write(presets, said, is_encrypted=is_encrypted)
     fresh = memory.with_times(checked, context.clock() if now is None else now, None)
     # Bytes that say more than what is kept are not kept.
     new = new_version(context, place, fresh, raw if fresh is value else None)

@@ -134,7 +134,7 @@ def release(context: Context, access: Access, address: str) -> StoredGrain:
     address = _address(context, access, address)
     found = get(context, access, address)
     version, record = find_visible(context, access, address, context.clock(), standard=oms.STANDARD)
-    why = compliance.why_it_stays(context.presets, version)
+    why = compliance.why_it_stays(context.presets_of(version.tenant), version)
     if why is None and record.get("consent", {}).get("exportable") is False:
         why = "consent: the memory is not exportable"
     if why is not None:
@@ -398,7 +398,7 @@ def admitted(
     if grain.type_byte == CONSENT_BYTE and access.is_peer:
         raise ForbiddenScope("only the owner may write consent")
     is_encrypted = context.encrypts_users and (context.encrypts_all or bool(projection.scope.user))
-    compliance.check_write(context.presets, grain.fields, is_encrypted=is_encrypted)
+    compliance.check_write(context.presets_of(tenant), grain.fields, is_encrypted=is_encrypted)
     media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
     document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
     new = prepare(context, document, projection, grain=grain)

@@ -59,11 +59,11 @@ def begin_run(
     now = context.clock()
 
     def work(unit: Unit) -> Run:
-        context.quotas.spend_run(unit, now)
+        context.quotas_in(unit).spend_run(unit, now)
         made = run_log.begin(
             unit, workflow_id=workflow_id, now=now, run_id=run_id, agent=agent, tags=tags, metadata=metadata
         )
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         return made
 
     return context.engine.write(access.default_tenant, work)
@@ -92,9 +92,9 @@ def emit(
 
     def work(unit: Unit) -> Event:
         run_log.load_writing(context, unit, run_id)
-        context.quotas.spend(unit, now)
+        context.quotas_in(unit).spend(unit, now)
         made = run_log.emit(unit, run_id, type, clean, now=now, node_id=node)
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         return made
 
     return context.engine.write(access.default_tenant, work)
@@ -120,7 +120,7 @@ def finish_run(
         done = run_log.finish(unit, run, now=now, status=status, variables=shown, error=failure)
         if shown or failure:
             # Without anything to keep, a run can always be ended.
-            context.quotas.check_kept(unit)
+            context.quotas_in(unit).check_kept(unit)
         return done
 
     done = context.engine.write(access.default_tenant, work)
@@ -175,10 +175,10 @@ def write_file(
     how: dict[str, Any] = {"content_type": content_type, "if_match": if_match, "if_none_match": if_none_match}
 
     def work(unit: Unit) -> dict[str, Any]:
-        context.quotas.spend(unit, now)
+        context.quotas_in(unit).spend(unit, now)
         with _logged(context, unit, run_id, now) as log:
             made = workspace.write(unit, path, clean, now=now, run_id=log, **how)
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         return made
 
     return context.engine.write(access.default_tenant, work)

@@ -59,7 +59,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
         fresh = [draft for draft in drafts if unit.once(f"habit {draft.kind} {draft.fingerprint}", now=now)]
         made = [new for draft in fresh if (new := _propose(unit, draft, now)) is not None]
         _record(unit, access, "synthesise", now, f"{len(made)} proposals")
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         return made
 
     return context.engine.write(tenant, work)
@@ -141,7 +141,7 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
         _keep(unit, made)
         run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.created_payload(made)))
         _record(unit, access, "propose", now, made["id"])
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         return made
 
     return context.engine.write(tenant, work)
@@ -169,7 +169,7 @@ def revise(context: Context, access: Access, proposal_id: str, revision: Revisio
         changed = proposals.revised(_load(unit, proposal_id), revision, now)
         proposals.check_safe(changed)
         moved = _moved(unit, access, "revise", changed, now)
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         return moved
 
     return context.engine.write(access.default_tenant, work)
@@ -228,7 +228,7 @@ def apply(context: Context, access: Access, proposal_id: str, *, approval_id: st
             unit.delete_item(APPROVALS, approval_id)
         run_log.host_run(unit, "activation", now, (proposals.ACTIVATED, proposals.activated_payload(done)))
         moved = _moved(unit, access, "apply", done, now)
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         return moved
 
     return context.engine.write(access.default_tenant, work)

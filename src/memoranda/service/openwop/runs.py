@@ -297,7 +297,7 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
         else:
             unit.copy_run_writes(run_id, run.run_id)
         unit.put_run(made.run_id, made.encoded(), started=now)
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         return made
 
     return context.engine.write(access.default_tenant, work)

@@ -42,9 +42,9 @@ def schedule(
         raise InvalidInput("tokenBudget must be at least 1")
 
     def work(unit: Unit) -> None:
-        context.quotas.check_schedules(unit.items(KIND), ref)
+        context.quotas_in(unit).check_schedules(unit.items(KIND), ref)
         unit.put_item(KIND, ref, json_text.dump(made))
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
         scope = {"owner": access.default_tenant}
         unit.record(audit_entry(access, "openwop.schedule", now=now, scope=scope, result=cron))
 
@@ -82,9 +82,9 @@ def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True
 
     def work(unit: Unit) -> None:
         if is_watched:
-            context.quotas.check_schedules(unit.items(WATCHED), ref)
+            context.quotas_in(unit).check_schedules(unit.items(WATCHED), ref)
             unit.put_item(WATCHED, ref, b"0")
-            context.quotas.check_kept(unit)
+            context.quotas_in(unit).check_kept(unit)
         else:
             unit.delete_item(WATCHED, ref)
 

@@ -124,7 +124,7 @@ def register(
         )
         _put(unit, made)
         _record(unit, access, context.clock(), "register", webhook_id)
-        context.quotas.check_kept(unit)
+        context.quotas_in(unit).check_kept(unit)
 
     context.engine.write(access.default_tenant, work)
     return registered(context, access, webhook_id)

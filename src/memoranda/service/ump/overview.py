@@ -17,6 +17,7 @@ from memoranda.standards.ump.shapes import Kind
 
 # More projects than a person can take in; those with the most are named.
 PROJECTS_LIMIT: Final = 100
+_KINDS: Final = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +35,18 @@ def stats(context: Context, access: Access) -> Stats:
     """How much is remembered now, of what kind and where."""
     now, tenant = context.clock(), access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        where = reach(context, access, snapshot, Selection(at=now))
-        spaces = snapshot.spaces() if where.space is None else [where.space]
-        kinds = {kind: snapshot.count(replace(where, kinds=(kind,)), now=now) for kind in get_args(Kind)}
-        projects = {space: snapshot.count(replace(where, space=space), now=now) for space in spaces}
-        used = snapshot.usage()[1] if sees_everything(access, tenant) else None
+        kinds, projects = dict.fromkeys(_KINDS, 0), dict[str, int]()
+        if sees_everything(access, tenant):
+            used = snapshot.usage()[1]
+            for (space, kind), count in snapshot.tally(now=now).items():
+                kinds[kind] += count
+                projects[space] = projects.get(space, 0) + count
+        else:
+            used = None
+            where = reach(context, access, snapshot, Selection(at=now))
+            spaces = snapshot.spaces() if where.space is None else [where.space]
+            kinds = {kind: snapshot.count(replace(where, kinds=(kind,)), now=now) for kind in _KINDS}
+            projects = {space: snapshot.count(replace(where, space=space), now=now) for space in spaces}
     largest = sorted(projects, key=lambda space: (-projects[space], space))[:PROJECTS_LIMIT]
     return Stats(
         memories=sum(kinds.values()),

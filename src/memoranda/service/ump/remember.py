@@ -95,9 +95,9 @@ def accept(context: Context, access: Access, draft: object, now: Instant, *, is_
         checked = authorship.attributed(access, screened(context, checked), is_from_file=is_from_file)
         record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
     _check_consent(record)
-    if context.presets:
+    if presets := context.presets_of(record["scope"]["owner"]):
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
-        compliance.check_write(context.presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
+        compliance.check_write(presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
     # What a peer says does not become part of what the owner said.
     is_own = "id" in checked or "integrity" in checked or access.is_peer
     return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)

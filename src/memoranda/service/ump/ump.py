@@ -8,6 +8,7 @@ from memoranda import __version__
 from memoranda.service import verify as verifying
 from memoranda.service.core import audit as audit_log
 from memoranda.service.core import feed, find
+from memoranda.service.core import rules as owner_rules
 from memoranda.service.core.verbs import Caller, Verb, Verbs
 from memoranda.service.ump import files, origins, overview, seen_as, undo
 from memoranda.service.ump import recall as recalling
@@ -36,6 +37,8 @@ class Ump(Verbs[Caller]):
     revise = Verb(revising.revise, "write")
     change = Verb(revising.change, "write")
     undo_last = Verb(undo.undo_last, "read", "write", whole=True)
+    rules = Verb(owner_rules.own_rules, "read", whole=True)
+    set_rules = Verb(owner_rules.set_rules, "write", "erase", whole=True)
     stats = Verb(overview.stats, "read")
     projects = Verb(overview.projects, "read")
     elsewhere = Verb(overview.elsewhere, "read")

@@ -33,19 +33,19 @@ DELETE FROM meta WHERE name = :name AND value = :value
 
 -- name: tenant_get
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq
+  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq, rules
 FROM tenant WHERE name = :name
 
 -- The same for a unit of work: where writers do not stand in a line anyway, this must lock the row until it commits.
 -- name: tenant_lock
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq
+  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq, rules
 FROM tenant WHERE name = :name
 
 -- name: tenant_add
 INSERT INTO tenant (name) VALUES (:name)
 RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
-  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq
+  erasure_seq, segment_seq, closing_seq, unit_seq, append_seq, rules
 
 -- The same lock for work on what is kept of a tenant besides a unit of work.
 -- name: tenant_hold
@@ -55,7 +55,7 @@ SELECT tenant_id FROM tenant WHERE tenant_id = :tenant_id
 UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash = :audit_hash,
   version_count = :version_count, term_count = :term_count, live_count = :live_count, byte_count = :byte_count,
   erasure_seq = :erasure_seq, segment_seq = :segment_seq, closing_seq = :closing_seq,
-  unit_seq = :unit_seq, append_seq = :append_seq
+  unit_seq = :unit_seq, append_seq = :append_seq, rules = :rules
 WHERE tenant_id = :tenant_id
 
 -- name: tenant_list
@@ -132,6 +132,36 @@ WITH RECURSIVE found (space) AS (
   FROM found WHERE found.space IS NOT NULL
 )
 SELECT space FROM found WHERE space IS NOT NULL
+
+-- name: tally
+-- What is true now, by space and kind: what is live, without the little that is out of its valid time, and of what is
+-- superseded that which holds until its successor does.
+SELECT t.space, t.kind, CAST(sum(t.number) AS INTEGER) FROM (
+  SELECT g.space AS space, k.kind AS kind, CASE k.kind WHEN 'semantic' THEN g.semantic WHEN 'episodic' THEN g.episodic
+    WHEN 'procedural' THEN g.procedural WHEN 'working' THEN g.working ELSE g.identity END AS number
+  FROM (
+    SELECT s.space AS space,
+      sum(CASE WHEN s.kind = 'semantic' THEN 1 ELSE 0 END) AS semantic,
+      sum(CASE WHEN s.kind = 'episodic' THEN 1 ELSE 0 END) AS episodic,
+      sum(CASE WHEN s.kind = 'procedural' THEN 1 ELSE 0 END) AS procedural,
+      sum(CASE WHEN s.kind = 'working' THEN 1 ELSE 0 END) AS working,
+      sum(CASE WHEN s.kind = 'identity' THEN 1 ELSE 0 END) AS identity
+    FROM state s INDEXED BY state_listed
+    WHERE s.tenant_id = :tenant_id AND s.live = 1 AND coalesce(s.expires_ms, 4611686018427387904) > :now
+      AND s.version_id NOT IN (
+        SELECT version_id FROM state INDEXED BY state_ends WHERE tenant_id = :tenant_id AND live = 1 AND valid_to_ms <= :now
+        UNION ALL
+        SELECT version_id FROM state INDEXED BY state_begins
+        WHERE tenant_id = :tenant_id AND live = 1 AND valid_from_ms > recorded_ms AND valid_from_ms > :now)
+    GROUP BY s.space) g
+  CROSS JOIN (SELECT 'semantic' AS kind UNION ALL SELECT 'episodic' UNION ALL SELECT 'procedural'
+    UNION ALL SELECT 'working' UNION ALL SELECT 'identity') k
+  UNION ALL
+  SELECT c.space, c.kind, 1 FROM state c INDEXED BY state_closed
+  WHERE c.tenant_id = :tenant_id AND c.live = 0 AND c.valid_to_ms > :now AND c.erased = 0 AND c.status <> 'tombstoned'
+    AND coalesce(c.retired_ms, 4611686018427387904) > :now AND c.verification <> 'retracted' AND c.valid_from_ms <= :now
+    AND coalesce(c.expires_ms, 4611686018427387904) > :now) t
+GROUP BY t.space, t.kind HAVING sum(t.number) > 0
 
 -- name: uses_since
 SELECT count(*) FROM use WHERE tenant_id = :tenant_id AND name_key = :name_key AND at_ms > :since_ms

@@ -25,7 +25,9 @@ CREATE TABLE tenant (
   erasure_seq   INTEGER NOT NULL DEFAULT 0,
   -- Units of work, and versions ever written. Kept apart, too (heads.py), so that a database that lost some is noticed.
   unit_seq      INTEGER NOT NULL DEFAULT 0,
-  append_seq    INTEGER NOT NULL DEFAULT 0
+  append_seq    INTEGER NOT NULL DEFAULT 0,
+  -- What its owner asks for beyond what the server does.
+  rules         BLOB NOT NULL DEFAULT x''
 );
 
 -- Append-only, and a heap on purpose: rows are only ever added at the right end, so SQLite never moves one
@@ -109,7 +111,7 @@ CREATE TABLE state (
 CREATE INDEX state_memory ON state (tenant_id, memory_id, version_id) WHERE version_id <> memory_id;
 -- What there is, last updated first, page by page: of a tenant, and of a space.
 CREATE INDEX state_recent ON state (tenant_id, updated_ms, version_id, live, expires_ms);
-CREATE INDEX state_listed ON state (tenant_id, space, updated_ms, version_id, live, expires_ms, visibility);
+CREATE INDEX state_listed ON state (tenant_id, space, updated_ms, version_id, live, expires_ms, visibility, kind);
 CREATE INDEX state_sameness ON state (tenant_id, sameness_key)
   WHERE sameness_key IS NOT NULL AND retired_ms IS NULL AND superseded_by IS NULL AND status <> 'tombstoned';
 -- Subject, relation and object. Three orders answer all six paths, and the single terms: s, sr and sro by the first,
