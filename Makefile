@@ -56,7 +56,8 @@ tests: develop
 # What services do, on the other database. What damages a file, or starts processes with stores of their own, is marked.
 POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_compliance cal_evolve cal_policy cal_vectors \
   cascade change compliance consent dreams dreams_policy dreams_undo feed_audit_exchange grain_profiles grains \
-  grains_policy grants kept_documents meaning nodes oams oams_access oams_concurrency ranking recall remember retrieve)
+  grains_policy grants kept_documents looking_through meaning nodes oams oams_access oams_concurrency ranking recall remember \
+  retrieve rules)
 POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes) tests/chaos/with_nodes.py
 test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
 	@MEMORANDA_TEST_STORE=postgres $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not sqlite" $(POSTGRES) $(ARGS)
