@@ -24,6 +24,7 @@ LAYERS = (
     "service",
     "bindings",
     "conformance",
+    "telemetry",
     "settings",
     "keys",
     "stores",

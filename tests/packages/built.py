@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "memoranda"
 EXTRAS: list[str] = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 # Installed here; frameworks are larger than Memoranda, and `make test-adapters` brings them.
-SMALL_EXTRAS = ("embed", "tokens", "postgres", "langgraph")
+SMALL_EXTRAS = ("embed", "tokens", "postgres", "otel", "langgraph")
 # What asks for an extra by importing it.
 ADAPTERS = sorted(path.stem for path in (SOURCE / "adapters").glob("[a-z]*.py"))
 INSTALL_SECONDS = 600
@@ -230,6 +230,7 @@ def test_an_extra_brings_what_it_is_for(installed: Installed, extra: str) -> Non
         "embed": "import onnxruntime",
         "tokens": "from memoranda.standards.cal.printing.counter import counter_named as c; c('o200k_base').count('a')",
         "postgres": "import memoranda.storage.postgres",
+        "otel": "from memoranda.telemetry import _exporter as e; e('otlp').shutdown()",
         "langgraph": "from memoranda.adapters.langgraph import MemorandaStore",
     }
     assert installed.run("python", "-c", imports[extra]).returncode != 0

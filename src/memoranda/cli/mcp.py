@@ -52,6 +52,7 @@ def mcp(
     from memoranda.app import open_service
     from memoranda.bindings.mcp.offer import Offer
     from memoranda.bindings.mcp.stdio import run_stdio
+    from memoranda.telemetry import start
 
     asked = None if tools is None else word_list(tools)
     settings = run.settings(mcp_names=names, mcp_tools=asked, mcp_schemas=schemas)
@@ -60,9 +61,11 @@ def mcp(
         _explain(settings.home)
     set_up(settings.log_level, form=settings.log_format)
     service = open_service(settings)
+    stop_tracing = start()
     try:
         access = service.gate.local(settings.owner or None, actor_kind="agent")
         service.start_background()
         run_stdio(service, replace(access, actor=agent or access.actor, default_project=project), offer)
     finally:
         service.close()
+        stop_tracing()

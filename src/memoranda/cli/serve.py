@@ -99,9 +99,11 @@ def _serve(
     from memoranda.bindings.http.app import create_app
     from memoranda.bindings.http.server import create_server
     from memoranda.bindings.mcp.late import LateEndpoint
+    from memoranda.telemetry import start
 
     is_alone = settings.workers == 1
     service = open_service(settings)
+    stop_tracing = start()
     try:
         credential = owner_credential(service, settings)
         link = console_link(service, credential) if is_alone else ""
@@ -142,6 +144,7 @@ def _serve(
         server.run()
     finally:
         service.close()
+        stop_tracing()
 
 
 def _mcp(service: Service, settings: Settings) -> McpEndpoint:

@@ -29,6 +29,7 @@ from memoranda.storage.system import SqlSystem
 from memoranda.storage.unit import ERASURE_PENDING, SqlUnit
 from memoranda.storage.vectors import VectorQueue
 from memoranda.storage.word_index import Replaced, SegmentName, WordIndex
+from memoranda.tracing import span
 
 if TYPE_CHECKING:
     from memoranda.retrieval.segment import Segment
@@ -97,12 +98,13 @@ class SqlEngine:
 
     @contextmanager
     def read(self, tenant: str) -> Iterator[Snapshot]:
-        with self._database.reading(tenant) as connection:
+        with span("storage read"), self._database.reading(tenant) as connection:
             row = connection.memo.get(tenant) or connection.row("tenant_get", {"name": tenant})
             yield SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row, self.documents)
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
-        return self._database.write(lambda connection: self._unit(connection, tenant, work), tenant)
+        with span("storage write"):
+            return self._database.write(lambda connection: self._unit(connection, tenant, work), tenant)
 
     def record_later(self, tenant: str, entry: AuditEntry) -> None:
         self._database.check_recording()

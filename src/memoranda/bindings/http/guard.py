@@ -31,6 +31,7 @@ from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateL
 from memoranda.service.core.access import Access, Gate
 from memoranda.service.core.grants import USUAL_VERBS
 from memoranda.service.core.shares import Shares
+from memoranda.tracing import request_span
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -168,7 +169,11 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        passage = Passage(scope, partial(self._unread.send, scope, send), SECURITY_HEADERS)
+        with request_span(scope["headers"]) as told:
+            passage = Passage(scope, partial(self._unread.send, scope, send), SECURITY_HEADERS, told)
+            await self._pass_on(passage, scope, receive)
+
+    async def _pass_on(self, passage: Passage, scope: Scope, receive: Receive) -> None:
         try:
             self._check_host(scope)
             origin = self._check_origin(scope)

@@ -12,7 +12,7 @@ from starlette.types import Message, Scope, Send
 
 from memoranda.bindings.http import wire
 from memoranda.measures import HTTP_REQUESTS, HTTP_SECONDS
-from memoranda.tracing import REQUEST_ID
+from memoranda.tracing import REQUEST_ID, RequestSpan
 
 # What another system may have named a request; anything else is not repeated to anybody.
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
@@ -25,10 +25,10 @@ _log = logging.getLogger("memoranda.requests")
 class Passage:
     """Everything that goes out for one request goes out here."""
 
-    def __init__(self, scope: Scope, send: Send, extra: tuple[wire.Header, ...]) -> None:
+    def __init__(self, scope: Scope, send: Send, extra: tuple[wire.Header, ...], span: RequestSpan) -> None:
         self.is_started = False
         self.extra = extra
-        self._scope, self._send = scope, send
+        self._scope, self._send, self._span = scope, send, span
         self._began = perf_counter()
         self.request_id = _named(scope) or secrets.token_hex(8)
         REQUEST_ID.set(self.request_id)
@@ -58,6 +58,7 @@ class Passage:
         standard, operation = self.operation
         HTTP_REQUESTS.add(standard, operation, str(status))
         HTTP_SECONDS.observe(seconds, standard, operation)
+        self._span.answered(self._scope["method"], standard, operation, status)
         if _log.isEnabledFor(logging.INFO):
             told = {"standard": standard, "operation": operation, "status": status, "ms": round(seconds * 1000, 3)}
             _log.info("%s %s %d", standard, operation, status, extra={"told": told})

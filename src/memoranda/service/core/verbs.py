@@ -17,6 +17,7 @@ from memoranda.errors import MemorandaError
 from memoranda.measures import VERB_FAILURES, VERB_SECONDS
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
+from memoranda.tracing import span
 
 # What the others call by their class.
 _STANDARDS: Final = {"Grains": "oms"}
@@ -52,6 +53,7 @@ class Verb(Generic[P, R]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
         self._labels = (_STANDARDS.get(owner.__name__, owner.__name__.lower()), name)
+        self._span = f"verb {self._labels[0]}.{name}"
 
     @overload
     def __get__(self, verbs: None, owner: type) -> Self: ...
@@ -67,8 +69,9 @@ class Verb(Generic[P, R]):
         def for_caller(access: Access, /, *given: P.args, **named: P.kwargs) -> R:
             began = perf_counter()
             try:
-                self.authorise(access)
-                return self.function(context, access, *given, **named)
+                with span(self._span, may_begin=True):
+                    self.authorise(access)
+                    return self.function(context, access, *given, **named)
             except MemorandaError as error:
                 VERB_FAILURES.add(*self._labels, error.code)
                 raise

@@ -1,0 +1,162 @@
+"""Traces by OpenTelemetry (`memoranda[otel]`), where the environment asks for them with its usual names.
+
+    OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318      to this collector, over HTTP
+    OTEL_TRACES_EXPORTER=console                           to standard error, to look at
+    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS …   as everywhere
+
+Without the first two nothing of OpenTelemetry is loaded. Callers that send `traceparent` have our spans in theirs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from memoranda import __version__
+from memoranda.errors import MemorandaError
+from memoranda.tracing import Headers, trace_with
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
+
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_log = logging.getLogger(__name__)
+
+
+def wanted(environ: Mapping[str, str]) -> str | None:
+    """By which exporter traces are asked for; None if they are not."""
+    named = environ.get("OTEL_TRACES_EXPORTER", "").strip()
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or named == "none":
+        return None
+    return named or ("otlp" if any(environ.get(name) for name in _ENDPOINTS) else None)
+
+
+def start(environ: Mapping[str, str] | None = None) -> Callable[[], None]:
+    """Trace this process if its environment asks for it; returns what ends that and sends what is left."""
+    exporter = wanted(os.environ if environ is None else environ)
+    if exporter is None:
+        return _nothing
+    try:
+        return trace_to(_exporter(exporter))
+    except ImportError:
+        _log.warning("traces are asked for (OTEL_…), and OpenTelemetry is missing: pip install 'memoranda[otel]'")
+    except ValueError as error:
+        _log.warning("no traces: %s", error)
+    return _nothing
+
+
+def trace_to(exporter: SpanExporter, *, at_once: bool = False) -> Callable[[], None]:
+    """Hand spans to an exporter; in the background, unless they shall be there at once."""
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+
+    named = {"service.version": __version__}
+    if "OTEL_SERVICE_NAME" not in os.environ:
+        named["service.name"] = "memoranda"
+    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter))
+    trace_with(_OpenTelemetry(provider))
+
+    def end() -> None:
+        trace_with(None)
+        provider.shutdown()
+
+    return end
+
+
+def _nothing() -> None:
+    """There is nothing to end."""
+
+
+def _exporter(name: str) -> SpanExporter:
+    if name == "otlp":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        return OTLPSpanExporter()
+    if name == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter(out=sys.stderr)
+    raise ValueError(f"OTEL_TRACES_EXPORTER: {name[:40]!a} is none of otlp, console, none")
+
+
+class _Request:
+    """The span of one request."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def answered(self, method: str, standard: str, operation: str, status: int) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        self._span.update_name(f"{standard} {operation}")
+        self._span.set_attributes(
+            {
+                "http.request.method": method,
+                "http.response.status_code": status,
+                "memoranda.standard": standard,
+                "memoranda.operation": operation,
+            }
+        )
+        if status >= 500:
+            self._span.set_status(Status(StatusCode.ERROR))
+
+
+class _OpenTelemetry:
+    """Spans as OpenTelemetry has them."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._tracer = provider.get_tracer("memoranda", __version__)
+        self._propagator = TraceContextTextMapPropagator()
+
+    @contextmanager
+    def span(self, name: str, *, may_begin: bool) -> Iterator[None]:
+        from opentelemetry.trace import get_current_span
+
+        if may_begin or get_current_span().is_recording():
+            with self._begun(name):
+                yield
+        else:
+            yield
+
+    @contextmanager
+    def request(self, headers: Headers) -> Iterator[_Request]:
+        from opentelemetry.trace import SpanKind
+
+        # What cannot be read as W3C has it is as if it were not there.
+        told = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in headers
+            if name in (b"traceparent", b"tracestate")
+        }
+        # From a fresh context: a connection may have been opened while another request was worked on.
+        parent = self._propagator.extract(told, context={}) if told else None  # type: ignore[arg-type]
+        with self._begun("request", kind=SpanKind.SERVER, context=parent) as found:
+            yield _Request(found)
+
+    @contextmanager
+    def _begun(self, name: str, **how: Any) -> Iterator[Span]:
+        from opentelemetry.trace import Status, StatusCode
+
+        # What an error says may quote a memory: its code or its kind stand for it.
+        with self._tracer.start_as_current_span(
+            name, record_exception=False, set_status_on_exception=False, **how
+        ) as found:
+            try:
+                yield found
+            except MemorandaError as error:
+                found.set_attribute("error.type", error.code)
+                raise
+            except Exception as error:
+                found.set_attribute("error.type", type(error).__name__)
+                found.set_status(Status(StatusCode.ERROR))
+                raise
