@@ -10,7 +10,8 @@ import pytest
 
 from memoranda import Memoranda
 from memoranda.errors import GrainError
-from memoranda.model.facts import Opened
+from memoranda.model.memory import Opened
+from memoranda.standards.oms.requests import FindRequest
 from memoranda.storage.documents import Age, Documents
 from memoranda.storage.sql_engine import SqlEngine
 
@@ -158,3 +159,19 @@ def test_a_hold_of_another_process_is_seen_at_once_and_changes_no_answer(tmp_pat
         assert objects(m) == ["green tea"]
         with pytest.raises(GrainError):
             m.grains.erase(address, reason="asked for")
+
+
+@pytest.mark.sqlite
+def test_a_grain_that_was_made_of_a_record_goes_with_it(tmp_path: Path) -> None:
+    """What a memory of another standard is shown as is kept as long as its document, and no longer."""
+    with Memoranda.open(tmp_path) as m:
+        done = m.remember("Ada takes her tea green", user="ada")
+        asked = FindRequest.parse({"user_id": "ada", "limit": 5})
+        (found,) = m.grains.find(asked).results
+        (again,) = m.grains.find(asked).results
+        assert again.stored.grain is found.stored.grain
+        elsewhere(tmp_path, "m.forget(sys.argv[2], hard=True)", done.id)
+        assert m.grains.find(asked).results == ()
+        m.remember("Bob takes coffee", user="bob")
+        assert len(m.grains.find(FindRequest.parse({"user_id": "bob", "limit": 5})).results) == 1
+        assert len(kept(m)) == 1

@@ -6,12 +6,12 @@ version. Texts are compared for equality alone, numbers also by order.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Projection
+from memoranda.model.memory import Opened, Projection
 
 
 class FieldIndex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -37,17 +37,6 @@ class Said(NamedTuple):
     field_index: FieldIndex
     # (standard, name)
     names: tuple[tuple[str, str], ...]
-
-
-class Opened:
-    """A document in the clear, which never changes, and what was read in it."""
-
-    __slots__ = ("decoded", "is_sealed", "name", "native", "standard")
-
-    def __init__(self, standard: str, name: str, native: bytes, *, is_sealed: bool) -> None:
-        self.standard, self.name, self.native, self.is_sealed = standard, name, native, is_sealed
-        # What whoever asked first made of it: nothing that depends on who asked.
-        self.decoded: Any = None
 
 
 class Kept(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -169,7 +169,29 @@ def is_over(state: State, now: Instant) -> bool:
     return state.erased or state.tombstoned is not None or state.status == "tombstoned" or is_expired
 
 
-class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Opened:
+    """A document in the clear, which never changes, and what was read in it."""
+
+    __slots__ = ("decoded", "grain", "is_sealed", "name", "native", "standard")
+
+    def __init__(self, standard: str, name: str, native: bytes, *, is_sealed: bool) -> None:
+        self.standard, self.name, self.native, self.is_sealed = standard, name, native, is_sealed
+        # What whoever asked first made of it: nothing that depends on who asked.
+        self.decoded: Any = None
+        # The grain that it is shown as, and the bytes in which that travels.
+        self.grain: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opened) and self._said() == other._said()
+
+    def __hash__(self) -> int:
+        return hash(self._said())
+
+    def _said(self) -> tuple[str, str, bytes, bool]:
+        return self.standard, self.name, self.native, self.is_sealed
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False, eq=False):
     """One stored version: its document and its state. Ids are internal and never leave the store."""
 
     tenant: str
@@ -183,6 +205,18 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bounds: Bounds | None = None
     # The store vouches that the document is, byte for byte, what it accepted.
     is_sealed: bool = False
+    # What was made of the document before, where this process keeps it.
+    opened: Opened | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same as stored; what a process made of it besides does not count."""
+        return isinstance(other, Version) and all(getattr(self, name) == getattr(other, name) for name in _STORED)
+
+    def __hash__(self) -> int:
+        return hash((self.tenant, self.version_id))
 
     def __repr__(self) -> str:
         return f"Version({self.memory_id}.{self.version_id}, {self.document!r}, {self.state!r})"
+
+
+_STORED = tuple(name for name in Version.__struct_fields__ if name != "opened")

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from memoranda.model.facts import Opened
+from memoranda.model.memory import Opened
 
 # What the documents of a busy process may take, decoded.
 DOCUMENT_BYTES: Final = 64 << 20

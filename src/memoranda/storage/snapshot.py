@@ -7,13 +7,14 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
+from msgspec.structs import replace
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model import bounds
 from memoranda.model.change import Change
-from memoranda.model.facts import Kept, Opened
+from memoranda.model.facts import Kept
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Bounds, Document, Link, State, Version
+from memoranda.model.memory import Bounds, Document, Link, Opened, State, Version
 from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
 from memoranda.storage.background import BackgroundReads
 from memoranda.storage.cipher import Cipher, Opener
@@ -29,6 +30,10 @@ from memoranda.storage.selection import FOREVER_MS, Naming, SelectionSql
 from memoranda.storage.word_index import WordIndex
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+# As many are read by who asks for a page; more by who reads everything.
+REMEMBERED_LIMIT: Final = 100
 
 
 class SqlSnapshot(BackgroundReads):
@@ -127,7 +132,20 @@ class SqlSnapshot(BackgroundReads):
         rows = [VersionRow(*row) for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))]
         # The ring is looked at once for all of them, and not at all for what is not encrypted.
         opener = self._cipher.opener(self._ring_changes) if any(row.key_id is not None for row in rows) else None
-        return [self._version(row, opener) for row in rows]
+        return self._remembered([self._version(row, opener) for row in rows])
+
+    def _remembered(self, versions: list[Version]) -> list[Version]:
+        """The same, each with what was made of its document before, as far as this process keeps it."""
+        # Who reads everything reads it once.
+        if self._documents is None or len(versions) > REMEMBERED_LIMIT:
+            return versions
+        age = Age(self._erasure_seq, self._cipher.changes)
+        known = self._documents.get(self._tenant_id, age, [each.version_id for each in versions])
+        read = {each.version_id: _opened(each) for each in versions}
+        # What does not say the same any more is damaged, and nothing is known of that.
+        kept = {each: known[each] for each, opened in read.items() if known.get(each) == opened}
+        self._documents.put(self._tenant_id, age, {each: opened for each, opened in read.items() if each not in known})
+        return [replace(each, opened=kept.get(each.version_id, read[each.version_id])) for each in versions]
 
     def within(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
         if self._byte_count <= max_bytes or len(version_ids) < 2:
@@ -408,3 +426,8 @@ def facet_of(link: Link) -> str:
 
 def as_json(value: object) -> str:
     return orjson.dumps(value).decode()
+
+
+def _opened(version: Version) -> Opened:
+    document = version.document
+    return Opened(document.standard, document.name, document.native, is_sealed=version.is_sealed)

@@ -113,6 +113,7 @@ class Watched:
 
     def __init__(self, path: Path) -> None:
         self._path, self._log = path, path.with_name(f"{path.name}-wal")
+        self._name = str(path)
         self._trouble: str | None = None
         found = path.stat()
         self._identity, self._size = (found.st_dev, found.st_ino), found.st_size
@@ -137,7 +138,8 @@ class Watched:
         # Read first: it grows meanwhile, and others look, too.
         size = self._size
         try:
-            found = self._path.stat()
+            # Before every read: a path is made into a text once.
+            found = os.stat(self._name)  # noqa: PTH116 - see above
         except FileNotFoundError:
             return "was deleted"
         except OSError as error:

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, Final
 
 from memoranda.errors import MemorandaError, QueryError
-from memoranda.model.facts import Kept, Opened
-from memoranda.model.memory import Document, Version
+from memoranda.model.facts import Kept
+from memoranda.model.memory import Document, Opened, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
 from memoranda.retrieval.words import sought, words
 from memoranda.service.cal.grouping import COUNTED, Grouping

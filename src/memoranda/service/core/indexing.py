@@ -148,6 +148,16 @@ def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion
 
 def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
     """A version as a grain, and the bytes it travels in."""
+    opened = version.opened
+    if opened is None:
+        return _whole(context, version)
+    if opened.grain is None:
+        opened.grain = _whole(context, version)
+    found: tuple[Grain, bytes] = opened.grain
+    return found
+
+
+def _whole(context: Context, version: Version) -> tuple[Grain, bytes]:
     document = version.document
     if document.standard == OMS:
         return grain_of(document, is_sealed=version.is_sealed), document.native
