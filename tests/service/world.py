@@ -23,6 +23,7 @@ from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.cipher import Cipher, Coverage, RingCipher
+from memoranda.storage.database import Database
 from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.sql_engine import SqlEngine
 from tests.stores import open_store
@@ -56,12 +57,13 @@ class World:
         quotas: Quotas | None = None,
         grain_profile: str = "extended",
         meaning: Meaning | None = None,
+        database: Database | None = None,
     ) -> None:
-        """`coverage` makes a key ring in memory; `cipher` brings one."""
+        """`coverage` makes a key ring in memory; `cipher` brings one; `database` is there instead of that of a path."""
         if coverage is not None:
             cipher = RingCipher(SqliteKeyRing(None), MasterKeyFile(None), coverage)
         self.now = parse_instant(START)
-        self.engine = SqlEngine(open_store(path), sealer(version), cipher, document_key=document_key)
+        self.engine = SqlEngine(database or open_store(path), sealer(version), cipher, document_key=document_key)
         self.context = Context(
             engine=self.engine,
             operator=OPERATOR,
