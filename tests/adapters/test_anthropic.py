@@ -53,6 +53,14 @@ def test_the_documented_examples_answer_to_the_letter(m: Memoranda) -> None:
     moved = {"old_path": todo, "new_path": "/memories/done/todo.txt"}
     assert run(files, "rename", **moved) == "Successfully renamed /memories/todo.txt to /memories/done/todo.txt"
     assert run(files, "delete", path=path) == "Successfully deleted /memories/notes.txt"
+    # What lies beyond the end is not there; a range that ends before it begins holds nothing.
+    preferences = "/memories/preferences.txt"
+    assert run(files, "view", path=preferences, view_range=[2, 99]).splitlines()[1:] == [
+        "     2\tFavorite color: green",
+        "     3\t",
+    ]
+    for empty in ([9, 12], [3, 2]):
+        assert run(files, "view", path=preferences, view_range=empty).splitlines()[1:] == []
     # Every other agent finds it by what it says.
     assert "green" in m.recall("favorite color")[0].text
 
@@ -144,6 +152,20 @@ def test_a_folder_is_shown_two_levels_deep(fresh: Fresh) -> None:
         ),
         ({"command": "chmod", "path": "/memories/x"}, "Error: Unknown command: chmod"),
         ("view", "Error: Unknown command: None"),
+        ({"command": ["view"], "path": "/memories"}, "Error: Unknown command: ['view']"),
+        (
+            {"command": "insert", "path": "/memories/g", "insert_line": True, "insert_text": "a"},
+            "Error: The parameter `insert_line` is required for the command `insert`",
+        ),
+        (
+            {"command": "view", "path": "/memories/g", "view_range": ["1", "x"]},
+            "Error: The parameter `view_range` must be two line numbers",
+        ),
+        (
+            {"command": "view", "path": "/memories/g", "view_range": [1]},
+            "Error: The parameter `view_range` must be two line numbers",
+        ),
+        ({"command": "create", "path": "/memories/x", "file_text": "\ud800"}, "Error: The text is not Unicode"),
     ],
     ids=str,
 )
@@ -167,7 +189,10 @@ def test_errors_are_told_as_documented_and_change_nothing(fresh: Fresh, command:
     [
         *("/etc/passwd", "/memoriesx/a", "memories/a", "", "/memories/../x", "/memories/a/../../b", "/memories/.."),
         *("/memories/%2e%2e/x", "/memories/%2E%2E%2Fx", "/memories/a\\..\\b", "/memories/./a", "/memories/a\x00b"),
-        *("/memories/a%2fb", "/memories/.. /x"),
+        *("/memories/a%2fb", "/memories/.. /x", "/memories/%252e%252e/x", "/memories/%25252fx", "/memories/a%5cb"),
+        # Full-width dots and slashes, dots with something unseen between them, a joiner, a reversed line.
+        *("/memories/\uff0e\uff0e/x", "/memories/a\uff0fb", "/memories/.\u200b./x", "/memories/\u202e../x"),
+        *("/memories/\u2025/x", "/memories/a\ud800", "/memories/a%00b", "/memories/a\x7fb", "/memories//../x"),
     ],
 )
 def test_no_path_leads_out(fresh: Fresh, path: str) -> None:

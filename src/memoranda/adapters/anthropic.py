@@ -9,12 +9,14 @@ leads nowhere. A folder is there as long as something is in it.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from memoranda.adapters import needs
 from memoranda.app import Memoranda
+from memoranda.encoding.untrusted import visible
 from memoranda.errors import MemorandaError, NotFound, VersionMismatch
 from memoranda.standards.oams.requests import MAX_LIMIT
 
@@ -29,7 +31,11 @@ _NUMBER_WIDTH: Final = 6
 _AROUND: Final = 2
 _DEPTH: Final = 2
 _HIDDEN: Final = re.compile(r"(?:^|/)(?:\.[^/]*|node_modules)(?:/|$)")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\\\\\ud800-\udfff]")
+_TEXTS: Final = frozenset(("file_text", "old_str", "new_str", "insert_text"))
+# More than any memory's name; what is longer is not looked at.
+_PATH_CHARS: Final = 4096
 _UNITS: Final = ("B", "K", "M", "G")
 
 
@@ -63,21 +69,24 @@ class MemoryFiles:
     def call(self, given: object) -> str:
         """Run a command as a model sends it. Raises Refused with what the model is to be told."""
         said = given if isinstance(given, dict) else {}
-        command, names = self._commands.get(said.get("command", ""), (None, ()))
+        command, names = self._commands.get(str(said.get("command")), (None, ()))
         if command is None:
             raise Refused(f"Error: Unknown command: {said.get('command')}")
         arguments = {name: said[name] for name in names if name in said}
         for name in names:
-            if not isinstance(arguments.get(name), int if name == "insert_line" else str):
+            # Not whether it is one of its kind: to Python, True is a number.
+            if type(arguments.get(name)) is not (int if name == "insert_line" else str):
                 raise Refused(f"Error: The parameter `{name}` is required for the command `{said['command']}`")
+            if name in _TEXTS and _SURROGATE.search(arguments[name]):
+                raise Refused("Error: The text is not Unicode")
         if said["command"] == "view":
-            arguments["view_range"] = said.get("view_range")
+            arguments["view_range"] = _range(said.get("view_range"))
         try:
             return command(**arguments)
         except MemorandaError as error:
             raise Refused(f"Error: {error.message}") from None
 
-    def view(self, path: str, view_range: Any = None) -> str:
+    def view(self, path: str, view_range: tuple[int, int] | None = None) -> str:
         """What a folder holds, or what a file says, line by line."""
         name = _name(path)
         found = self._find(name)
@@ -86,10 +95,8 @@ class MemoryFiles:
         lines = found.memory["value"].split("\n")
         if len(lines) > _LINES_LIMIT:
             raise Refused(f"File {path} exceeds maximum line limit of 999,999 lines.")
-        first, last = 1, len(lines)
-        if isinstance(view_range, list | tuple) and len(view_range) == 2:
-            first, last = max(1, int(view_range[0])), int(view_range[1])
-            last = len(lines) if last == -1 else last
+        first, last = view_range or (1, -1)
+        first, last = max(1, first), len(lines) if last == -1 else max(0, last)
         return f"Here's the content of {path} with line numbers:\n{_numbered(lines, first, last)}"
 
     def create(self, path: str, file_text: str) -> str:
@@ -254,12 +261,29 @@ def memory_tool(memoranda: Memoranda, *, project: str = "memories") -> Any:
 
 def _name(path: str) -> str:
     """The name of what a path means; empty for the folder itself. Raises Refused if it leads elsewhere."""
+    shown = path.encode("utf-8", "backslashreplace").decode()
     if path != ROOT and not path.startswith(f"{ROOT}/"):
-        raise Refused(f"Error: Path must start with {ROOT}, got: {path}")
+        raise Refused(f"Error: Path must start with {ROOT}, got: {shown}")
     parts = [each for each in path[len(ROOT) :].split("/") if each]
-    if _CONTROL.search(path) or any(unquote(each).strip() in (".", "..") or "/" in unquote(each) for each in parts):
-        raise Refused(f"Error: Path {path} would escape {ROOT} directory")
+    if len(path) > _PATH_CHARS or _CONTROL.search(path) or any(map(_leads_away, parts)):
+        raise Refused(f"Error: Path {shown} would escape {ROOT} directory")
     return "/".join(parts)
+
+
+def _leads_away(part: str) -> bool:
+    """Whether a part of a path means another folder or hides a separator, however it is spelled."""
+    while (plain := unquote(part)) != part:
+        part = plain
+    shown = unicodedata.normalize("NFKC", visible(part))
+    return shown.strip() in (".", "..") or "/" in shown or _CONTROL.search(part + shown) is not None
+
+
+def _range(given: object) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    if isinstance(given, list | tuple) and len(given) == 2 and all(type(each) is int for each in given):
+        return given[0], given[1]
+    raise Refused("Error: The parameter `view_range` must be two line numbers")
 
 
 def _folders(name: str) -> Iterator[str]:
