@@ -91,6 +91,20 @@ def test_a_folder_is_shown_two_levels_deep(fresh: Fresh) -> None:
     assert run(files, "view", path="/memories").splitlines()[2:] == ["10B\t/memories/a.txt"]
 
 
+def test_a_file_is_not_made_where_another_made_a_folder_meanwhile(m: Memoranda) -> None:
+    files, others = MemoryFiles(m), MemoryFiles(m)
+    for number in range(12):
+        assert "successfully" in run(files, "create", path=f"/memories/n{number}", file_text="x")
+        run(others, "create", path=f"/memories/f{number}/x", file_text="x")
+    assert run(files, "create", path="/memories/f3", file_text="x") == "Error: File /memories/f3 already exists"
+    assert run(others, "create", path="/memories/n3/x", file_text="x") == "Error: File /memories/n3 already exists"
+    # What went away leaves room.
+    run(others, "delete", path="/memories/f3")
+    assert "successfully" in run(files, "create", path="/memories/f3", file_text="x")
+    run(files, "delete", path="/memories/n3")
+    assert "successfully" in run(others, "create", path="/memories/n3/x", file_text="x")
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [

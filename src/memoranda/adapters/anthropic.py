@@ -21,15 +21,19 @@ from memoranda.errors import MemorandaError, NotFound, VersionMismatch
 from memoranda.standards.oams.requests import MAX_LIMIT
 
 if TYPE_CHECKING:
+    from memoranda.library.memories import OamsMemories
     from memoranda.service.oams.views import Shown
     from memoranda.standards.oams.memory import Memory
 
 ROOT: Final = "/memories"
+_INSIDE: Final = f"{ROOT}/"
 _LINES_LIMIT: Final = 999_999
 _NUMBER_WIDTH: Final = 6
 # Lines around a change that are shown with it.
 _AROUND: Final = 2
 _DEPTH: Final = 2
+# Mostly the last of its own, which was seen before, and what others wrote meanwhile.
+_FEW: Final = 4
 _HIDDEN: Final = re.compile(r"(?:^|/)(?:\.[^/]*|node_modules)(?:/|$)")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\\\\\ud800-\udfff]")
@@ -49,6 +53,7 @@ class MemoryFiles:
     def __init__(self, memoranda: Memoranda, *, project: str = "memories") -> None:
         self._memories = memoranda.oams
         self._place = str(memoranda.oams.namespace(project))
+        self._names = _Names(self._memories, self._place)
         self._commands: Mapping[str, tuple[Callable[..., str], tuple[str, ...]]] = {
             "view": (self.view, ("path",)),
             "create": (self.create, ("path", "file_text")),
@@ -102,8 +107,10 @@ class MemoryFiles:
     def create(self, path: str, file_text: str) -> str:
         """A new file."""
         name = _name(path)
-        taken = next((each for each in _folders(name) if self._find(each) is not None), None)
-        if not name or taken is not None or self._is_folder(name):
+        self._names.refresh()
+        above = (each for each in _folders(name) if each in self._names.files)
+        taken = next((each for each in above if self._find(each) is not None), None)
+        if not name or taken is not None or (name in self._names.folders and self._is_folder(name)):
             raise Refused(f"Error: File {path if taken is None else f'{ROOT}/{taken}'} already exists")
         try:
             self._memories.store(name, file_text, namespace=self._place, if_absent=True)
@@ -219,16 +226,7 @@ class MemoryFiles:
         return (each for each in self._all() if not name or f"{each['key']}/".startswith(f"{name}/"))
 
     def _all(self) -> Iterator[Memory]:
-        cursor: dict[str, str] = {}
-        while True:
-            try:
-                page = self._memories.list(namespace=self._place, limit=MAX_LIMIT, **cursor)
-            except NotFound:
-                return
-            yield from page.memories
-            if page.next_cursor is None:
-                return
-            cursor = {"cursor": page.next_cursor}
+        return _listed(self._memories, self._place)
 
     def _rewrite(self, path: str, found: Shown, text: str) -> None:
         fields: dict[str, Any] = {**_kept(found.memory), "value": text}
@@ -236,6 +234,43 @@ class MemoryFiles:
             self._memories.store(**fields, namespace=self._place, if_match=found.etag)
         except VersionMismatch:
             raise Refused(f"Error: The file {path} was changed meanwhile. View it and try again.") from None
+
+
+class _Names:
+    """Which files and folders there are or were, at the price of what was written since it was last asked.
+
+    What is not named here is not there. What is may have gone since, and is looked up.
+    """
+
+    def __init__(self, memories: OamsMemories, place: str) -> None:
+        self.files: set[str] = set()
+        self.folders: set[str] = set()
+        self._memories, self._place, self._latest = memories, place, ""
+
+    def refresh(self) -> None:
+        """Take in what was written since, by whomever: it is listed first."""
+        latest = self._latest
+        for memory in _listed(self._memories, self._place, first=_FEW if latest else MAX_LIMIT):
+            if memory["updated_at"] < latest:
+                return
+            self._latest = max(self._latest, memory["updated_at"])
+            self.files.add(memory["key"])
+            self.folders.update(_folders(memory["key"]))
+
+
+def _listed(memories: OamsMemories, place: str, *, first: int = MAX_LIMIT) -> Iterator[Memory]:
+    """What is in a namespace, last updated first; on the first page so many, on the next ones ever more."""
+    cursor: dict[str, str] = {}
+    limit = first
+    while True:
+        try:
+            page = memories.list(namespace=place, limit=limit, **cursor)
+        except NotFound:
+            return
+        yield from page.memories
+        if page.next_cursor is None:
+            return
+        cursor, limit = {"cursor": page.next_cursor}, min(limit * 4, MAX_LIMIT)
 
 
 def memory_tool(memoranda: Memoranda, *, project: str = "memories") -> Any:
@@ -261,17 +296,22 @@ def memory_tool(memoranda: Memoranda, *, project: str = "memories") -> Any:
 
 def _name(path: str) -> str:
     """The name of what a path means; empty for the folder itself. Raises Refused if it leads elsewhere."""
-    shown = path.encode("utf-8", "backslashreplace").decode()
-    if path != ROOT and not path.startswith(f"{ROOT}/"):
-        raise Refused(f"Error: Path must start with {ROOT}, got: {shown}")
+    if path != ROOT and not path.startswith(_INSIDE):
+        raise Refused(f"Error: Path must start with {ROOT}, got: {_shown(path)}")
     parts = [each for each in path[len(ROOT) :].split("/") if each]
     if len(path) > _PATH_CHARS or _CONTROL.search(path) or any(map(_leads_away, parts)):
-        raise Refused(f"Error: Path {shown} would escape {ROOT} directory")
+        raise Refused(f"Error: Path {_shown(path)} would escape {ROOT} directory")
     return "/".join(parts)
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _leads_away(part: str) -> bool:
     """Whether a part of a path means another folder or hides a separator, however it is spelled."""
+    if part.isascii() and "%" not in part:
+        return part.strip() in (".", "..")
     while (plain := unquote(part)) != part:
         part = plain
     shown = unicodedata.normalize("NFKC", visible(part))

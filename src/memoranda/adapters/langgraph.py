@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from memoranda.adapters import needs
@@ -58,6 +59,7 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         self.ttl_config = ttl
         self._memories = memoranda.oams
         self._owner = memoranda.owner
+        self._place = lru_cache(maxsize=1024)(self._place_of)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several things; what is read is as it was before anything of it is written."""
@@ -161,7 +163,7 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         spaces = (space_of(each, self._owner) for each in named if each.owner == own)
         return [tuple(space.split(".")) if space else () for space in spaces]
 
-    def _place(self, path: Path) -> str:
+    def _place_of(self, path: Path) -> str:
         return namespace_of(".".join(path), self._owner)
 
     # --- writing -----------------------------------------------------------------------------------------
