@@ -8,14 +8,15 @@ yet is not opened by anybody: see `begin` of each kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Final, Protocol
 
 from memoranda.errors import StoreCorrupt
 from memoranda.storage.database import Row
 
-# Rows of one transaction.
+# Rows of one transaction, or fewer if they are large.
 _CHUNK: Final = 5_000
+_CHUNK_BYTES: Final = 16 * 2**20
 
 # Every table, and an order of its rows that is the same everywhere.
 TABLES: Final = {
@@ -86,7 +87,7 @@ def move(
         columns, total_before = source.columns(table), total
         total += target.count(table)
         rows = source.rows(table, columns, total - total_before)
-        while some := list(islice(rows, _CHUNK)):
+        for some in _chunks(rows):
             target.add(table, columns, some)
             total += len(some)
             if copied:
@@ -94,6 +95,20 @@ def move(
     _compare(source, target, compared)
     target.finish()
     return total
+
+
+def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """As many rows at a time as are to be held at once."""
+    some: list[Row] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += sum(len(value) for value in row if isinstance(value, bytes | str))
+        if len(some) == _CHUNK or size >= _CHUNK_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _compare(source: Tables, target: Tables, compared: Callable[[int], None] | None) -> None:
