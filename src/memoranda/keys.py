@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memoranda.encoding.bases import base64_decode, base64_encode
@@ -95,16 +97,35 @@ class MasterKeyFile:
         return version in self._read()
 
     def adopt(self, version: int, key: bytes) -> None:
-        self._write({**self._read(), version: key})
+        with self._alone():
+            self._write({**self._read(), version: key})
 
     def add(self) -> tuple[int, bytes]:
         version = self.current()[0] + 1
-        keys = {**self._read(), version: secrets.token_bytes(KEY_BYTES)}
-        self._write(keys)
+        with self._alone():
+            keys = {**self._read(), version: secrets.token_bytes(KEY_BYTES)}
+            self._write(keys)
         return version, keys[version]
 
     def retire_before(self, version: int) -> None:
-        self._write({each: key for each, key in self._read().items() if each >= version})
+        with self._alone():
+            found = self._read()
+            kept = {each: key for each, key in found.items() if each >= version}
+            if kept != found:
+                self._write(kept)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from changing the file meanwhile."""
+        if self._path is None:
+            yield
+            return
+        descriptor = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _first(self) -> dict[int, bytes]:
         self._write({1: secrets.token_bytes(KEY_BYTES)}, once=True)

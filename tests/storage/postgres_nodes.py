@@ -171,6 +171,19 @@ def test_a_rotation_that_died_leaves_no_key_that_only_its_machine_can_use(
     assert _read(there, "before", "between") == [b"before", b"between"]
 
 
+def test_a_key_left_of_a_dead_rotation_gives_way_to_one_of_the_same_number(
+    machines: list[tuple[Path, SqlEngine]],
+) -> None:
+    (home, here), (_, there), _ = machines
+    _add(here, "before")
+    MasterKeyFile(home / MASTER).add()
+    there.rotate_master_key()
+    _add(here, "after")
+    assert _read(here, "before", "after") == [b"before", b"after"]
+    assert _read(there, "before", "after") == [b"before", b"after"]
+    assert MasterKeyFile(home / MASTER)._read() == MasterKeyFile(machines[1][0] / MASTER)._read()
+
+
 def test_a_machine_that_was_off_for_two_rotations_is_told_what_it_lacks(
     address: str, machines: list[tuple[Path, SqlEngine]]
 ) -> None:

@@ -286,24 +286,21 @@ class RingCipher:
 
     def _take_over(self) -> None:
         """Keep the master key that another machine has made, and none that is not used any more."""
-        with self._ring.changing():
-            found = self._ring.get(HANDOVER)
-            if found is None:
-                return
-            secret = self._masters.get(found.master_version) + self._operator_secret()
-            said = _opened(_aes(_kek(secret, found.salt, found.holder)), found.wrapped, HANDOVER.encode())
-            (version,) = _VERSION.unpack_from(said)
-            self._masters.adopt(version, said[_VERSION.size :])
-            used = self._ring.master_versions()
-            if used is not None:
-                self._masters.retire_before(used[0])
+        found = self._ring.get(HANDOVER) if self._ring.is_shared else None
+        if found is None or not self._masters.has(found.master_version):
+            return  # Done before, or made here; or too old: what is missing then is said when it is needed.
+        secret = self._masters.get(found.master_version) + self._operator_secret()
+        said = _opened(_aes(_kek(secret, found.salt, found.holder)), found.wrapped, HANDOVER.encode())
+        (version,), key = _VERSION.unpack_from(said), said[_VERSION.size :]
+        # One of the same number may be left here of a rotation that came to nothing.
+        if not self._masters.has(version) or self._masters.get(version) != key:
+            self._masters.adopt(version, key)
+        if (used := self._ring.master_versions()) is not None:
+            self._masters.retire_before(used[0])
 
     def follow(self) -> None:
         with self._lock:
-            before = self._seen
             self._refresh()
-            if before != self._seen:
-                self._newest_master()
 
     def close(self) -> None:
         with self._lock:
@@ -319,7 +316,9 @@ class RingCipher:
         if version != self._seen or len(self._keys) > _CACHE_LIMIT:
             self._keys.clear()
             self._ids.clear()
-            self._seen = version
+        if version != self._seen:
+            self._take_over()
+        self._seen = version
 
     def _find(self, holder: bytes) -> str | None:
         found = self._ring.find(holder)
@@ -344,10 +343,13 @@ class RingCipher:
         The first one is made here; beside old data keys that would hide that theirs is missing.
         """
         used = self._ring.master_versions()
-        return self._masters.current() if used is None else (used[1], self._master(used[1]))
+        if used is None:
+            return self._masters.current()
+        self._take_over()
+        return used[1], self._masters.get(used[1])
 
     def _master(self, version: int) -> bytes:
-        if self._ring.is_shared and not self._masters.has(version):
+        if not self._masters.has(version):
             self._take_over()
         return self._masters.get(version)
 
