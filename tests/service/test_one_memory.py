@@ -365,3 +365,35 @@ def test_a_goal_whose_object_is_its_description_says_it_once(world: World) -> No
     goal: dict[str, Any] = {"type": "goal", "subject": "team", "goal_state": "active", "created_at": 1768471200000}
     world.put(**goal, relation="intends", object="ship version 2", description="ship version 2")
     assert world.texts("ship version") == ["ship version 2"]
+
+
+def test_a_grain_that_says_something_else_than_the_record_inside_it_is_what_it_says(world: World) -> None:
+    """Who looks at it through one standard must not be shown another text than who looks through another."""
+    name = world.remember("tigers in the garden", consent={"exportable": False, "redact": ["body.text"]})
+    fields = {**world.as_grain(name).grain.fields, "object": "kittens in the garden"}
+    world.forget(name, hard=True)
+    address = world.put(**fields)
+    record = world.as_record(address)
+    assert "kittens" in record["body"]["text"]
+    assert record["id"] != name
+    assert [each.record["id"] for each in world.recall("kittens")] == [record["id"]]
+    # What kept the record inside to its owner keeps this, too.
+    consent = record.get("consent", {})
+    assert consent.get("exportable") is False
+    assert "body.text" in consent.get("redact", [])
+    assert all("tigers" not in each.record["body"]["text"] for each in world.recall("garden"))
+
+
+def test_a_record_that_says_something_else_than_the_grain_inside_it_is_what_it_says(world: World) -> None:
+    address = world.put(type="belief", subject="ada", relation="likes", object="tigers")
+    carried = world.as_record(address)["body"]["structured"]
+    world.service.grains.erase(world.owner, address, reason="asked for")
+    name = world.remember("kittens in the garden", body={"text": "kittens in the garden", "structured": carried})
+    grain = world.as_grain(name)
+    assert grain.address != address
+    assert "kittens" in str(grain.grain.fields["object"])
+    (found,) = world.service.cal.run(world.owner, 'RECALL LIKE "kittens"')["results"]
+    assert "kittens" in found["grain"]["object"]
+    # What was erased does not come back under its name.
+    with pytest.raises(MemorandaError):
+        world.grain(address)

@@ -19,19 +19,20 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.encoding.json_text import dump, parse
+from memoranda.encoding.json_text import parse
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, StoreCorrupt
-from memoranda.model.bounds import FREE, bound, bounds_of_view, decode
+from memoranda.model.bounds import FREE, bound, bounds_of_view
 from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Version
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
 from memoranda.service.core.access import Access
+from memoranda.service.core.carrying import bounds_of, is_view, state_of
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import refuse_secrets
 from memoranda.service.core.succession import append_next
-from memoranda.service.core.views import Speaking, load_record, project_document, record_of, ump_document
+from memoranda.service.core.views import load_record, project_document, ump_document
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
@@ -52,7 +53,6 @@ from memoranda.storage.engine import Snapshot, Unit
 Form = Literal["ump", "oams", "oms"]
 # What became of a memory. "known": it was here, or something newer is. "forgotten": it was here, and stays forgotten.
 Outcome = Literal["created", "updated", "merged", "known", "forgotten"]
-_STATE_FIELDS: Final = ("ump", "integrity", "superseded_by")
 _MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
 
 
@@ -179,30 +179,9 @@ def _original_of_record(
     return _with_state_of(ready, record) if ready.tenant == tenant and is_view(context, record, inner) else None
 
 
-def is_view(context: Speaking, record: Record, inner: Document) -> bool:
-    """Whether a record says just what its view of a document says, but for what a store may say about it later."""
-    tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
-    shown = load_record(inner.native) if inner.standard == ump.STANDARD else record_of(context, inner, tenant, space)
-    kept = bounds_of(record)
-    return _without_state(shown if kept is None else ump.with_bounds(shown, kept)) == _without_state(record)
-
-
-def bounds_of(record: Record) -> Bounds | None:
-    """What earlier versions bind a document to, as the record around it tells. Raises StoreCorrupt."""
-    kept = _state_of(record).get("bounds")
-    return None if kept is None else decode(dump(kept))
-
-
-def _state_of(record: Record) -> Mapping[str, Any]:
-    known = (record["body"].get("structured") or {}).get(STATE_KEY, {})
-    if not isinstance(known, dict):
-        raise InvalidInput(f"body.structured.{STATE_KEY} must be an object")
-    return known
-
-
 def index_of(record: Record) -> IndexState:
     """What another store knew of a record beside what it says. Raises InvalidInput for what none says."""
-    known, where = _state_of(record), f"body.structured.{STATE_KEY}"
+    known, where = state_of(record), f"body.structured.{STATE_KEY}"
     verdict, closed = known.get("verification", UNVERIFIED), known.get("closed")
     if verdict not in grains.VERIFICATIONS:
         raise InvalidInput(f"{where}.verification must be one of {', '.join(grains.VERIFICATIONS)}")
@@ -230,19 +209,6 @@ def _with_state_of(ready: Ready, record: Record) -> Ready:
         successor=successors[-1] if successors else None,
         valid_to=None if valid_to is None or not successors else parse_instant(valid_to),
     )
-
-
-def _without_state(record: Record) -> dict[str, Any]:
-    """A record without what a store may say about it later, and without the original inside."""
-    fields: Mapping[str, Any] = record
-    kept = {name: value for name, value in fields.items() if name not in _STATE_FIELDS}
-    body, lifecycle = kept["body"], dict(kept.get("lifecycle", {}))
-    lifecycle.pop("status", None)
-    carried = (NATIVE_KEY, STATE_KEY)
-    structured = {name: value for name, value in (body.get("structured") or {}).items() if name not in carried}
-    time = {name: value for name, value in kept["time"].items() if name != "valid_to"}
-    bare = {name: value for name, value in body.items() if name != "structured"}
-    return {**kept, "body": {**bare, "structured": structured}, "time": time, "lifecycle": lifecycle}
 
 
 # --- OMS -------------------------------------------------------------------------------------------------------------

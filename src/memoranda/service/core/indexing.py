@@ -19,6 +19,7 @@ from memoranda.model.memory import Bounds, Document, Projection, Scope, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS, OMS, UMP
 from memoranda.retrieval.entry import NOTHING, Indexed
+from memoranda.service.core.carrying import viewed
 from memoranda.service.core.context import Context
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.rules import tightened
@@ -182,8 +183,8 @@ def _carried(context: Context, document: Document, tenant: str, memory: Memory |
         return (
             _Carried(outside, None, None) if original is None else _Carried(outside, original.document, original.read)
         )
-    is_view = document.standard == UMP and _NATIVE in document.native
-    return _Carried(document, ump.unwrap(load_record(document.native)) if is_view else None, None)
+    may_be_view = document.standard == UMP and _NATIVE in document.native
+    return _Carried(document, viewed(context, load_record(document.native)) if may_be_view else None, None)
 
 
 def _grain(context: Context, carried: _Carried, read: Callable[[], Projection]) -> tuple[Grain, bytes]:

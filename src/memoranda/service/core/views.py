@@ -260,13 +260,14 @@ def record_of(
         return load_record(document.native)
     if document.standard == OAMS:
         return _record_of_memory(context, document, tenant)
-    inner = _inside_grain(read[0] if read else grain_of(document)) if document.standard == OMS else None
-    if inner is not None and inner.standard == UMP and _is_record(inner.native, context.ump_version):
-        record = load_record(inner.native)
-        if record["scope"]["owner"] == tenant:
-            return record
+    grain = (read[0] if read else grain_of(document)) if document.standard == OMS else None
+    inner = None if grain is None else _inside_grain(context, grain, tenant)
+    if inner is not None and grain is not None and _is_view_of(grain, inner):
+        return inner
     projection = read[1] if read else project_document(context, document, tenant, space)
-    return mapping.from_projection(projection, document, version=context.ump_version)
+    shown = mapping.from_projection(projection, document, version=context.ump_version)
+    # It says something else than the record inside it, and is shown to nobody to whom that is not.
+    return shown if inner is None else mapping.with_bounds(shown, _bounds_of(inner))
 
 
 def _record_of_memory(context: Speaking, document: Document, tenant: str) -> Record:
@@ -284,10 +285,37 @@ def _record_of_memory(context: Speaking, document: Document, tenant: str) -> Rec
     return mapping.from_projection(original.read, original.document, version=context.ump_version)
 
 
-def _inside_grain(grain: Grain) -> Document | None:
+def _inside_grain(context: Speaking, grain: Grain, tenant: str) -> Record | None:
+    """A record of this owner that a grain carries."""
     from memoranda.standards.oms import mapping as oms_mapping
 
-    return oms_mapping.unwrap(grain)
+    inner = oms_mapping.unwrap(grain)
+    if inner is None or inner.standard != UMP or not _is_record(inner.native, context.ump_version):
+        return None
+    record = load_record(inner.native)
+    return record if record["scope"]["owner"] == tenant else None
+
+
+def _is_view_of(grain: Grain, record: Record) -> bool:
+    from memoranda.standards.oms import mapping as oms_mapping
+
+    inner = oms_mapping.unwrap(grain)
+    return inner is not None and oms_mapping.from_projection(mapping.project(record), inner).address == grain.address
+
+
+def _bounds_of(record: Record) -> Bounds:
+    """What a record binds whatever carries it to."""
+    read, consent = mapping.project(record), record.get("consent", {})
+    at, cut = read.scope, consent.get("redact", ())
+    return Bounds(
+        user=at.user,
+        agent=at.agent,
+        session=at.session,
+        visibility=at.visibility,
+        exportable=read.exportable,
+        expires=read.expires,
+        redact=tuple(cut),
+    )
 
 
 def tombstone_record(context: Context, version: Version) -> Record:
