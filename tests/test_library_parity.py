@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memoranda import AsyncMemoranda, Cal, Grains, Memoranda, MemorandaError
+from memoranda import AsyncMemoranda, Cal, ForbiddenScope, Grains, Memoranda, MemorandaError
 from memoranda.library.embedded import Embedded, EmbeddedOams
 from memoranda.library.remote import Remote, RemoteOams
 from memoranda.library.remote_cal import RemoteCal
@@ -245,6 +245,13 @@ def test_a_key_for_less_is_refused_by_the_same_error(server: Running) -> None:
             with pytest.raises(MemorandaError) as raised:
                 verb()
             assert raised.value.code == "forbidden_scope"
+    # Who sees a part is told nothing of the whole.
+    token = server.service.gate.mint_token(verbs=("read", "write"), scope={"project": "shop"}, ttl_ms=60_000)
+    with Memoranda.open(server.url, key=token) as part:
+        verbs: tuple[Callable[[], object], ...] = (part.verify, part.suspects, part.undo_import)
+        for verb in verbs:
+            with pytest.raises(ForbiddenScope):
+                verb()
 
 
 def test_the_same_is_awaited(server: Running) -> None:

@@ -532,7 +532,7 @@ class Memoranda:
         return self._verbs.forget({"id": name, "reason": reason, "hard": hard})
 
     def suspects(self) -> Sequence[Suspect]:
-        """Memories that look as if they held a secret."""
+        """Memories that look as if they held a secret; over a server, the first thousand."""
         return self._verbs.suspects()
 
     def redact(self, name: str) -> str:

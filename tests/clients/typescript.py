@@ -1,17 +1,24 @@
 """Build the TypeScript client with strict types, and run its tests: python -m tests.clients.typescript FOLDER.
 
-In Node, Deno and Bun, each against a memory of its own. The compiler, Deno and Bun are brought into the folder. This is
-`make test-typescript`, because it needs Node and npm.
+In Node, Deno, Bun and, if it is here, Chromium, each against a memory of its own. Compiler, Deno and Bun are brought
+into the folder. This is `make test-typescript`, because it needs Node and npm.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlencode
 
 from tests.bindings.http.running import Running, running
 
@@ -39,8 +46,13 @@ def main(folder: Path) -> int:
         print(f"TypeScript could not be installed ({error}): the tests of its client are skipped")
         return 0
     subprocess.run(["npx", "tsc", "-p", "."], cwd=folder, check=True, timeout=SECONDS)
-    with tempfile.TemporaryDirectory() as home, running(Path(home)) as server:
+    with (
+        _pages(folder) as origin,
+        tempfile.TemporaryDirectory() as home,
+        running(Path(home), allowed_origins=(origin,)) as server,
+    ):
         ended = {name: _tested(name, folder, server) for name in RUNTIMES}
+        ended["browser"] = _browsed(origin, server)
     print("; ".join(f"{name}: {'all is well' if code == 0 else f'ended with {code}'}" for name, code in ended.items()))
     return max(ended.values())
 
@@ -51,6 +63,35 @@ def _tested(name: str, folder: Path, server: Running) -> int:
     environment["PATH"] = f"{folder.absolute() / 'node_modules' / '.bin'}{os.pathsep}{environment['PATH']}"
     print(f"--- {name}", flush=True)
     return subprocess.run(RUNTIMES[name], cwd=folder, env=environment, timeout=SECONDS).returncode
+
+
+@contextmanager
+def _pages(folder: Path) -> Iterator[str]:
+    """Where a browser finds the client and the page that uses it: another origin than the server's."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as pages:
+        thread = threading.Thread(target=pages.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{pages.server_port}"
+        pages.shutdown()
+        thread.join()
+
+
+def _browsed(origin: str, server: Running) -> int:
+    """How it ended in Chromium, if there is one."""
+    print("--- browser", flush=True)
+    program = shutil.which("chromium")
+    if program is None:
+        print("there is no Chromium: the client is not tried in a browser")
+        return 0
+    asked = urlencode({"url": server.url, "key": server.key("did:example:browser")})
+    with tempfile.TemporaryDirectory() as profile:
+        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
+        command = [program, *options, "--virtual-time-budget=30000", "--dump-dom", f"{origin}/test/page.html?{asked}"]
+        page = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS).stdout
+    found = re.search(r'<p id="ended">(.*?)</p>', page)
+    print("no page" if found is None else found[1])
+    return 0 if found is not None and found[1] == "ended: created, not found" else 1
 
 
 if __name__ == "__main__":

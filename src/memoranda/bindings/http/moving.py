@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from memoranda.bindings.http.call import Call
@@ -15,6 +16,9 @@ from memoranda.standards.ump.requests import ExportRequest, GetRequest, ImportRe
 
 # How many may have everything read at once; the other threads are for who asks for less.
 LONG_LIMIT: Final = 2
+# Whoever has more redacts these, and asks again.
+MAX_SUSPECTS: Final = 1000
+_TEXT_CHARS: Final = 2000
 _turns = threading.BoundedSemaphore(LONG_LIMIT)
 Asked = TypeVar("Asked")
 
@@ -63,10 +67,11 @@ def undo_import(service: Service, call: Call, asked: UndoImportRequest) -> dict[
 
 
 def suspects(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    found = service.suspects(call.access)
+    found = islice(service.suspects(call.access), MAX_SUSPECTS)
     return {
         "suspects": [
-            {"id": each.id, "kinds": each.kinds, "text": each.text, "is_current": each.is_current} for each in found
+            {"id": each.id, "kinds": each.kinds, "text": each.text[:_TEXT_CHARS], "is_current": each.is_current}
+            for each in found
         ]
     }
 
@@ -76,6 +81,8 @@ def redact(service: Service, call: Call, asked: GetRequest) -> dict[str, Any]:
 
 
 def verify(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+    # It counts all that an owner has, and reads the whole database.
+    call.access.require_all()
     return service.verify(call.access).document()
 
 
@@ -118,7 +125,7 @@ OPERATIONS: Final = (
         "GET",
         "/ump/suspects",
         "suspects",
-        "Memories that look as if they held a secret, which is not shown",
+        f"Memories that look as if they held a secret, which is not shown; the first {MAX_SUSPECTS}",
         _long(suspects),
         "SuspectsAnswer",
     ),
