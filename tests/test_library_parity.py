@@ -249,9 +249,9 @@ def test_a_key_for_less_is_refused_by_the_same_error(server: Running) -> None:
     token = server.service.gate.mint_token(verbs=("read", "write"), scope={"project": "shop"}, ttl_ms=60_000)
     with Memoranda.open(server.url, key=token) as part:
         verbs: tuple[Callable[[], object], ...] = (part.verify, part.suspects, part.undo_import)
-        for verb in verbs:
+        for refused in verbs:
             with pytest.raises(ForbiddenScope):
-                verb()
+                refused()
 
 
 def test_the_same_is_awaited(server: Running) -> None:

@@ -11,6 +11,8 @@ import pytest
 from memoranda import Memoranda
 from memoranda.errors import GrainError
 from memoranda.model.memory import Opened
+from memoranda.model.selection import Selection
+from memoranda.service.retrieve import read_page
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.storage.documents import Age, Documents
 from memoranda.storage.sql_engine import SqlEngine
@@ -175,3 +177,16 @@ def test_a_grain_that_was_made_of_a_record_goes_with_it(tmp_path: Path) -> None:
         m.remember("Bob takes coffee", user="bob")
         assert len(m.grains.find(FindRequest.parse({"user_id": "bob", "limit": 5})).results) == 1
         assert len(kept(m)) == 1
+
+
+def test_two_readings_of_a_version_are_equal_and_not_unequal() -> None:
+    with Memoranda.open(":memory:") as m:
+        m.grains.put({**MADE, "object": "tea"})
+        versions = []
+        for _ in range(2):
+            with m.service.context.engine.read(m.owner) as snapshot:
+                asked = Selection(standing="all")
+                versions += read_page(snapshot, asked, after=0, limit=1, now=m.service.context.clock())
+        first, second = versions
+        assert first is not second
+        assert (first == second, first != second) == (True, False)

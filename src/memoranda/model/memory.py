@@ -212,6 +212,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False, eq=False):
         """Whether both are the same as stored; what a process made of it besides does not count."""
         return isinstance(other, Version) and all(getattr(self, name) == getattr(other, name) for name in _STORED)
 
+    def __ne__(self, other: object) -> bool:
+        # A struct has one of its own, which would ask whether they are one object.
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((self.tenant, self.version_id))
 

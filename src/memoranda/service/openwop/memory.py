@@ -181,7 +181,9 @@ def _writing_under(
     with context.engine.read(place.tenant) as snapshot:
         prior = there(snapshot)
         known = None if prior is None else as_memory(context, snapshot, prior, place)
-        given = memories.accept(context, access, _as_memory(place, key, draft, known), now=now)
+    # Reads the owner's rules by itself; that nothing changed meanwhile is seen when it is written.
+    given = memories.accept(context, access, _as_memory(place, key, draft, known), now=now)
+    with context.engine.read(place.tenant) as snapshot:
         foreseen = memories.foresee(context, snapshot, given, prior, now)
 
     def write(unit: Unit) -> tuple[Entry, Version]:
