@@ -145,6 +145,8 @@ def _serve(
     finally:
         service.close()
         stop_tracing()
+        # Python looks through all that is left at its end, at which msgspec 0.22 crashes now and then; nobody needs that.
+        gc.freeze()
 
 
 def _mcp(service: Service, settings: Settings) -> McpEndpoint:
