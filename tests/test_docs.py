@@ -13,6 +13,13 @@ from memoranda.settings import Settings
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
+WITH_PYTHON = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("howto/cal.md", "howto/frameworks.md", "howto/openwop.md", "standards/cal.md")),
+]
+# Run between the commands of their page (tests/cli/test_pages.py), or beside what they print (tests/cli).
+PYTHON_ELSEWHERE = {"docs/tutorial.md", *(f"docs/howto/{name}.md" for name in ("consolidate", "grains", "oams"))}
+
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
@@ -46,11 +53,7 @@ def test_the_readme_fits_and_shows_its_two_commands_first() -> None:
     assert "make test" in first_screen
 
 
-@pytest.mark.parametrize(
-    "page",
-    [ROOT / "README.md", *(ROOT / "docs" / "howto" / name for name in ("cal.md", "frameworks.md", "openwop.md"))],
-    ids=lambda page: page.name,
-)
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_examples_print_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,6 +68,11 @@ def test_python_examples_print_what_they_say(
         printed = capsys.readouterr().out
         for promised in re.findall(r"print\(.*\)  # (.*)$", block, flags=re.MULTILINE):
             assert promised in printed or promised.startswith("framed")
+
+
+def test_every_page_with_python_is_run() -> None:
+    found = {str(page.relative_to(ROOT)) for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")}
+    assert found == {*(str(page.relative_to(ROOT)) for page in WITH_PYTHON), *PYTHON_ELSEWHERE}
 
 
 @pytest.mark.parametrize(

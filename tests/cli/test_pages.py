@@ -1,7 +1,7 @@
-"""The README and the how-tos, as a newcomer goes through them: every `sh` block, in order, in one empty home.
+"""README, tutorial and how-tos, as a newcomer goes through them: every `sh` block, in order, in one empty home.
 
-What stands in `console` blocks goes on for ever, and what has a placeholder (…) cannot run. Pages whose commands are
-compared with what they print are tested beside those commands.
+What stands in `console` blocks is not run: why not is said here (NOT_RUN), and that such commands exist is checked.
+What has a placeholder (…) cannot run. Pages whose commands are compared with what they print are tested beside those.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from tests.cli.forking import CALLER
 from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS
 
+from memoranda.cli.catalogue import SECTIONS
 from memoranda.encoding.json_text import parse
 
 ROOT = Path(__file__).parents[2]
 HOWTO = ROOT / "docs" / "howto"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 PAGES = [
     ROOT / "README.md",
     *(
@@ -30,9 +32,32 @@ PAGES = [
         for name in ("sync", "files", "sharing", "oauth", "openwop", "backup", "connect", "monitoring")
     ),
     *sorted(HOWTO.glob("coming-from-*.md")),
+    ROOT / "docs" / "reference" / "http.md",
+    TUTORIAL,
 ]
 # Each with a test of its own, of what it prints.
 ELSEWHERE = {"cal.md", "consolidate.md", "oams.md"}
+_FOREIGN = "an export, or a program, of another system"
+_FOR_EVER = "serves until it is stopped; tests/cli/test_process.py and others start servers"
+_SYSTEM = "changes the system as root"
+NOT_RUN = {
+    "tutorial.md": "installs, and serves until it is stopped; `make test-packages` does the first",
+    "backup.md": _FOR_EVER,
+    "coming-from-chatgpt.md": _FOREIGN,
+    "coming-from-langgraph.md": _FOREIGN,
+    "coming-from-mem0.md": _FOREIGN,
+    "console.md": _FOR_EVER,
+    "container.md": "needs podman and a base image; `make test-container` does it",
+    "files.md": "has a placeholder",
+    "grains.md": "tests/cli/test_oms.py does each of them",
+    "monitoring.md": _FOR_EVER,
+    "moving-in.md": _FOREIGN,
+    "oauth.md": _FOR_EVER,
+    "postgresql.md": "needs database servers and clusters; `make test-postgres` starts one",
+    "proxy.md": _FOR_EVER,
+    "systemd.md": _SYSTEM,
+    "cli.md": "written by the commands themselves",
+}
 
 
 # Where there is no curl: as much of it as the pages use.
@@ -55,8 +80,12 @@ with urllib.request.urlopen(urllib.request.Request(url, headers=headers, **rest)
 
 
 def blocks_of(page: Path) -> list[str]:
-    """What a person copies as it is; not what installs and tests this very clone."""
-    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    """What a person copies as it is; not what installs and tests this very clone. Of the tutorial its Python, too."""
+    found = re.findall(r"```(sh|python)\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    programs = f"{sys.executable} - <<'END-OF-PYTHON'\n{{}}END-OF-PYTHON\n"
+    blocks = [
+        block if kind == "sh" else programs.format(block) for kind, block in found if kind == "sh" or page == TUTORIAL
+    ]
     return [block for block in blocks if not block.startswith("make ") and "…" not in _without_comments(block)]
 
 
@@ -90,8 +119,45 @@ def served(environment: dict[str, str], folder: Path) -> Iterator[int]:
 
 
 def test_every_page_with_commands_is_run() -> None:
-    with_commands = {page for page in (ROOT / "README.md", *HOWTO.glob("*.md")) if blocks_of(page)}
+    with_commands = {page for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")) if blocks_of(page)}
     assert with_commands == {*PAGES, *(HOWTO / name for name in ELSEWHERE)}
+
+
+def not_run() -> dict[Path, list[str]]:
+    """The commands in `console` blocks."""
+    pages = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    found = {page: re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL) for page in pages}
+    return {page: blocks for page, blocks in found.items() if blocks}
+
+
+def test_what_is_not_run_is_listed_with_its_reason() -> None:
+    assert {page.name for page in not_run()} == set(NOT_RUN)
+
+
+def test_commands_that_are_not_run_exist_with_their_options() -> None:
+    reference = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    names = {entry.name for section in SECTIONS for entry in section.entries}
+    options = {
+        "--data",
+        "--store",
+        "--owner",
+        "--json",
+        "--help",
+        "--version",
+        *re.findall(r"--[a-z][a-z-]+", reference),
+    }
+    called = re.compile(
+        r"(?:^|[ /])memoranda((?: --(?:data|store|owner) \S+| --json)*) ([a-z][a-z-]+)\b([^#\n|&>]*)", re.MULTILINE
+    )
+    for page, blocks in not_run().items():
+        for block in blocks:
+            for before, name, rest in called.findall(re.sub(r"\\\n", "", block)):
+                if page.name == "container.md" and name not in names:
+                    continue
+                assert name in names, f"{page.name}: memoranda {name}"
+                assert set(re.findall(r"--[a-z][a-z-]+", before + rest)) <= options, (
+                    f"{page.name}: memoranda {name}{rest}"
+                )
 
 
 def test_the_commands_of_the_pages_run_in_order_in_an_empty_home(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def _serve(
     finally:
         service.close()
         stop_tracing()
-        # Python looks through all that is left at its end, at which msgspec 0.22 crashes now and then; nobody needs that.
+        # At its end Python looks through all that is left, at which msgspec 0.22 crashes now and then; nobody needs it.
         gc.freeze()
 
 

@@ -1,0 +1,48 @@
+"""The site that `make docs` has built: every page is there, nothing comes from elsewhere, and nothing is missing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import memoranda
+from memoranda.bindings.http.app import operations_of
+from memoranda.bindings.mcp.tools import OPERATIONS
+from memoranda.errors import MemorandaError
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "build" / "site"
+
+
+def text_of(name: str) -> str:
+    return (SITE / name / "index.html").read_text(encoding="utf-8")
+
+
+def test_every_page_is_built_and_in_the_menu() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs")
+        assert (SITE / name.with_suffix("") / "index.html").is_file()
+        assert f"- {name}\n" in menu
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    loads = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)="?(?:https?:)?//[^">]*')
+    styles = re.compile(r'(?:@import|url\()\s*["\']?(?:https?:)?//')
+    for page in SITE.rglob("*.html"):
+        assert not loads.findall(page.read_text(encoding="utf-8")), page
+    for style in SITE.rglob("*.css"):
+        assert not styles.findall(style.read_text(encoding="utf-8")), style
+
+
+def test_the_reference_has_everything_that_there_is() -> None:
+    library = text_of("reference/python")
+    assert [name for name in memoranda.__all__ if name != "__version__" and f'.{name}"' not in library] == []
+    routes, tools, errors = (text_of(f"reference/{name}") for name in ("http-operations", "mcp-tools", "errors"))
+    assert [each.path for each in operations_of() if f"{each.method} {each.path}" not in routes] == []
+    assert [each.plain_name for each in OPERATIONS.values() if each.plain_name not in tools] == []
+    assert [
+        kind.__name__
+        for kind in MemorandaError.__subclasses__()
+        if kind.__module__ == "memoranda.errors" and kind.__name__ not in errors
+    ] == []
