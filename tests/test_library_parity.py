@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memoranda import AsyncMemoranda, Cal, ForbiddenScope, Grains, Memoranda, MemorandaError
+from memoranda import AsyncMemoranda, Cal, ForbiddenScope, Grains, Memoranda, MemorandaError, Unsupported, convert
 from memoranda.library.embedded import Embedded, EmbeddedOams
 from memoranda.library.remote import Remote, RemoteOams
 from memoranda.library.remote_cal import RemoteCal
@@ -237,6 +238,18 @@ def test_an_import_is_taken_back_over_a_server(server: Running, tmp_path: Path) 
         undone = far.undo_import()
         assert (undone.forgotten, undone.restored, undone.left) == (2, 0, 0)
         assert list(far) == []
+
+
+def test_files_go_to_a_server_as_records(server: Running, tmp_path: Path) -> None:
+    table, records = tmp_path / "notes.csv", tmp_path / "notes.ndjson"
+    table.write_text("id,text,date\n1,use pnpm,2026-01-15\n2,use bun,2026-01-16\n", encoding="utf-8")
+    with Memoranda.open(server.url, key=server.key("did:example:files")) as far:
+        with pytest.raises(Unsupported, match=r"on a server: memoranda\.convert"):
+            far.import_files(table)
+        convert(table, records, owner=far.owner)
+        lines = records.read_text(encoding="utf-8").splitlines()
+        assert far.import_records(map(json.loads, lines)).created == 2
+        assert {each.text for each in far} == {"use pnpm", "use bun"}
 
 
 def test_a_key_for_less_is_refused_by_the_same_error(server: Running) -> None:

@@ -576,6 +576,11 @@ class Memoranda:
         """
         from memoranda.bindings.files.exchange import import_files
 
+        if not isinstance(self._verbs, Embedded):
+            raise Unsupported(
+                "files are read beside the store, and this memory is on a server: memoranda.convert writes them as "
+                "records (.ndjson, with the owner), which import_records takes"
+            )
         return import_files(
             self.service,
             self.access,
