@@ -276,6 +276,8 @@ def test_the_same_is_awaited(server: Running) -> None:
             assert (await m.import_records([record])).merged == 1
             assert (await m.verify()).ok
             assert (await m.suspects()) == []
+            asked = await m.cal("RECALL LIKE $what AS text", {"what": "tea"}, namespace="shop")
+            assert "Ada takes her tea green" in str(asked)
 
     asyncio.run(scenario())
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from memoranda.app import Memoranda
 from memoranda.embedding.embedder import EmbedTexts
 from memoranda.library.results import Memory
 from memoranda.standards.ump.record import Record
+
+if TYPE_CHECKING:
+    from memoranda.service.cal.cal import Given
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -94,6 +97,10 @@ class AsyncMemoranda:
     verify = _Verb(Memoranda.verify)
     consolidate = _Verb(Memoranda.consolidate)
     undo = _Verb(Memoranda.undo)
+
+    async def cal(self, query: Given, params: Mapping[str, object] | None = None, **options: Any) -> dict[str, Any]:
+        """The answer to a query of CAL."""
+        return await asyncio.to_thread(self.memoranda.cal, query, params, **options)
 
     async def export(self, *, project: str | None = None, history: bool = True) -> tuple[Record, ...]:
         """Every record that may leave."""
