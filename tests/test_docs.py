@@ -90,6 +90,12 @@ def test_the_library_examples_in_the_docstrings_run(
     assert not results.failed
 
 
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if f"- {page}\n" not in menu] == []
+
+
 def test_no_page_names_a_machine_path() -> None:
     assert [p for p in PAGES if re.search(r"/(root|work|home/[a-z]+)/", p.read_text(encoding="utf-8"))] == []
 

@@ -17,6 +17,8 @@ def test_a_server_that_answers_is_ready(run: Command, tmp_path: Path, monkeypatc
         # Without an address it is asked where it listens by its settings, on every address here.
         monkeypatch.setenv("MEMORANDA_PORT", server.url.rpartition(":")[2])
         monkeypatch.setenv("MEMORANDA_HOST", "0.0.0.0")
+        # No proxy is asked for the way to one's own machine.
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
         assert (run("health").code, run("health").out) == (0, f"{server.url} is ready\n")
         server.service.close()
         broken = run("health")

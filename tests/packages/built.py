@@ -31,7 +31,7 @@ EXTRAS: list[str] = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["p
 # Installed here; frameworks are larger than Memoranda, and `make test-adapters` brings them.
 SMALL_EXTRAS = ("embed", "tokens", "postgres", "otel", "langgraph")
 # What asks for an extra by importing it.
-ADAPTERS = sorted(path.stem for path in (SOURCE / "adapters").glob("[a-z]*.py"))
+ADAPTERS = sorted({path.stem for path in (SOURCE / "adapters").glob("[a-z]*.py")} - {"questions"})
 INSTALL_SECONDS = 600
 
 

@@ -18,12 +18,10 @@ def text_of(name: str) -> str:
     return (SITE / name / "index.html").read_text(encoding="utf-8")
 
 
-def test_every_page_is_built_and_in_the_menu() -> None:
-    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+def test_every_page_is_built() -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs")
         assert (SITE / name.with_suffix("") / "index.html").is_file()
-        assert f"- {name}\n" in menu
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:

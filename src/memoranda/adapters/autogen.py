@@ -10,17 +10,19 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from autogen_core import CancellationToken
-from autogen_core.memory import Memory, MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
-from autogen_core.model_context import ChatCompletionContext
-from autogen_core.models import SystemMessage
-
+from memoranda.adapters import needs
 from memoranda.adapters.questions import question
 from memoranda.app import Memoranda
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.library.results import Hit, Hits
 from memoranda.standards.ump.rehydrate import rehydrate
+
+with needs("autogen"):
+    from autogen_core import CancellationToken
+    from autogen_core.memory import Memory, MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
+    from autogen_core.model_context import ChatCompletionContext
+    from autogen_core.models import SystemMessage
 
 # What was added here, and so may be cleared here.
 _TAG: Final = "autogen"

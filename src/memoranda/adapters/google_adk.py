@@ -11,15 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
-from google.adk.memory.memory_entry import MemoryEntry
-from google.genai import types
-
+from memoranda.adapters import needs
 from memoranda.adapters.questions import question
 from memoranda.app import Memoranda
 from memoranda.encoding.untrusted import harmless
 from memoranda.errors import NotFound
 from memoranda.library.results import Hit
+
+with needs("google-adk"):
+    from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+    from google.adk.memory.memory_entry import MemoryEntry
+    from google.genai import types
 
 # Under which a memory has who said it, and the event in which.
 _EVENT: Final = "google_adk"

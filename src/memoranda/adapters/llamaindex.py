@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from llama_index.core.base.llms.types import ChatMessage, MessageRole
-from llama_index.core.bridge.pydantic import Field
-from llama_index.core.memory import BaseMemoryBlock
-
+from memoranda.adapters import needs
 from memoranda.adapters.questions import question
 from memoranda.app import Memoranda
+
+with needs("llamaindex"):
+    from llama_index.core.base.llms.types import ChatMessage, MessageRole
+    from llama_index.core.bridge.pydantic import Field
+    from llama_index.core.memory import BaseMemoryBlock
 
 _ROLES: Final = (MessageRole.USER, MessageRole.ASSISTANT)
 

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, Literal, ParamSpec
 
-from pydantic_ai import FunctionToolset, ModelRetry
-
+from memoranda.adapters import needs
 from memoranda.app import Memoranda
 from memoranda.errors import InvalidInput, NotFound
+
+with needs("pydantic-ai"):
+    from pydantic_ai import FunctionToolset, ModelRetry
 
 P = ParamSpec("P")
 Kind = Literal["semantic", "episodic", "procedural", "working", "identity"]
