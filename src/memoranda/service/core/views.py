@@ -297,10 +297,18 @@ def _inside_grain(context: Speaking, grain: Grain, tenant: str) -> Record | None
 
 
 def _is_view_of(grain: Grain, record: Record) -> bool:
+    """Whether a grain says just what the view of a record says, but for who signed it."""
     from memoranda.standards.oms import mapping as oms_mapping
 
     inner = oms_mapping.unwrap(grain)
-    return inner is not None and oms_mapping.from_projection(mapping.project(record), inner).address == grain.address
+    if inner is None:
+        return False
+    view = oms_mapping.from_projection(mapping.project(record), inner)
+    return _unsigned(view) == _unsigned(grain)
+
+
+def _unsigned(grain: Grain) -> dict[str, Any]:
+    return {name: value for name, value in grain.fields.items() if name != "author_did"}
 
 
 def _bounds_of(record: Record) -> Bounds:
