@@ -42,6 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     # One of the three rims: a person must never see a traceback.
     except Exception:  # noqa: BLE001
         return _fail(tokens)
+    finally:
+        if argv is None:
+            # At its end Python looks through all that is left, at which msgspec 0.22 crashes now and then.
+            gc.freeze()
     return code
 
 

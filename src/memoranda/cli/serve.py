@@ -145,8 +145,6 @@ def _serve(
     finally:
         service.close()
         stop_tracing()
-        # At its end Python looks through all that is left, at which msgspec 0.22 crashes now and then; nobody needs it.
-        gc.freeze()
 
 
 def _mcp(service: Service, settings: Settings) -> McpEndpoint:
