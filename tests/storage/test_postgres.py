@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -21,6 +22,7 @@ from memoranda.storage.database import Connection
 from memoranda.storage.engine import Engine, Unit
 from memoranda.storage.postgres import PostgresDatabase
 from memoranda.storage.postgres_keys import PostgresKeyRing
+from memoranda.storage.postgres_server import open_connection
 from memoranda.storage.queries import load_queries
 from memoranda.storage.sql_engine import SqlEngine
 from tests.postgres import server
@@ -29,6 +31,7 @@ from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
 from tests.storage.contract_lists import ListsContract
 from tests.storage.test_sqlite import NEW_ROWS
+from tests.waiting import until
 
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
 
@@ -221,6 +224,50 @@ def test_a_store_goes_on_after_the_server_has_dropped_every_connection(nodes: tu
         assert snapshot.item("k", "n") == b"1"
     here.write("ada", lambda unit: unit.append(document("n"), projection("x", user="new"), now=NOW))
     here.change_token()
+
+
+def test_a_reader_that_the_server_has_cut_off_is_nobody_elses_trouble(address: str) -> None:
+    database = PostgresDatabase(address)
+    gone = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+    with psycopg.connect(address, autocommit=True) as watcher:
+        with suppress(StoreUnavailable), database.reading("ada") as connection:
+            ((pid,),) = connection.select("SELECT pg_backend_pid()", ())
+            connection.select("SELECT set_config('idle_in_transaction_session_timeout', '1ms', false)", ())
+            until(lambda: watcher.execute(gone, (pid,)).fetchone() == (0,), "the server has cut it off")
+        with database.reading("ada") as connection:
+            assert connection.select("SELECT 1", ()) == [(1,)]
+    database.close()
+
+
+def test_what_fails_in_a_line_of_statements_is_raised_where_it_is_waited_for_and_nothing_else_is_answered(
+    address: str,
+) -> None:
+    PostgresDatabase(address).close()
+    connection = open_connection(address)
+    connection.begin("BEGIN", None)
+    for value in (b"1", b"2"):
+        connection.run("meta_put", {"name": "k", "value": value})
+    connection.run("meta_put", {"name": "k", "value": None})
+    connection.run("meta_put", {"name": "k", "value": b"3"})
+    with pytest.raises(psycopg.errors.NotNullViolation):
+        connection.rows("meta_get", {"name": "k"})
+    connection.give_up()
+    connection.begin("BEGIN", None)
+    # A statement that was skipped is prepared again.
+    assert connection.rows("meta_get", {"name": "k"}) == []
+    connection.run("meta_put", {"name": "k", "value": b"4"})
+    connection.end()
+    connection.begin("BEGIN", None)
+    with suppress(psycopg.Error):
+        connection.select("SELECT 1 / 0", ())
+    # Who goes on after that is not told that anything was written.
+    with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+        connection.end()
+    connection.give_up()
+    connection.begin("BEGIN", None)
+    assert connection.rows_of_each([("meta_get", {"name": "k"}), ("meta_get", {"name": "none"})]) == [[(b"4",)], []]
+    connection.end_reading()
+    connection.close()
 
 
 def test_a_database_that_is_away_is_said_to_be(tmp_path: Path) -> None:

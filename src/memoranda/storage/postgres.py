@@ -40,6 +40,7 @@ from memoranda.storage.postgres_server import (
     open_connection,
     translated,
 )
+from memoranda.storage.postgres_statements import without_nul
 from memoranda.storage.turns import Outcome, Piece, PieceFailedError
 from memoranda.storage.write_queue import TenantQueue, failed
 
@@ -111,6 +112,7 @@ class PostgresDatabase:
     @contextmanager
     def reading(self, tenant: str | None = None) -> Iterator[PostgresConnection]:
         self.queue.refuse_when_closed()
+        without_nul(tenant or "")
         if not self._reader_slots.acquire(timeout=self._reader_seconds):
             raise StoreUnavailable(f"too many read at once: no turn within {self._reader_seconds:g} s")
         try:
@@ -134,8 +136,8 @@ class PostgresDatabase:
                 connection = self._readers.get_nowait()
                 try:
                     connection.begin(_READ, tenant, "tenant_get")
-                except psycopg.OperationalError:
-                    # The server was restarted since, or the network lost it: so did the others, most likely.
+                except psycopg.Error:
+                    # The server was restarted since, or cut it off, or the network lost it: so did the others, likely.
                     connection.close()
                 else:
                     return connection

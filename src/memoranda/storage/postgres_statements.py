@@ -94,19 +94,32 @@ class Statements:
         """Wait for all that was sent; the rows of each question. Raises what was wrong with the first that failed."""
         if not self._has_left:
             self._server.pipeline_sync()
-        sent, self._sent, self._has_left = iter(self._sent), [], False
+        sent, self._sent, self._has_left = self._sent, [], False
+        try:
+            found, failure = self._received(sent)
+        except BaseException:
+            # What is still to come would be taken for the answer to something else.
+            self._server.finish()
+            raise
+        self._settle(failure)
+        return found
+
+    def _received(self, sent: list[bool]) -> tuple[list[list[Row]], psycopg.Error | None]:
         found: list[list[Row]] = []
         failure: psycopg.Error | None = None
-        while (result := self._next()).status != pq.ExecStatus.PIPELINE_SYNC:
-            is_asked = next(sent)
+        results = list(iter(self._next_of_line, None))
+        for is_asked, result in zip(sent, results, strict=True):
             if result.status in _OK:
                 if is_asked:
                     found.append(self._loaded(result))
             elif result.status != pq.ExecStatus.PIPELINE_ABORTED and failure is None:
                 failure = errors.error_from_result(result)
             self._last = result
-        self._settle(failure)
-        return found
+        return found, failure
+
+    def _next_of_line(self) -> pq.abc.PGresult | None:
+        result = self._next()
+        return None if result.status == pq.ExecStatus.PIPELINE_SYNC else result
 
     def let_go(self) -> None:
         """Send all; what comes of it is looked at before the next statement."""
@@ -158,7 +171,8 @@ class Statements:
         self._sent.append(False)
         self._new.append(key)
         if len(self._names) > STATEMENTS_LIMIT:
-            _, oldest = self._names.popitem(last=False)
+            (left, _), oldest = self._names.popitem(last=False)
+            self._types.pop(left, None)
             self.command(f"DEALLOCATE {oldest.decode()}")
         return name
 
