@@ -233,6 +233,7 @@ def test_a_consolidation_leaves_only_what_was_redacted(wop: Wop) -> None:
 # --- nowhere -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sqlite
 @pytest.mark.requirement("WOP-3-sr1-disk")
 @pytest.mark.parametrize("coverage", [None, "all"])
 def test_the_plaintext_is_nowhere(tmp_path: Path, coverage: str | None, caplog: pytest.LogCaptureFixture) -> None:
@@ -434,6 +435,7 @@ def _plant(wop: Wop, content: str) -> None:
 # --- restarts and other processes ----------------------------------------------------------------------------
 
 
+@pytest.mark.sqlite
 @pytest.mark.requirement("WOP-3-sr1")
 @pytest.mark.parametrize("how", ["registered", "resolved"])
 def test_a_secret_stays_secret_in_another_process_and_after_a_restart(tmp_path: Path, how: str) -> None:

@@ -163,10 +163,13 @@ class PostgresConnection:
 
     def give_up(self) -> None:
         """Roll back, or let go of a connection that cannot."""
+        if self.is_broken:
+            self.close()
+            return
         try:
             with suppress(psycopg.Error):
                 self._statements.answers()
-            if not self.is_broken and self.raw.info.transaction_status != pq.TransactionStatus.IDLE:
+            if self.raw.info.transaction_status != pq.TransactionStatus.IDLE:
                 self._statements.command("ROLLBACK")
                 self._statements.answers()
             self._left()
@@ -188,7 +191,7 @@ class PostgresConnection:
 
     @property
     def is_broken(self) -> bool:
-        return self.raw.closed or self.raw.broken
+        return self._statements.is_lost or self.raw.closed or self.raw.broken
 
     def close(self) -> None:
         self.raw.close()

@@ -73,6 +73,8 @@ class Statements:
         self._sent: list[bool] = []
         self._new: list[tuple[str, tuple[int, ...]]] = []
         self._has_left = False
+        # Something was not heard to its end: the connection is of no use any more.
+        self.is_lost = False
         self._ready = select.poll()
         self._ready.register(self._server.socket, select.POLLIN)
 
@@ -99,7 +101,7 @@ class Statements:
             found, failure = self._received(sent)
         except BaseException:
             # What is still to come would be taken for the answer to something else.
-            self._server.finish()
+            self.is_lost = True
             raise
         self._settle(failure)
         return found
