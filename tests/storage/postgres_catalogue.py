@@ -173,6 +173,7 @@ SWEEPS: Final = {
     "next_due",
     "next_expiry",
     "version_last",
+    "versions_waiting",
     "version_last_recorded",
     "unindexed_next",
     "embedding_model_drop",

@@ -109,9 +109,11 @@ def _meaning(service: Service) -> Finding:
     if not service.context.meaning.is_on:
         seen = "memories are found by their words alone (memoranda models add brings a model)"
         return Finding(what="meaning", ok=True, seen=seen)
-    progress = service.embedding.progress()
-    waiting = f"{progress.pending} of {progress.last} versions wait for a server or 'memoranda models embed'"
-    seen = waiting if progress.pending else "everything has its vectors"
+    from memoranda.cli.show import counted
+
+    count = service.context.engine.vectors.waiting(service.context.meaning.model)
+    waiting = f"{counted(count, 'version')} to be given vectors by a server or 'memoranda models embed'"
+    seen = waiting if count else "everything has its vectors"
     return Finding(what="meaning", ok=True, seen=f"{seen} ({service.context.meaning.model})")
 
 

@@ -50,6 +50,10 @@ class Vectors(Protocol):
 
     def progress(self, model: str) -> Progress: ...
 
+    def waiting(self, model: str) -> int:
+        """How many versions it has not come to yet."""
+        ...
+
     def models(self) -> dict[str, int]:
         """Up to which version each model that was ever used has come."""
         ...

@@ -47,6 +47,13 @@ class VectorQueue:
             row = _model(connection, model)
             return Progress(0 if row is None else row.upto, _last(connection))
 
+    def waiting(self, model: str) -> int:
+        """How many versions it has not come to yet; numbers of versions have gaps, so it is counted."""
+        with self._database.reading() as connection:
+            row = _model(connection, model)
+            ((count,),) = connection.rows("versions_waiting", {"after": 0 if row is None else row.upto})
+            return int(count)
+
     def models(self) -> dict[str, int]:
         """Up to which version each model that was ever used has come."""
         with self._database.reading() as connection:

@@ -762,6 +762,9 @@ SELECT model_id, name, upto FROM embedding_model
 -- name: version_last
 SELECT coalesce(max(version_id), 0) FROM version
 
+-- name: versions_waiting
+SELECT count(*) FROM version WHERE version_id > :after
+
 -- name: versions_to_embed
 SELECT v.version_id, t.name, t.tenant_id, v.key_id, s.live
 FROM version v
