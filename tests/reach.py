@@ -248,7 +248,7 @@ def _is_foreign(owner: str, name: str) -> bool:
     module, _, class_name = owner.partition(":")
     try:
         bases = getattr(importlib.import_module(module), class_name).__mro__[1:-1]
-    except ModuleNotFoundError:
+    except ImportError:
         if not module.startswith("memoranda.adapters."):
             raise
         # Of a framework that is not installed here, and calls it.
