@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.bindings.http.running import Running, draft, error_of, remember, running
+from tests.embedders import LETTERS, WORDS_ALONE
 
-from memoranda import __version__
-from memoranda.measures import BUCKETS, FAMILIES
+from memoranda import Memoranda, __version__
+from memoranda.app import open_service
+from memoranda.bindings.http.metrics import _of_store
+from memoranda.measures import BUCKETS, EMBEDDING_BACKLOG, FAMILIES
+from memoranda.settings import load_settings
 
 LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="[^"\\\n]*",?)*)\})? (\S+)')
 OWNER = "did:example:somebody-special"
@@ -156,6 +161,17 @@ def test_they_can_be_open_or_not_there(tmp_path: Path, readers: str, status: int
         assert ("/metrics" in known.get("/openapi.json").json()["paths"]) == (readers == "open")
         with server.client("") as unknown:
             assert unknown.get("/metrics").status_code == (200 if readers == "open" else 401)
+
+
+def test_what_has_no_vectors_yet_is_counted(tmp_path: Path) -> None:
+    service = open_service(load_settings(WORDS_ALONE, home=tmp_path), embedder=LETTERS)
+    with closing(service), Memoranda(service, service.gate.local()) as m:
+        for text in ("one", "two", "three"):
+            m.remember(text)
+        assert [value for family, _, value in _of_store(service) if family is EMBEDDING_BACKLOG] == [3.0]
+        while service.embedding.step():
+            pass
+        assert [value for family, _, value in _of_store(service) if family is EMBEDDING_BACKLOG] == [0.0]
 
 
 def test_a_store_that_is_away_leaves_the_rest(tmp_path: Path) -> None:

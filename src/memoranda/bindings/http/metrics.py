@@ -73,7 +73,8 @@ def _of_store(service: Service) -> Iterator[Number]:
     yield BUILD, (__version__,), 1.0
     asked: Sequence[tuple[Family, Callable[[], int]]] = [(STORE_BYTES, service.context.engine.system.size_bytes)]
     if service.context.meaning.is_on:
-        asked = [*asked, (EMBEDDING_BACKLOG, lambda: service.embedding.progress().pending)]
+        vectors, model = service.context.engine.vectors, service.context.meaning.model
+        asked = [*asked, (EMBEDDING_BACKLOG, lambda: vectors.waiting(model))]
     for family, ask in asked:
         with suppress(MemorandaError):
             yield family, (), float(ask())
