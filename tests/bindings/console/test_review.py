@@ -213,3 +213,32 @@ def test_the_graph_begins_with_whom_something_is_said_of(server: Running, browse
         said = {"type": "belief", "subject": "beatrix", "relation": "likes", "object": "tea", "confidence": 1}
         client.post("/oms/grains", json={**said, "created_at": 1_768_471_200_000})
     assert 'graph?subject=beatrix"' in browser.get(f"{ROOT}/graph").text
+
+
+def test_a_token_for_a_part_is_made_shown_once_and_revoked(server: Running) -> None:
+    owner, other = "did:key:zTokens", "did:key:zOtherTokens"
+    key = server.key(owner, *ALL)
+    for project in ("open", "closed"):
+        remember(server, key, f"of the {project} project", owner=owner, project=project)
+    with signed_in(server, key) as browser, signed_in(server, server.key(other, *ALL)) as stranger:
+        page = send(browser, "/tokens", verb=["read"], project="open", days="2").text
+        found = re.search(r"<pre[^>]*>(umpcap\.[^<]+)</pre>", page)
+        assert found is not None
+        token = html.unescape(found[1])
+        assert token not in browser.get(f"{ROOT}/keys").text
+        with server.client(token) as client:
+            answer = client.get("/ump/memories", params={"project": "open"})
+            assert [each["body"]["text"] for each in answer.json()["records"]] == ["of the open project"]
+            assert client.get("/ump/memories", params={"project": "closed"}).status_code == 403
+            # Nobody else ends it.
+            assert send(stranger, "/tokens/revoke", token_text=token).status_code == 404
+            assert client.get("/ump/memories", params={"project": "open"}).status_code == 200
+            assert "The token is revoked." in send(browser, "/tokens/revoke", token_text=token).text
+            assert client.get("/ump/memories", params={"project": "open"}).status_code == 401
+        for wrong in ({"days": "365"}, {"days": "x"}, {"audience": "nobody"}):
+            assert send(browser, "/tokens", verb=["read"], **wrong).status_code == 400
+        assert send(browser, "/tokens").status_code == 400
+        assert send(browser, "/tokens/revoke", token_text="umpcap.x.y").status_code in (400, 401)
+    with signed_in(server, server.key(owner, "read", "write")) as less:
+        assert "Make the token" not in less.get(f"{ROOT}/keys").text
+        assert send(less, "/tokens", verb=["read"]).status_code == 403

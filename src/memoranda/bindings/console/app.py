@@ -113,6 +113,8 @@ FORMS: Final[Mapping[str, Show]] = {
     "/rules": govern.set_rules,
     "/keys": govern.add_key,
     "/keys/{id}/revoke": govern.revoke_key,
+    "/tokens": govern.mint_token,
+    "/tokens/revoke": govern.revoke_token,
     "/sessions/{id}/end": govern.end_session,
 }
 

@@ -7,7 +7,8 @@ from jinja2.filters import do_filesizeformat as filesize
 
 from memoranda.bindings.console.visit import ROOT, Answer, Page, Redirect, Visit
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
-from memoranda.service.core.access import ALL_VERBS, SCOPES, Access
+from memoranda.model.owner import check_did
+from memoranda.service.core.access import ALL_VERBS, SCOPES, TOKEN_VERBS, Access
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.rules import PRESETS, OwnRules, tightened
 from memoranda.standards.oams.namespace import parse_namespace, space_of
@@ -15,6 +16,9 @@ from memoranda.standards.ump.requests import AuditRequest
 
 _EVENTS = 100
 _DIGITS = 16
+_DAY_MS = 86_400_000
+# Whoever needs it for longer has a key, which is listed.
+_TOKEN_DAYS = 90
 
 
 def _is_owner(access: Access) -> bool:
@@ -32,7 +36,7 @@ def keys(visit: Visit) -> Answer:
     return _keys(visit)
 
 
-def _keys(visit: Visit, made: str = "") -> Answer:
+def _keys(visit: Visit, made: str = "", token: str = "") -> Answer:
     """Who may not make keys does not learn which others there are."""
     found = visit.service.gate.keys_of(visit.access.default_tenant)
     names = {key.key_id: key.name for key in found}
@@ -42,7 +46,16 @@ def _keys(visit: Visit, made: str = "") -> Answer:
         found = [key for key in found if key.key_id in mine]
     return Page(
         template="keys.html",
-        told={"keys": found, "names": names, "sessions": sessions, "scopes": SCOPES, "made": made},
+        told={
+            "keys": found,
+            "names": names,
+            "sessions": sessions,
+            "scopes": SCOPES,
+            "made": made,
+            "token_made": token,
+            "token_verbs": sorted(TOKEN_VERBS),
+            "is_owner": _is_owner(visit.access),
+        },
     )
 
 
@@ -61,6 +74,34 @@ def revoke_key(visit: Visit) -> Answer:
         raise NotFound(visit.text("wrong.no_key"))
     key = visit.service.gate.revoke_key(name)
     return Redirect(f"{ROOT}/keys", visit.text("said.revoked", name=key.name))
+
+
+def mint_token(visit: Visit) -> Answer:
+    """Make a token that ends by itself, for a part of this memory; it is shown once, on the page that answers."""
+    _require_owner(visit)
+    days = _number(visit, "days") or 1
+    if days > _TOKEN_DAYS:
+        raise InvalidInput(visit.text("wrong.too_long", most=_TOKEN_DAYS))
+    audience = visit.given("audience").strip() or None
+    if audience is not None:
+        check_did(audience, visit.text("keys.audience"))
+    scope = {"owner": visit.access.default_tenant}
+    scope |= {name: value for name in ("project", "agent") if (value := visit.given(name).strip())}
+    verbs = tuple(verb for verb in visit.form.get("verb", ()) if verb in TOKEN_VERBS)
+    token = visit.service.gate.mint_token(verbs=verbs, scope=scope, ttl_ms=days * _DAY_MS, audience=audience)
+    return _keys(visit, token=token)
+
+
+def revoke_token(visit: Visit) -> Answer:
+    """Revoke a token that was made for this memory."""
+    _require_owner(visit)
+    text = visit.required("token_text", "wrong.missing_token")
+    claims = visit.service.gate.inspect_token(text)["claims"]
+    assert isinstance(claims, dict)
+    if claims["scope"].get("owner") != visit.access.default_tenant:
+        raise NotFound(visit.text("wrong.no_token"))
+    visit.service.gate.revoke_token(text)
+    return Redirect(f"{ROOT}/keys", visit.text("said.token_revoked"))
 
 
 def end_session(visit: Visit) -> Answer:
