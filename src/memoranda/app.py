@@ -278,7 +278,7 @@ class Memoranda:
         directory if none. The keys to a store on PostgreSQL are in the default data directory.
 
         With the address of a server (`http://127.0.0.1:8420`) and a key for it, the memory there: the same verbs, the
-        same results, the same errors. What needs the store itself (`service`, `ump`, `openwop`, files) raises
+        same results, the same errors. What needs the store itself (`service`, `ump`, files) raises
         Unsupported.
 
         `embedder`: the name of a model of your own, and a function from texts to as many lists of numbers.
@@ -335,10 +335,8 @@ class Memoranda:
 
     @cached_property
     def openwop(self) -> Openwop[Access]:
-        """The same memory through openwop."""
-        from memoranda.service.openwop.openwop import Openwop
-
-        return Openwop(self.service.context, self.access)
+        """The same memory through openwop; over a server without runs, which are the host's own."""
+        return self._verbs.openwop
 
     @cached_property
     def oams(self) -> OamsMemories:

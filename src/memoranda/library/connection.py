@@ -150,6 +150,10 @@ class Connection:
 
     def _error(self, status: int, headers: Message, document: Any) -> MemorandaError:
         said = document.get("error") if isinstance(document, dict) else None
+        if isinstance(said, str):
+            from memoranda.standards.openwop.problem import error_of as openwop_error
+
+            return openwop_error(document, retry_after_seconds=_seconds(headers.get("Retry-After")))
         if not isinstance(said, dict):
             return StoreUnavailable(f"{self.url} does not answer as a Memoranda server does: status {status}")
         code, message = said.get("code"), str(said.get("message", ""))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memoranda.service.oams.recall import Page
     from memoranda.service.oams.views import Shown
     from memoranda.service.oms.oms import Grains
+    from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.ump.overview import Stats
     from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
@@ -109,6 +110,12 @@ class Embedded:
         from memoranda.service.oms.oms import Grains
 
         return Grains(self.service.context, self.access)
+
+    @cached_property
+    def openwop(self) -> Openwop[Access]:
+        from memoranda.service.openwop.openwop import Openwop
+
+        return Openwop(self.service.context, self.access)
 
     def suspects(self) -> Sequence[Suspect]:
         return list(self.ump.suspects())

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memoranda.service.oams.recall import Page
     from memoranda.service.oams.views import Shown
     from memoranda.service.oms.oms import Grains
+    from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.ump.overview import Stats
     from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
@@ -145,6 +146,12 @@ class Remote:
         from memoranda.library.remote_grains import RemoteGrains
 
         return cast("Grains[Access]", RemoteGrains(self._server))
+
+    @cached_property
+    def openwop(self) -> Openwop[Access]:
+        from memoranda.library.remote_openwop import RemoteOpenwop
+
+        return cast("Openwop[Access]", RemoteOpenwop(self._server))
 
     def suspects(self) -> Sequence[Suspect]:
         from memoranda.service.ump.redact import Suspect

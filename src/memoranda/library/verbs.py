@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memoranda.service.oams.recall import Page
     from memoranda.service.oams.views import Shown
     from memoranda.service.oms.oms import Grains
+    from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.ump.overview import Stats
     from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
@@ -53,6 +54,10 @@ class MemoryVerbs(Protocol):
     @property
     def grains(self) -> Grains[Access]:
         """The same memory through OMS."""
+
+    @property
+    def openwop(self) -> Openwop[Access]:
+        """The same memory through openwop."""
 
     def now(self) -> Instant:
         """The clock by which memories are dated."""

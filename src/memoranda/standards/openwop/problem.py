@@ -103,6 +103,18 @@ def code_of(error: MemorandaError) -> str:
     return next((code for kind, code in _CODES if isinstance(error, kind)), INTERNAL_ERROR)
 
 
+def error_of(said: Mapping[str, Any], *, retry_after_seconds: float) -> MemorandaError:
+    """The error that an envelope tells of."""
+    code, message, details = str(said["error"]), str(said.get("message", "")), said.get("details")
+    if code == RATE_LIMITED:
+        return errors.RateLimited(message, retry_after_seconds=retry_after_seconds)
+    # Of several with one code the widest: what it was told of is one of these.
+    kind = next((kind for kind, each in reversed(_CODES) if each == code), None)
+    if kind is None:
+        return WorkflowError(message, wop_code=code, details=details if isinstance(details, Mapping) else None)
+    return errors.ForbiddenScope(message) if code == FORBIDDEN else kind(message)
+
+
 def status_of(code: str) -> int:
     """The HTTP status that goes with a code."""
     return STATUSES.get(code, 500)
