@@ -226,7 +226,7 @@ def test_the_asynchronous_door_has_every_verb_of_the_other() -> None:
         return {name for name in vars(kind) if not name.startswith("_")}
 
     # Opened and closed by `async with`; the standards are reached through `memoranda`.
-    others = {"owner", "close", "service", "access", "ump", "grains", "oams", "openwop", "cal"}
+    others = {"owner", "close", "service", "access", "ump", "grains", "oams", "openwop"}
     assert verbs(Memoranda) - others == verbs(AsyncMemoranda) - {"memoranda"}
 
 
@@ -320,7 +320,7 @@ def test_errors_are_the_same_here_and_there(m: Memoranda) -> None:
 
 
 def test_what_a_server_does_not_offer_is_said_in_words(far: Memoranda) -> None:
-    for verb in (lambda: far.ump, lambda: far.openwop, lambda: far.import_files("x"), lambda: far.oams.verbs):
+    for verb in (lambda: far.ump, lambda: far.openwop.runs, lambda: far.import_files("x"), lambda: far.oams.verbs):
         with pytest.raises(Unsupported, match="on a server"):
             verb()
     with pytest.raises(InvalidInput, match="the key decides"):

@@ -43,7 +43,7 @@ def modules() -> Iterator[ModuleType]:
             continue
         try:
             importlib.import_module(found.name)
-        except ModuleNotFoundError:
+        except ImportError:
             # An adapter of a framework that is not installed here: it has no patterns of its own.
             place = importlib.util.find_spec(found.name)
             source = "" if place is None or place.origin is None else Path(place.origin).read_text("utf-8")

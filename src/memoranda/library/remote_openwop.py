@@ -31,7 +31,7 @@ class RemoteOpenwop:
 
     def __getattr__(self, name: str) -> Any:
         raise Unsupported(
-            f"openwop.{name}: runs and what a host does by itself are on the server; speak openwop with it"
+            f"openwop.{name}: this memory is on a server, and runs and what a host does by itself are its own"
         )
 
     def agents(self) -> dict[str, Any]:

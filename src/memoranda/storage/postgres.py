@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -84,7 +83,8 @@ class PostgresDatabase:
         self.queue = TenantQueue(refuses_unrecorded=refuses_unrecorded)
         self._address = address
         self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
-        self._readers: queue.LifoQueue[PostgresConnection] = queue.LifoQueue()
+        # Those that wait, the last first. A list takes and gives in one step: a queue that is interrupted stays locked.
+        self._readers: list[PostgresConnection] = []
         self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
         self._watching = threading.Lock()
         self._watcher: PostgresConnection | None = None
@@ -100,7 +100,7 @@ class PostgresDatabase:
                 first.close()
                 raise
             first.act_as(self._role)
-        self._readers.put(first)
+        self._readers.append(first)
         if self.is_read_only:
             self.queue.behind = "the database cannot be written"
         self._threads: list[threading.Thread] = []
@@ -131,9 +131,9 @@ class PostgresDatabase:
 
     def _begun(self, tenant: str | None) -> PostgresConnection:
         """A connection in a snapshot: one of those that wait, if it still answers, or a new one."""
-        with suppress(queue.Empty):
+        with suppress(IndexError):
             while True:
-                connection = self._readers.get_nowait()
+                connection = self._readers.pop()
                 try:
                     connection.begin(_READ, tenant, "tenant_get")
                 except psycopg.Error:
@@ -154,7 +154,7 @@ class PostgresDatabase:
         if self.queue.is_closed or connection.is_broken:
             connection.close()
         else:
-            self._readers.put(connection)
+            self._readers.append(connection)
 
     # --- writing -----------------------------------------------------------------------------------------
 
@@ -318,8 +318,8 @@ class PostgresDatabase:
         for _ in range(READERS_LIMIT):
             if not self._reader_slots.acquire(timeout=max(0.0, until - time.monotonic())):
                 break
-        while not self._readers.empty():
-            self._readers.get_nowait().close()
+        while self._readers:
+            self._readers.pop().close()
         with self._watching:
             if self._watcher is not None:
                 self._watcher.close()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import queue
 import random
 import threading
 import time
@@ -134,7 +133,8 @@ class SqliteDatabase:
         self._turns = Turns() if path is None else None
         self._memory_name = f"file:/memoranda-{id(self)}-{random.getrandbits(64):x}?vfs=memdb"
         self._queries = load_queries("sqlite")
-        self._readers: queue.LifoQueue[SqliteConnection] = queue.LifoQueue()
+        # Those that wait, the last first. A list takes and gives in one step: a queue that is interrupted stays locked.
+        self._readers: list[SqliteConnection] = []
         self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
         self.is_read_only = path is not None and is_read_only(path)
         with translated():
@@ -201,8 +201,8 @@ class SqliteDatabase:
             self._file.check()
         with self._slot(), self._turns.reading() if self._turns else nullcontext(), translated():
             try:
-                connection = self._readers.get_nowait()
-            except queue.Empty:
+                connection = self._readers.pop()
+            except IndexError:
                 connection = self._connect()
             try:
                 connection.raw.execute("BEGIN")
@@ -224,7 +224,7 @@ class SqliteDatabase:
             connection.raw.close(True)
             raise
         if not self.queue.is_closed:
-            self._readers.put(connection)
+            self._readers.append(connection)
             return
         # Nobody will look for it any more, and the last one that is closed takes the write-ahead log away.
         connection.raw.close()
@@ -310,8 +310,8 @@ class SqliteDatabase:
             # What has taken its place is not ours to write to.
             for connection in (self._writer, self._watcher):
                 connection.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        while not self._readers.empty():
-            self._readers.get_nowait().raw.close()
+        while self._readers:
+            self._readers.pop().raw.close()
         with self._watching:
             self._watcher.raw.close()
         self._writer.raw.close()
