@@ -60,6 +60,9 @@ async def follow(service: Service, renew: Renew, after: int, wanted: Wanted, del
             try:
                 changed, after = await to_thread.run_sync(_read, service, renew, after, frozenset(wanted()))
             except StoreUnavailable as error:
+                # At the end there is nothing to try again.
+                if service.notifier.is_over:
+                    return
                 _log.warning("the change feed could not be read; trying again: %s", error.message)
             else:
                 if changed.places or changed.listing:

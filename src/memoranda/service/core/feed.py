@@ -125,6 +125,11 @@ class ChangeNotifier:
 
         return stop
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the store is being closed: nothing will be heard any more."""
+        return self._stopped
+
     def close(self) -> None:
         with self._changed:
             self._stopped = True
