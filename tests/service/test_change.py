@@ -207,9 +207,8 @@ def test_erasing_a_predecessor_keeps_the_head(world: World) -> None:
 
 
 def stored_bytes(world: World) -> list[bytes]:
-    with world.engine._database.reading() as connection:
-        raw = connection.raw  # type: ignore[attr-defined]
-        return [bytes(b) for row in raw.execute("SELECT native, cause FROM version") for b in row if b]
+    with world.engine._database.reading(world.owner.default_tenant) as connection:
+        return [bytes(b) for row in connection.select("SELECT native, cause FROM version", {}) for b in row if b]
 
 
 @pytest.mark.requirement("UMP-3.6-hard")
