@@ -9,7 +9,14 @@ from urllib.parse import urlencode
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile
 
-_PAGES = {"memories": "/", "timeline": "/timeline", "audit": "/audit", "keys": "/keys", "overview": "/overview"}
+_PAGES = {
+    "memories": "/",
+    "timeline": "/timeline",
+    "audit": "/audit",
+    "keys": "/keys",
+    "overview": "/overview",
+    "rules": "/rules",
+}
 
 
 def measure_console(host: str, port: int, key: str, corpus: Corpus, label: str, rounds: int) -> Figures:
