@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -82,7 +83,7 @@ class Node:
             self._process = None
 
 
-class Client(threading.Thread):
+class Client(threading.Thread, ABC):
     """Somebody at one of the servers, who goes to the next when that one is gone."""
 
     def __init__(self, nodes: Sequence[Node], number: int, key: str) -> None:
@@ -103,8 +104,9 @@ class Client(threading.Thread):
         except Exception as error:  # noqa: BLE001 -- told by whoever waits for this thread
             self.failure = error
 
+    @abstractmethod
     def use(self, client: httpx.Client, is_there: Callable[[], bool]) -> None:
-        raise NotImplementedError
+        """Do at one server what is to be done, as long as it is there."""
 
 
 class Writer(Client):

@@ -6,7 +6,6 @@ Run by `make test-packages`: it installs from the index of packages.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -259,7 +258,6 @@ def test_uv_puts_the_command_on_the_path_and_brings_models(packages: tuple[Path,
     assert "pip install 'memoranda[embed]'" in said
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 def test_systemd_takes_the_unit_and_finds_little_exposed(tmp_path: Path) -> None:
     unit = (ROOT / "deploy" / "systemd" / "memoranda.service").read_text(encoding="utf-8")
     path = tmp_path / "memoranda.service"

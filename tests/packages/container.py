@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +25,6 @@ BUILD_SECONDS = 1_800
 IMAGE = "localhost/memoranda-test"
 HARD = ("--read-only", "--tmpfs=/tmp", "--cap-drop=all", "--security-opt=no-new-privileges", "--network=host")
 FILES = ("--ulimit=nofile=4096:4096", "--ulimit=nproc=1000:1000")
-
-pytestmark = pytest.mark.skipif(shutil.which(PODMAN[0]) is None, reason=f"there is no {PODMAN[0]} here")
 
 
 def podman(*words: str, seconds: float = HANG_SECONDS, check: bool = True) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
+import threading
+from io import BytesIO
 from typing import Any
 
 import httpx
@@ -12,8 +14,12 @@ import pytest
 from tests.bindings.console.browsing import ALL, remember, send, signed_in, token_of
 from tests.bindings.http.running import OWNER, Running
 from tests.standards.openwop.samples import ARTIFACTS
+from tests.waiting import HANG_SECONDS
 
-from memoranda.bindings.console.visit import ROOT
+from memoranda.bindings.console import moving
+from memoranda.bindings.console.app import COOKIE
+from memoranda.bindings.console.texts import texts_for
+from memoranda.bindings.console.visit import ROOT, Upload, Visit
 
 LOOK = f"{ROOT}/review?project=town&strategy=validate"
 
@@ -242,3 +248,28 @@ def test_a_token_for_a_part_is_made_shown_once_and_revoked(server: Running) -> N
     with signed_in(server, server.key(owner, "read", "write")) as less:
         assert "Make the token" not in less.get(f"{ROOT}/keys").text
         assert send(less, "/tokens", verb=["read"]).status_code == 403
+
+
+def test_an_import_that_nobody_watches_is_done_and_gives_its_turn_back(server: Running) -> None:
+    owner = "did:key:zUnwatched"
+    key = server.key(owner, *ALL)
+    body = json.dumps({"results": [{"id": "1", "memory": "brought by who left", "user_id": "ada"}]}).encode()
+    over = threading.Event()
+    with signed_in(server, key) as browser:
+        session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
+        visit = Visit(
+            service=server.service,
+            access=access,
+            session=session,
+            text=texts_for(""),
+            path=f"{ROOT}/import",
+            names={},
+            query={},
+            form={},
+            upload=Upload("mem0.json", BytesIO(body), len(body)),
+            over=over.set,
+        )
+        # The page is made, and nobody reads it.
+        moving.import_file(visit)
+        assert over.wait(HANG_SECONDS)
+        assert "brought by who left" in browser.get(f"{ROOT}/").text

@@ -5,6 +5,7 @@ The guard has checked host, origin and size before. A page is made in one thread
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -49,6 +50,8 @@ SMALL_BYTES: Final = 16_384
 FORM_BYTES: Final = 2_097_152
 # A file that is taken in lies on the disk meanwhile.
 FILE_BYTES: Final = 1_073_741_824
+# So long one may have the turn of others without anything being done.
+FILE_SECONDS: Final = 600.0
 PIECE_BYTES: Final = 65_536
 # What the script says with whatever it asks by itself.
 LIVE: Final = "x-memoranda-live"
@@ -354,10 +357,13 @@ async def _form(request: Request, max_bytes: int) -> tuple[dict[str, list[str]],
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         return _fields(await wire.read_body(receive)), None
     try:
-        # Not closed here: the file is read by whoever answers.
-        given = await Request(request.scope, receive).form(max_files=1, max_fields=FIELDS_LIMIT)
+        async with asyncio.timeout(FILE_SECONDS):
+            # Not closed here: the file is read by whoever answers.
+            given = await Request(request.scope, receive).form(max_files=1, max_fields=FIELDS_LIMIT)
     except HTTPException:
         raise InvalidInput("the form cannot be read") from None
+    except TimeoutError:
+        raise InvalidInput(f"the file took longer than {FILE_SECONDS:.0f} s") from None
     fields = {name: [each for each in given.getlist(name) if isinstance(each, str)] for name in given}
     file = next((each for _, each in given.multi_items() if isinstance(each, UploadFile)), None)
     upload = None if file is None else Upload(file.filename or "", file.file, file.size or 0)

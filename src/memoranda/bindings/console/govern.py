@@ -122,12 +122,12 @@ def audit(visit: Visit) -> Answer:
 
 def overview(visit: Visit) -> Answer:
     """How much there is, of what, and where; and, if that is asked, whether all of it is sound."""
-    meaning = visit.service.embedding.progress() if visit.service.context.meaning.is_on else None
+    meaning, vectors = visit.service.context.meaning, visit.service.context.engine.vectors
     return Page(
         template="overview.html",
         told={
             "stats": visit.service.stats(visit.access),
-            "meaning": meaning,
+            "waiting": vectors.waiting(meaning.model) if meaning.is_on else None,
             "report": visit.service.verify(visit.access) if visit.asked("verify") else None,
         },
     )

@@ -84,7 +84,10 @@ def import_file(visit: Visit) -> Answer:
     if file is None or not file.size:
         raise InvalidInput(visit.text("wrong.no_file"))
     is_dry = bool(visit.given("dry"))
-    told = {"forms": FORMS_OUT, "name": file.name, "is_dry": is_dry, "steps": _steps(visit, file, is_dry=is_dry)}
+    steps: queue.SimpleQueue[Step] = queue.SimpleQueue()
+    # Begun before anybody reads of it: whoever is gone by then neither ends it nor keeps others from their turn.
+    threading.Thread(target=_import, args=(visit, file, is_dry, steps), name="console-import", daemon=True).start()
+    told = {"forms": FORMS_OUT, "name": file.name, "is_dry": is_dry, "steps": _taken(steps)}
     return Page(template="moving.html", told=told, is_slow=True)
 
 
@@ -94,10 +97,8 @@ def undo(visit: Visit) -> Answer:
     return Redirect(f"{CONSOLE}/moving", visit.text("moving.taken_back", n=undone.forgotten + undone.restored))
 
 
-def _steps(visit: Visit, file: Upload, *, is_dry: bool) -> Iterator[Step]:
-    """How far it has come, as it goes: another thread does it, and goes on if nobody looks any more."""
-    steps: queue.SimpleQueue[Step] = queue.SimpleQueue()
-    threading.Thread(target=_import, args=(visit, file, is_dry, steps), name="console-import", daemon=True).start()
+def _taken(steps: queue.SimpleQueue[Step]) -> Iterator[Step]:
+    """How far it has come, as it goes."""
     while True:
         step = steps.get()
         yield step
