@@ -265,7 +265,7 @@ def test_what_fails_in_a_line_of_statements_is_raised_where_it_is_waited_for_and
         connection.end()
     connection.give_up()
     connection.begin("BEGIN", None)
-    assert connection.rows_of_each([("meta_get", {"name": "k"}), ("meta_get", {"name": "none"})]) == [[(b"4",)], []]
+    assert [connection.rows("meta_get", {"name": name}) for name in ("k", "none")] == [[(b"4",)], []]
     connection.end_reading()
     connection.close()
 

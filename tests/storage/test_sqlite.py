@@ -203,6 +203,7 @@ def test_a_row_that_is_added_has_its_columns_in_the_order_of_its_query(name: str
     [
         ("version_named", "alias USING PRIMARY KEY"),
         ("version_same", "state_sameness"),
+        ("is_same_or_named", "state_sameness"),
         ("versions_of_memory", "state_memory"),
         ("changes_after", "PRIMARY KEY (tenant_id=? AND seq>?)"),
         ("audit_after", "PRIMARY KEY (tenant_id=? AND seq>?)"),

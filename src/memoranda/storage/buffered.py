@@ -57,9 +57,6 @@ class Buffered:
     def row(self, name: str, params: Params) -> Row | None:
         return self.send().row(name, params)
 
-    def rows_of_each(self, asked: Sequence[tuple[str, Params]]) -> list[list[Row]]:
-        return self.send().rows_of_each(asked)
-
     def number(self) -> int | None:
         return self._connection.number()
 

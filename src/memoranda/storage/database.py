@@ -33,10 +33,6 @@ class Connection(Protocol):
 
     def row(self, name: str, params: Params) -> Row | None: ...
 
-    def rows_of_each(self, asked: Sequence[tuple[str, Params]]) -> list[list[Row]]:
-        """Ask several questions at once, none of which rests on what another finds."""
-        ...
-
     def number(self) -> int | None:
         """The number of the next version, where it is given out before the version is added."""
         ...

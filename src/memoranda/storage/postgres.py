@@ -59,6 +59,8 @@ AGAIN_SECONDS: Final = 0.02
 
 _READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+# What a unit of work asks has one plan for all owners; to plan it anew each time would take longer than to run it.
+_GENERIC: Final = "SET plan_cache_mode = force_generic_plan"
 _SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
 _LAST_VERSION: Final = "SELECT last_value FROM version_version_id_seq"
 _HORIZON: Final = """
@@ -150,6 +152,11 @@ class PostgresDatabase:
         connection.act_as(self._role)
         return connection
 
+    def _connect_to_write(self) -> PostgresConnection:
+        connection = self._connect()
+        connection.command(_GENERIC)
+        return connection
+
     def _put_back(self, connection: PostgresConnection) -> None:
         if self.queue.is_closed or connection.is_broken:
             connection.close()
@@ -213,7 +220,7 @@ class PostgresDatabase:
         """Run the pieces in one transaction, as often as the database gives it up; and the connection to go on with."""
         for tries_left in reversed(range(TRIES)):
             try:
-                connection = self._connect() if connection is None else connection
+                connection = self._connect_to_write() if connection is None else connection
                 try:
                     return connection, self._together(batch, connection)
                 except (PieceFailedError, psycopg.Error) as error:

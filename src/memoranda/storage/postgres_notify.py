@@ -68,7 +68,7 @@ class Announcer:
 
 
 def tokens(connect: Callable[[], PostgresConnection], token: Callable[[], int]) -> Generator[int]:
-    """The token again and again: at once when there is a notification, and every LOOK_SECONDS."""
+    """The token again and again, every LOOK_SECONDS; and another at once when there is a notification."""
     with translated():
         connection = connect()
         try:
@@ -78,8 +78,11 @@ def tokens(connect: Callable[[], PostgresConnection], token: Callable[[], int]) 
             while True:
                 yield found
                 is_told = any(True for _ in connection.raw.notifies(timeout=_WAIT_SECONDS, stop_after=1))
-                if is_told or time.monotonic() - looked >= LOOK_SECONDS:
+                if time.monotonic() - looked >= LOOK_SECONDS:
                     found, looked = token(), time.monotonic()
+                elif is_told:
+                    # Somebody has committed: to ask would tell no more. No token is negative.
+                    found = min(found, 0) - 1
         finally:
             # It must not stay: what nobody reads would fill the queue of all.
             with suppress(psycopg.Error):

@@ -79,11 +79,6 @@ class PostgresConnection:
         found = self.rows(name, params)
         return found[0] if found else None
 
-    def rows_of_each(self, asked: Sequence[tuple[str, Params]]) -> list[list[Row]]:
-        for name, params in asked:
-            self._send(self._queries[name], params, is_asked=True)
-        return self._answers()
-
     def run(self, name: str, params: Params) -> None:
         self.run_many(name, (params,))
 

@@ -14,7 +14,7 @@ import select
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import psycopg
 from psycopg import adapt, errors, pq
@@ -24,10 +24,16 @@ from memoranda.storage.database import Row
 
 # So many statements stay prepared on every connection.
 STATEMENTS_LIMIT: Final = 300
+# What is known of their values, which may be missing in many ways.
+FORMS_LIMIT: Final = 4_096
 
 _OK: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 _UNKNOWN: Final = 0
 _number: Final = struct.Struct("!q").pack
+
+
+# The types of a statement's parameters, and what makes their bytes.
+_Form = tuple[tuple[int, ...], tuple[Callable[[Any], bytes | None], ...]]
 
 
 def without_nul(text: str) -> str:
@@ -42,21 +48,21 @@ def _type(name: str) -> int:
 
 
 # What a value is to PostgreSQL, and its bytes there. Flags are numbers, as on SQLite.
-_ENCODED: Final[dict[type, tuple[int, Callable[[Any], bytes]]]] = {
+_ENCODED: Final[dict[type, tuple[int, Callable[[Any], bytes | None]]]] = {
     bool: (_type("int8"), _number),
     int: (_type("int8"), _number),
     float: (_type("float8"), struct.Struct("!d").pack),
     str: (_type("text"), lambda text: without_nul(text).encode()),
     bytes: (_type("bytea"), lambda data: data),
     memoryview: (_type("bytea"), bytes),
+    # It has the type that the parameter had before.
+    type(None): (_UNKNOWN, lambda _: None),
 }
 
 
-def _encoding(kind: type) -> tuple[int, Callable[[Any], bytes]]:
-    """The same of a type that is derived from one of those; it is known from then on."""
-    found = next(_ENCODED[each] for each in kind.__mro__ if each in _ENCODED)
-    _ENCODED[kind] = found
-    return found
+def _encoding(kind: type) -> tuple[int, Callable[[Any], bytes | None]]:
+    """The same of a type that may be derived from one of those."""
+    return next(_ENCODED[each] for each in kind.__mro__ if each in _ENCODED)
 
 
 class Statements:
@@ -69,6 +75,8 @@ class Statements:
         self._count = 0
         # What is known of the types of a statement's parameters: one that is missing has the type that it had before.
         self._types: dict[str, list[int]] = {}
+        # Of a statement with values of such types: the types there, and what makes the bytes of each.
+        self._forms: dict[tuple[str, tuple[type, ...]], _Form] = {}
         # Of each that was sent, whether it was a question; and which were prepared among them.
         self._sent: list[bool] = []
         self._new: list[tuple[str, tuple[int, ...]]] = []
@@ -81,16 +89,15 @@ class Statements:
     def send(self, sql: str, values: Sequence[Any], *, is_asked: bool = False) -> None:
         """Put a statement in the line; whoever asks gets its rows from `answers`."""
         self._enter()
-        types, data = self._encoded(sql, values)
-        name = self._name(sql, types)
-        self._server.send_query_prepared(name, data, [1] * len(data), 1)
+        kinds = tuple(map(type, values))
+        types, encoders = self._forms.get((sql, kinds)) or self._form(sql, kinds)
+        data = [encode(value) for encode, value in zip(encoders, values, strict=True)]
+        self._server.send_query_prepared(self._name(sql, types), data, [1] * len(data), 1)
         self._sent.append(is_asked)
 
     def command(self, sql: str) -> None:
         """Put a statement in the line that has no parameters and tells nothing."""
-        self._enter()
-        self._server.send_query_params(sql.encode(), None)
-        self._sent.append(False)
+        self.send(sql, ())
 
     def answers(self) -> list[list[Row]]:
         """Wait for all that was sent; the rows of each question. Raises what was wrong with the first that failed."""
@@ -146,19 +153,15 @@ class Statements:
         if not self._server.pipeline_status:
             self._server.enter_pipeline_mode()
 
-    def _encoded(self, sql: str, values: Sequence[Any]) -> tuple[tuple[int, ...], list[bytes | None]]:
-        known = self._types.get(sql)
-        if known is None:
-            known = self._types[sql] = [_UNKNOWN] * len(values)
-        types, data = known.copy(), cast("list[bytes | None]", [None] * len(values))
-        for place, value in enumerate(values):
-            if value is not None:
-                kind = type(value)
-                types[place], encode = _ENCODED.get(kind) or _encoding(kind)
-                data[place] = encode(value)
-                if known[place] == _UNKNOWN:
-                    known[place] = types[place]
-        return tuple(types), data
+    def _form(self, sql: str, kinds: tuple[type, ...]) -> _Form:
+        known = self._types.setdefault(sql, [_UNKNOWN] * len(kinds))
+        types, encoders = zip(*map(_encoding, kinds), strict=True) if kinds else ((), ())
+        made = tuple(given or before for given, before in zip(types, known, strict=True))
+        self._types[sql] = [before or given for given, before in zip(types, known, strict=True)]
+        if len(self._forms) >= FORMS_LIMIT:
+            self._forms.clear()
+        self._forms[sql, kinds] = made, encoders
+        return made, encoders
 
     def _name(self, sql: str, types: tuple[int, ...]) -> bytes:
         """What a statement is called, which is prepared first if need be."""
@@ -175,7 +178,9 @@ class Statements:
         if len(self._names) > STATEMENTS_LIMIT:
             (left, _), oldest = self._names.popitem(last=False)
             self._types.pop(left, None)
-            self.command(f"DEALLOCATE {oldest.decode()}")
+            self._forms = {form: made for form, made in self._forms.items() if form[0] != left}
+            self._server.send_query_params(b"DEALLOCATE " + oldest, None)
+            self._sent.append(False)
         return name
 
     def _settle(self, failure: psycopg.Error | None) -> None:

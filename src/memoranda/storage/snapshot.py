@@ -190,12 +190,10 @@ class SqlSnapshot(BackgroundReads):
     def same_or_named(
         self, sameness: str, name: tuple[str, str], now: Instant
     ) -> tuple[Version | None, Version | None]:
-        key, tenant_id = self._prints.value(self._tenant_id, sameness), self._tenant_id
-        same = {"tenant_id": tenant_id, "sameness_key": key, "now_ms": now, "forever_ms": FOREVER_MS}
-        named = {"tenant_id": tenant_id, "standard": name[0], "name": name[1]}
-        found = self._connection.rows_of_each((("version_same", same), ("version_named", named)))
-        one, other = ([self._version(VersionRow(*row)) for row in rows] for rows in found)
-        return one[0] if one else None, other[0] if other else None
+        key = self._prints.value(self._tenant_id, sameness)
+        asked = {"sameness_key": key, "standard": name[0], "name": name[1]}
+        ((is_same, is_named),) = self._rows("is_same_or_named", **asked)
+        return self.same(sameness, now) if is_same else None, self.named(*name) if is_named else None
 
     def known_facts(self, samenesses: Sequence[str]) -> set[str]:
         keys = [key.hex() for each in samenesses if (key := self._prints.value(self._tenant_id, each)) is not None]

@@ -88,9 +88,6 @@ class SqliteConnection:
             raise in_words(error) from error
         return found
 
-    def rows_of_each(self, asked: Sequence[tuple[str, Params]]) -> list[list[Row]]:
-        return [self.rows(name, params) for name, params in asked]
-
     def number(self) -> None:
         """None: the row that is added has it."""
 

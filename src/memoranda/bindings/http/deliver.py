@@ -36,6 +36,8 @@ SENDERS: Final = 32
 PER_TENANT: Final = 4
 # Nothing waits for a time: look again this soon.
 IDLE_SECONDS: Final = 5.0
+# So long what comes after nothing is gathered.
+GATHER_SECONDS: Final = 0.02
 _NAMES_INSIDE: Final = frozenset({"localhost", "metadata", "metadata.google.internal"})
 _log = logging.getLogger(__name__)
 
@@ -117,7 +119,7 @@ class Dispatcher:
         self._service = service
         self._holder = secrets.token_hex(8)
         self._wake = threading.Event()
-        self._is_over = False
+        self._over = threading.Event()
         # Tenants, each as often as something of theirs is on its way; changed under the lock.
         self._busy: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -130,7 +132,7 @@ class Dispatcher:
         self._thread.start()
 
     def close(self) -> None:
-        self._is_over = True
+        self._over.set()
         self._wake.set()
         self._stop_listening()
         if self._thread.is_alive():
@@ -138,7 +140,7 @@ class Dispatcher:
         self._senders.shutdown()
 
     def _run(self) -> None:
-        while not self._is_over:
+        while not self._over.is_set():
             self._wake.clear()
             try:
                 wait = self._send_due()
@@ -146,11 +148,14 @@ class Dispatcher:
                 _log.warning("webhooks: %s", error.message)
                 wait = IDLE_SECONDS
             self._wake.wait(wait)
+            if wait == IDLE_SECONDS and not self._busy:
+                # Who writes writes more, mostly, and nothing waits: it is looked for once.
+                self._over.wait(GATHER_SECONDS)
 
     def _send_due(self) -> float:
         """Hand out what is due, as far as there are senders; how long until something is."""
         context = self._service.context
-        while not self._is_over:
+        while not self._over.is_set():
             with self._lock:
                 full = {tenant for tenant, count in self._busy.items() if count >= PER_TENANT}
                 is_full = self._busy.total() >= SENDERS

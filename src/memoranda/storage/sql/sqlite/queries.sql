@@ -457,6 +457,13 @@ WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
   AND ifnull(s.valid_to_ms, :forever_ms) > :now_ms AND ifnull(s.expires_ms, :forever_ms) > :now_ms
 ORDER BY s.version_id LIMIT 1
 
+-- Of a new memory both are no, nearly always: that is found out before anything is read.
+-- name: is_same_or_named
+SELECT EXISTS (
+  SELECT 1 FROM state s INDEXED BY state_sameness WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
+    AND s.retired_ms IS NULL AND s.superseded_by IS NULL AND s.status <> 'tombstoned'),
+  EXISTS (SELECT 1 FROM alias a WHERE a.tenant_id = :tenant_id AND a.standard = :standard AND a.name = :name)
+
 -- name: segments_of
 SELECT first_version, edition, docs, analysis FROM segment WHERE tenant_id = :tenant_id ORDER BY first_version
 
