@@ -120,6 +120,7 @@ def test_what_has_no_year_is_meant_of_every_year() -> None:
         "May I come in?",
         "They march on",
         "a trip to Mars",
+        "a flat in Rio de Janeiro",
         "no date at all",
         "before the move",
         "2023-19-99",

@@ -174,3 +174,19 @@ def test_of_equals_the_newest_comes_first_and_always_in_the_same_order(world: Wo
     world.advance(5)
     world.remember("apple last", time={"observed": format_instant(world.now - 5)})
     assert world.texts("apple")[0] == "apple last"
+
+
+def test_a_day_that_no_text_names_takes_nothing_from_the_words_around_it(world: World) -> None:
+    crowd(world)
+    world.remember("the boiler was repaired by Ines")
+
+    def similarity(query: str) -> dict[str, float]:
+        return {text: each["similarity"] for text, each in signals(world, query).items()}
+
+    plain = similarity("who repaired the boiler")
+    assert similarity("who repaired the boiler in May 2031") == plain
+    assert similarity("who repaired the boiler in October 2031") == plain
+    # Where one does, it tells.
+    world.remember("the lease of the flat ends on 3 May 2031")
+    assert world.texts("which lease ends on 3 May 2031")[0] == "the lease of the flat ends on 3 May 2031"
+    assert similarity("who repaired the boiler in May 2031") != similarity("who repaired the boiler")

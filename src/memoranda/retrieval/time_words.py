@@ -149,11 +149,42 @@ _UNSURE: Final = ("may", "march", "mar", "mars", "sept", "mai")
 _BEFORE_MONTH: Final = re.compile(
     r"\b(?:in|of|last|this|next|by|before|after|during|since|until|early|late|mid|im|seit|letzten|en|au|depuis)[ -]$"
 )
+# "Rio de Janeiro" is a place.
+_BEFORE_PLACE: Final = re.compile(r"\brio de $")
+_NAMED: Final = (_ISO, _DOTTED, _IDEOGRAPHIC, _DAY_FIRST, _MONTH_FIRST)
+# What stands before a day or a month and says nothing without it.
+_LEADING: Final = re.compile(r"\b(?:on|in|of|during|around|by|am|im|vom|en|le|el|em)(?: the| early| late| mid)?[ -]$")
 
 
 def spans_in(question: str, now: datetime, zone: tzinfo | None = None) -> tuple[Span, ...]:
     """The times that a question means. `now` is when it is asked, `zone` where; None is the machine's own zone."""
     return _Reading(question, now.astimezone(zone), zone).read()
+
+
+def timeless(question: str) -> str:
+    """The question without the days and months that it names: when a memory is of is not what it means.
+
+    As it is where nothing else would be left, or where signs would be lost.
+    """
+    text = fold(question)
+    if len(text) != len(question):
+        return question
+    found = [match.span() for pattern in _NAMED for match in pattern.finditer(text)]
+    found += [match.span() for match in _MONTH_ALONE.finditer(text) if _is_month(text, match)]
+    kept, last = [], 0
+    for start, end in sorted(found):
+        before = _LEADING.search(text, last, start)
+        kept.append(question[last : before.start() if before else start])
+        last = max(last, end)
+    rest = " ".join(" ".join((*kept, question[last:])).split())
+    return rest if found and len(rest.split()) > 2 else question
+
+
+def _is_month(text: str, match: re.Match[str]) -> bool:
+    """Whether a word that may be another is a month."""
+    if match[1] not in _UNSURE or match[2]:
+        return not _BEFORE_PLACE.search(text, 0, match.start())
+    return bool(_LAST_BEFORE.search(text, 0, match.start()) or _BEFORE_MONTH.search(text, 0, match.start()))
 
 
 class _Reading:
@@ -210,10 +241,7 @@ class _Reading:
         for match in _MONTH_ALONE.finditer(self._text):
             before = _LAST_BEFORE.search(self._text, 0, match.start())
             is_last = (before and before[1]) or _PASSED_AFTER.match(self._text, match.end())
-            is_sure = (
-                match[1] not in _UNSURE or match[2] or before or _BEFORE_MONTH.search(self._text, 0, match.start())
-            )
-            if not is_sure:
+            if not _is_month(self._text, match):
                 continue
             is_named = True
             month = _MONTHS[match[1]]

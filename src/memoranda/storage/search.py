@@ -20,6 +20,7 @@ from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Meaning, Reason, Selected, Selection, Words
 from memoranda.retrieval.exact import Exact, exact_in, has_beginning, has_phrase, plain
 from memoranda.retrieval.languages import CODES
+from memoranda.retrieval.time_words import timeless
 from memoranda.retrieval.words import Word, asked, beginning
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Row
@@ -274,10 +275,17 @@ class Search:
 
         None if there are no words in it.
         """
-        found = asked(text, frozenset[str]().union(*(place.spoken for place in places)))
+        spoken = frozenset[str]().union(*(place.spoken for place in places))
+        found = asked(text, spoken)
         if not found:
             return None
-        return [word for word in found if not word.is_optional or any(self._find(word, place) for place in places)]
+        # A day that no text names is not missing from one: when a memory is of is compared by itself.
+        needed = asked(timeless(text), spoken)
+        return [
+            word
+            for word in found
+            if (word in needed and not word.is_optional) or any(self._find(word, place) for place in places)
+        ]
 
     def _exactly(
         self, exact: Exact, leg: Words, places: list[_Place], segments: list[Searched]
