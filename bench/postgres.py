@@ -29,7 +29,7 @@ from bench.served import Served, server
 from bench.writers import Door, draft, writers
 from memoranda.app import open_service
 from memoranda.service.exchange import numbered
-from memoranda.service.originals import Form
+from memoranda.service.report import Form
 from memoranda.service.service import Service
 from memoranda.settings import Settings, load_settings
 from memoranda.standards.oms.grains import encode

@@ -225,8 +225,8 @@ def test_the_asynchronous_door_has_every_verb_of_the_other() -> None:
     def verbs(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_")}
 
-    # Opened and closed by `async with`; the standards are reached through `memoranda`.
-    others = {"owner", "close", "service", "access", "ump", "grains", "oams", "openwop"}
+    # Opened and closed by `async with`; the store itself is reached through `memoranda`.
+    others = {"close", "service", "access"}
     assert verbs(Memoranda) - others == verbs(AsyncMemoranda) - {"memoranda"}
 
 
@@ -320,7 +320,7 @@ def test_errors_are_the_same_here_and_there(m: Memoranda) -> None:
 
 
 def test_what_a_server_does_not_offer_is_said_in_words(far: Memoranda) -> None:
-    for verb in (lambda: far.ump, lambda: far.openwop.runs, lambda: far.import_files("x"), lambda: far.oams.verbs):
+    for verb in (lambda: far.service, lambda: far.access):
         with pytest.raises(Unsupported, match="on a server"):
             verb()
     with pytest.raises(InvalidInput, match="the key decides"):
@@ -357,9 +357,9 @@ def test_a_limit_says_when_to_ask_again(tmp_path: Path) -> None:
 
 def test_a_connection_that_the_server_closed_is_not_used_again(server: Running, far: Memoranda) -> None:
     first = far.remember("tea is green").id
-    assert isinstance(far._verbs, Remote)
-    (idle,) = far._verbs._server._idle
+    assert isinstance(far._standards, Remote)
+    (idle,) = far._standards._server._idle
     assert idle.sock is not None
     idle.sock.shutdown(socket.SHUT_RDWR)
     assert far.remember("tea is green").id == first
-    assert far._verbs._server._idle != [idle]
+    assert far._standards._server._idle != [idle]

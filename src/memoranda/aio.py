@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from inspect import getattr_static
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from memoranda.app import Memoranda
 from memoranda.embedding.embedder import EmbedTexts
 from memoranda.library.results import Memory
+from memoranda.service.report import Report
 from memoranda.standards.ump.record import Record
-
-if TYPE_CHECKING:
-    from memoranda.service.cal.cal import Given
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +41,48 @@ class _Verb(Generic[P, R]):
 
         called.__name__, called.__doc__ = self._function.__name__, self.__doc__
         return called
+
+
+class AsyncVerbs:
+    """The verbs of one standard, each awaited, with the signatures that they have without; those of `m.grains` are in
+    `Grains`, and so on. What comes one after the other comes as a list.
+
+    >>> async def main():
+    ...     async with AsyncMemoranda.open(":memory:") as m:
+    ...         stored = await m.oams.store("tea", "green, no sugar")
+    ...         return (await m.oams.get("tea")).memory["value"], len(await m.oams.namespaces)
+    >>> asyncio.run(main())
+    ('green, no sugar', 1)
+    """
+
+    def __init__(self, verbs: Any) -> None:
+        self._verbs = verbs
+
+    def __call__(self, *given: Any, **named: Any) -> Awaitable[Any]:
+        return asyncio.to_thread(_whole, self._verbs, *given, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if isinstance(getattr_static(type(self._verbs), name, None), property):
+            # Over a server it is asked for, too.
+            return AsyncVerbs(self._verbs.verbs) if name == "verbs" else asyncio.to_thread(getattr, self._verbs, name)
+        verb = getattr(self._verbs, name)
+
+        def called(*given: Any, **named: Any) -> Awaitable[Any]:
+            return asyncio.to_thread(_whole, verb, *given, **named)
+
+        called.__name__, called.__doc__ = name, verb.__doc__
+        return called
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._verbs) if not name.startswith("_")]
+
+
+def _whole(verb: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """What a verb gives; what would be read while somebody else waits is read here."""
+    found = verb(*given, **named)
+    return list(found) if isinstance(found, Iterator) else found
 
 
 class AsyncMemoranda:
@@ -90,6 +131,8 @@ class AsyncMemoranda:
     forget = _Verb(Memoranda.forget)
     feedback = _Verb(Memoranda.feedback)
     suspects = _Verb(Memoranda.suspects)
+    orders = _Verb(Memoranda.orders)
+    allow_orders = _Verb(Memoranda.allow_orders)
     redact = _Verb(Memoranda.redact)
     import_records = _Verb(Memoranda.import_records)
     import_files = _Verb(Memoranda.import_files)
@@ -98,14 +141,42 @@ class AsyncMemoranda:
     consolidate = _Verb(Memoranda.consolidate)
     undo = _Verb(Memoranda.undo)
 
-    async def cal(self, query: Given, params: Mapping[str, object] | None = None, **options: Any) -> dict[str, Any]:
-        """The answer to a query of CAL."""
-        return await asyncio.to_thread(self.memoranda.cal, query, params, **options)
+    @property
+    def owner(self) -> Awaitable[str]:
+        """Whose memory it is: `await m.owner`."""
+        return asyncio.to_thread(lambda: self.memoranda.owner)
 
-    async def export(self, *, project: str | None = None, history: bool = True) -> tuple[Record, ...]:
-        """Every record that may leave."""
+    @property
+    def ump(self) -> AsyncVerbs:
+        """UMP's verbs as they are, with its own requests."""
+        return AsyncVerbs(self.memoranda.ump)
+
+    @property
+    def oams(self) -> AsyncVerbs:
+        """The same memory through OAMS."""
+        return AsyncVerbs(self.memoranda.oams)
+
+    @property
+    def grains(self) -> AsyncVerbs:
+        """The same memory through OMS."""
+        return AsyncVerbs(self.memoranda.grains)
+
+    @property
+    def openwop(self) -> AsyncVerbs:
+        """The same memory through openwop."""
+        return AsyncVerbs(self.memoranda.openwop)
+
+    @property
+    def cal(self) -> AsyncVerbs:
+        """The query language: `await m.cal("RECALL beliefs")`, and its verbs."""
+        return AsyncVerbs(self.memoranda.cal)
+
+    async def export(
+        self, *, project: str | None = None, history: bool = True, report: Report | None = None
+    ) -> tuple[Record, ...]:
+        """Every record that may leave; `report` is told what stays behind, and why."""
         exported = self.memoranda.export
-        return await asyncio.to_thread(lambda: tuple(exported(project=project, history=history)))
+        return await asyncio.to_thread(lambda: tuple(exported(project=project, history=history, report=report)))
 
     async def __aiter__(self) -> AsyncIterator[Memory]:
         """All memories, last updated first."""

@@ -22,7 +22,7 @@ from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange, oams
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, NamespaceNotFound, QuotaExceeded
-from memoranda.service.exchange import Report
+from memoranda.service.report import Report
 from memoranda.settings import load_settings
 from memoranda.standards.oams import markdown
 
@@ -96,7 +96,7 @@ def test_every_memory_survives_both_single_files_and_the_bundle(
     seen: list[bytes] = []
     for number, name in enumerate(("a", "b.jsonl", "c.md", "d.jsonl")):
         with Memoranda.open(folder / f"home{number}") as memoranda:
-            report = exchange.import_files(memoranda.service, memoranda.access, [str(source)], known="oams")
+            report = exchange.import_files(memoranda.ump.import_items, memoranda.owner, [str(source)], known="oams")
             assert (report.created, report.refusals) == (len(values), [])
             source = folder / name
             shape = oams.shape_by_name(name)

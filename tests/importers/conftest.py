@@ -11,7 +11,7 @@ import pytest
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.importers.registry import Foreign, recognised
-from memoranda.service.exchange import Report
+from memoranda.service.report import Report
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 Import = Callable[..., Report]
@@ -28,7 +28,7 @@ def take(store: Memoranda) -> Import:
     """Import files, as the command does."""
 
     def import_files(*sources: Path, **options: object) -> Report:
-        return exchange.import_files(store.service, store.access, map(str, sources), **options)  # type: ignore[arg-type]
+        return exchange.import_files(store.ump.import_items, store.owner, map(str, sources), **options)  # type: ignore[arg-type]
 
     return import_files
 
@@ -45,9 +45,9 @@ def take_known(store: Memoranda, path: Path, system: str) -> Report:
     found = recognised(path)
     assert found is not None
     assert found.name == system
-    report = exchange.import_files(store.service, store.access, [str(path)])
+    report = exchange.import_files(store.ump.import_items, store.owner, [str(path)])
     assert report.created == Foreign(found).survey(str(path)).memories
-    again = exchange.import_files(store.service, store.access, [str(path)])
+    again = exchange.import_files(store.ump.import_items, store.owner, [str(path)])
     assert (again.created, again.updated, again.unchanged) == (0, 0, report.created)
     return report
 

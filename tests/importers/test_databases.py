@@ -36,7 +36,9 @@ def test_what_mem0_keeps_beside_its_vectors_is_what_it_answers(tmp_path: Path, s
         items: list[Any] = list(Foreign(IMPORTERS["mem0"]).items(str(source)))
         answers = [each.value["metadata"]["imported_from"]["document"] for each in items]
         assert answers[0].keys() >= {"id", "memory", "hash", "created_at", "updated_at", "user_id", "metadata"}
-        again = exchange.import_files(store.service, store.access, [str(written(tmp_path, {"results": answers}))])
+        again = exchange.import_files(
+            store.ump.import_items, store.owner, [str(written(tmp_path, {"results": answers}))]
+        )
         assert (again.unchanged, again.created, again.updated) == (4, 0, 0)
 
 

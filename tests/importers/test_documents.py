@@ -117,12 +117,12 @@ def test_liberties_of_areev_are_read_and_damage_is_told(shared: Memoranda, tmp_p
     assert take_known(shared, path, "areev").created == 1
     assert "Bo owns a kayak" in [hit.text for hit in shared.recall("Who owns a kayak?")]
     path.write_bytes(data[:-1])
-    cut = exchange.import_files(shared.service, shared.access, [str(path)])
+    cut = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)])
     assert [(each.where, each.message) for each in cut.refusals] == [(str(path), f"{path}: the bundle is cut short")]
     path.write_bytes(data[:-1] + b"!")
-    assert exchange.import_files(shared.service, shared.access, [str(path)]).refused == 1
+    assert exchange.import_files(shared.ump.import_items, shared.owner, [str(path)]).refused == 1
     path.write_bytes(b"MGB1" + bytes((1,)) + bytes(40) + b"\xff\xff\xff\x7f")
-    huge = exchange.import_files(shared.service, shared.access, [str(path)])
+    huge = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)])
     assert "which no grain has" in huge.refusals[0].message
 
 
@@ -183,9 +183,11 @@ def test_a_memory_store_of_pam_keeps_owner_times_and_what_was_superseded(shared:
     rule = shared.oams.get("mem-3", namespace="ada:pam").memory
     assert rule["metadata"]["memoranda:kind"] == "procedural"
     # The folder has all of it: what came already is there, and the conversation is new.
-    whole = exchange.import_files(shared.service, shared.access, [str(SAMPLES / "pam")])
+    whole = exchange.import_files(shared.ump.import_items, shared.owner, [str(SAMPLES / "pam")])
     assert (whole.created, whole.unchanged, whole.refused) == (2, 3, 0)
-    conversation = exchange.import_files(shared.service, shared.access, [str(SAMPLES / "pam" / "conversation-1.json")])
+    conversation = exchange.import_files(
+        shared.ump.import_items, shared.owner, [str(SAMPLES / "pam" / "conversation-1.json")]
+    )
     assert conversation.unchanged == 2
     said = shared.oams.get("msg-1", namespace=str(shared.oams.namespace("pam"))).memory
     assert said["metadata"]["memoranda:session"] == "conv-1"
@@ -218,7 +220,7 @@ def test_documents_of_the_wrong_shape_bring_nothing_and_say_why(
 ) -> None:
     path = written(tmp_path, document)
     assert recognised(path) is not None
-    report = exchange.import_files(shared.service, shared.access, [str(path)])
+    report = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)])
     assert report.created == 0
     assert report.refused
     assert all("export.json" in each.where for each in report.refusals)

@@ -18,7 +18,7 @@ from memoranda.bindings.files.importers.importer import Draft, memory_of
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign
 from memoranda.cli.exchange import TargetName
 from memoranda.model.instant import Instant
-from memoranda.service.exchange import Report
+from memoranda.service.report import Report
 from tests.importers.conftest import SAMPLES, Import
 
 AGAIN = list(EXPORTERS)
@@ -45,7 +45,7 @@ def test_what_left_comes_in_elsewhere_and_leaves_the_same(
     name = "out.csv" if system == "csv" else "out"
     first = exported(store, tmp_path / name, system)
     with Memoranda.open(tmp_path / "elsewhere", owner=store.owner) as other:
-        report = exchange.import_files(other.service, other.access, [str(tmp_path / name)])
+        report = exchange.import_files(other.ump.import_items, other.owner, [str(tmp_path / name)])
         assert report.refused == 0
         there = {each.text for each in other.list(limit=100)}
         assert any("Deploys on Fridays need two people" in text for text in there)

@@ -173,7 +173,7 @@ def test_circles_end(store: Memoranda, tmp_path: Path) -> None:
     for number, document in enumerate(({"nodes": nodes, "edges": edges}, {"memories": memories, "dreams": dreams})):
         path = written(tmp_path, document, f"{number}.json")
         with at_most(5):
-            report = exchange.import_files(store.service, store.access, [str(path)])
+            report = exchange.import_files(store.ump.import_items, store.owner, [str(path)])
         assert report.created == 3 - number
         store.undo_import()
 
@@ -186,14 +186,14 @@ def test_links_and_names_that_lead_elsewhere_are_not_followed(store: Memoranda, 
     (vault / "note.md").write_text("see [[../secret]] and ![](../secret.md)", encoding="utf-8")
     (vault / "link.md").symlink_to(secret)
     (vault / "around").symlink_to(vault)
-    report = exchange.import_files(store.service, store.access, [str(vault)])
+    report = exchange.import_files(store.ump.import_items, store.owner, [str(vault)])
     assert (report.created, report.refused) == (1, 0)
     assert not any("under the mat" in each.text for each in store.list())
     store.undo_import()
     for link, system in ((vault / "link.md", "notes"), (tmp_path / "db", "langgraph")):
         if not link.exists():
             link.symlink_to(SAMPLES / "langgraph" / "langgraph.db")
-        report = exchange.import_files(store.service, store.access, [str(link)], known=system)
+        report = exchange.import_files(store.ump.import_items, store.owner, [str(link)], known=system)
         assert report.created == 0 or system == "langgraph"
 
 
@@ -221,7 +221,7 @@ def test_what_a_database_would_run_is_not_run(tmp_path: Path, name: str, table: 
 
 def test_what_a_body_says_is_said_and_not_done(store: Memoranda, tmp_path: Path) -> None:
     path = written(tmp_path, {"results": [{"id": "1", "memory": INJECTION, "hash": "h", "user_id": INJECTION}]})
-    report = exchange.import_files(store.service, store.access, [str(path)])
+    report = exchange.import_files(store.ump.import_items, store.owner, [str(path)])
     assert report.created == 1
     (memory,) = [each for each in store.list() if each.text == INJECTION]
     framed = store.for_prompt("previous instructions", max_visibility="private").text

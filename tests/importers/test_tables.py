@@ -42,13 +42,13 @@ def test_a_person_says_which_column_is_what(shared: Memoranda, tmp_path: Path) -
     path.write_text("who,what,when\nbo,Has a red bicycle,2026-03-04\n", encoding="utf-8")
     assert recognised(path) is None
     known = table_with("text=what, user=who, created=when")
-    report = exchange.import_files(shared.service, shared.access, [str(path)], known=known)
+    report = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)], known=known)
     assert (report.created, report.refused) == (1, 0)
     memory = shared.oams.get("bo Has a red bicycle", namespace="bo:table").memory
     assert memory["created_at"] == "2026-03-04T00:00:00.000Z"
-    missing = exchange.import_files(shared.service, shared.access, [str(path)], known=table_with("text=said"))
+    missing = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)], known=table_with("text=said"))
     assert "no column 'said': there are who, what, when" in missing.refusals[0].message
-    unnamed = exchange.import_files(shared.service, shared.access, [str(path)], known="table")
+    unnamed = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)], known="table")
     assert "name it with --map" in unnamed.refusals[0].message
 
 
@@ -73,7 +73,7 @@ def test_lines_and_arrays_of_texts(shared: Memoranda, tmp_path: Path) -> None:
 def test_what_is_no_csv_is_refused_with_its_place(shared: Memoranda, tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "bad.csv"
     path.write_bytes(data)
-    report = exchange.import_files(shared.service, shared.access, [str(path)])
+    report = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)])
     assert report.created == 0
     assert all("bad.csv" in each.where for each in report.refusals)
     assert report.refused == 1

@@ -17,7 +17,7 @@ from memoranda.model.selection import Selection
 from memoranda.service.exchange import Item, numbered
 from memoranda.service.openwop import commitments
 from memoranda.service.openwop.commitments import OVER_MS
-from memoranda.service.originals import Form
+from memoranda.service.report import Form
 from memoranda.standards.oms.grains import encode
 from memoranda.standards.openwop.entry import Draft
 from memoranda.storage.engine import Unit

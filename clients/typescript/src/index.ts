@@ -10,6 +10,7 @@ import type {
   CalAnswer,
   CalCheckAnswer,
   CalPrepareAnswer,
+  ChangesAnswer,
   ExportAnswer,
   ForgetAnswer,
   HistoryAnswer,
@@ -19,6 +20,8 @@ import type {
   NewMemory,
   OamsDream,
   OamsUndone,
+  OriginsAnswer,
+  ProjectsAnswer,
   RecallAnswer,
   RecallRequest,
   RehydrateAnswer,
@@ -26,8 +29,11 @@ import type {
   Report,
   ReviseAnswer,
   ReviseRequest,
+  RulesAnswer,
+  StandardsAnswer,
   StatsAnswer,
   SuspectsAnswer,
+  UndoAnswer,
   UndoImportAnswer,
   VerifyAnswer,
 } from "./types.js";
@@ -304,8 +310,64 @@ export class Memoranda {
   }
 
   /** Memories that look as if they held a secret, without it. */
-  async suspects(): Promise<SuspectsAnswer["suspects"]> {
-    return (await this.#server.ask<SuspectsAnswer>("GET", "/ump/suspects")).suspects;
+  suspects(): Promise<SuspectsAnswer["suspects"]> {
+    return this.#looked("/ump/suspects");
+  }
+
+  /** Memories that read as if they gave orders to a model. */
+  orders(): Promise<SuspectsAnswer["suspects"]> {
+    return this.#looked("/ump/orders");
+  }
+
+  /** Say that a memory may read as if it gave orders: it is not listed again while it says the same. */
+  async allowOrders(id: string): Promise<void> {
+    await this.#server.ask("POST", "/ump/orders/allow", { id });
+  }
+
+  async #looked(path: string): Promise<SuspectsAnswer["suspects"]> {
+    const found: SuspectsAnswer["suspects"] = [];
+    let cursor: string | null = null;
+    do {
+      const page: SuspectsAnswer = await this.#server.ask("GET", `${path}${encoded({ cursor })}`);
+      found.push(...page.suspects);
+      cursor = page.next_cursor;
+    } while (cursor !== null);
+    return found;
+  }
+
+  /** One memory as each standard shows it. */
+  async seenAs(id: string): Promise<StandardsAnswer["standards"]> {
+    return (await this.#server.ask<StandardsAnswer>("GET", `${memory(id)}/standards`)).standards;
+  }
+
+  /** What a memory was made from, what was made from it, and how many go with it when it is erased. */
+  origins(id: string): Promise<OriginsAnswer> {
+    return this.#server.ask("GET", `${memory(id)}/origins`);
+  }
+
+  /** The projects in which there is or was anything. */
+  async projects(): Promise<string[]> {
+    return (await this.#server.ask<ProjectsAnswer>("GET", "/ump/projects")).projects;
+  }
+
+  /** Take back the last change. */
+  undoLast(): Promise<UndoAnswer> {
+    return this.#server.ask("POST", "/ump/undo");
+  }
+
+  /** What the owner asks for beyond what the server does. */
+  rules(): Promise<RulesAnswer> {
+    return this.#server.ask("GET", "/ump/rules");
+  }
+
+  /** Ask for something else from now on. */
+  setRules(rules: Partial<RulesAnswer>): Promise<RulesAnswer> {
+    return this.#server.ask("PUT", "/ump/rules", rules);
+  }
+
+  /** A page of the change feed, after a place in it. */
+  changes(after = 0, where: { project?: string } = {}): Promise<ChangesAnswer> {
+    return this.#server.ask("GET", `/ump/changes${encoded({ ...where, after })}`);
   }
 
   /** Take out of a memory what looks like a secret, for good; the id that it has now. */

@@ -81,6 +81,19 @@ export type CalPrepareAnswer = {
   side_effects: { [name: string]: unknown }[];
 };
 
+export type ChangesAnswer = {
+  events: {
+    seq: number;
+    type: string;
+    /** The memory's id. */
+    id: string;
+    record: MemoryRecord;
+  }[];
+  /** To go on after; it passes over what may not be seen, too. */
+  next: number;
+  is_last: boolean;
+};
+
 export type EraseUserAnswer = {
   erased: number;
   held: number;
@@ -408,6 +421,15 @@ export type OamsUndone = {
   left: string[];
 };
 
+export type OriginsAnswer = {
+  /** What it was made from. */
+  sources: MemoryRecord[];
+  /** What was made from it. */
+  made: MemoryRecord[];
+  /** How many memories go with it when it is erased. */
+  going: number;
+};
+
 /** The same, of an owner who is named. */
 export type OwnedFindRequest = {
   /** Words to look for, in grains of all types; answers come best first, on one page. */
@@ -436,6 +458,10 @@ export type OwnedFindRequest = {
   owner?: string | null;
 };
 
+export type ProjectsAnswer = {
+  projects: string[];
+};
+
 export type PutAnswer = {
   /** SHA-256 of the grain. */
   address: string;
@@ -451,6 +477,11 @@ export type RecallAnswer = {
     record: MemoryRecord;
     signals: { [name: string]: number };
     score: number;
+    /** What its relevance is made of, where that is asked for. */
+    explanation?: { [name: string]: {
+      part: number;
+      rank: number;
+    } };
   }[];
 };
 
@@ -781,6 +812,18 @@ export type ReviseRequest = {
   };
 };
 
+export type RulesAnswer = {
+  presets: string[];
+  memories: number;
+  bytes: number;
+  writes_per_minute: number;
+};
+
+export type StandardsAnswer = {
+  /** By the names of the standards; without those that do not show it. */
+  standards: { [name: string]: { [name: string]: unknown } };
+};
+
 export type StatsAnswer = {
   /** The credential's own. */
   owner: string;
@@ -811,6 +854,18 @@ export type SuspectsAnswer = {
     text: string;
     is_current: boolean;
   }[];
+  /** For the next page; null after the last. */
+  next_cursor: string | null;
+};
+
+export type UndoAnswer = {
+  /** What the last change was. */
+  change: "created" | "revised" | "tombstoned";
+  /** The memory's id. */
+  id: string;
+  /** The id of what is there now. */
+  now: string;
+  said: string;
 };
 
 export type UndoImportAnswer = {

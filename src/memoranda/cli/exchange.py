@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memoranda.app import Memoranda
     from memoranda.bindings.files.importers.importer import Importer, Survey
     from memoranda.service.core.access import Access
-    from memoranda.service.exchange import Report
+    from memoranda.service.report import Report
     from memoranda.service.service import Service
     from memoranda.service.verify import VerifyReport
     from memoranda.standards.oams.namespace import Namespace
@@ -137,7 +137,7 @@ def _export_records(
     run: GivenRun,
 ) -> int:
     from memoranda.bindings.files import exchange
-    from memoranda.service.exchange import Report
+    from memoranda.service.report import Report
 
     to_folder = target.endswith("/") or (target != "-" and Path(target).is_dir())
     answer = _Exported(target=target, what="record", beside={"format": shape}, run=run)
@@ -164,7 +164,7 @@ def _export_memories(target: str, bundle: Bundle, strict: bool, run: GivenRun) -
     from memoranda.app import system_clock
     from memoranda.bindings.files import exchange
     from memoranda.bindings.files.oams import shape_by_name
-    from memoranda.service.exchange import Report
+    from memoranda.service.report import Report
 
     report, shape = Report(), shape_by_name(target)
     if bundle.overwrite and shape != "bundle":
@@ -192,7 +192,7 @@ def _export_memories(target: str, bundle: Bundle, strict: bool, run: GivenRun) -
 
 def _export_system(target: str, system: TargetName, run: GivenRun) -> int:
     from memoranda.bindings.files import exchange
-    from memoranda.service.exchange import Report
+    from memoranda.service.report import Report
 
     report, answer = Report(), _Exported(target=target, what="memory", beside={"format": system}, run=run)
     with run.open() as memoranda, progress("exporting") as done:
@@ -216,7 +216,7 @@ def _export_grains(
     run: GivenRun,
 ) -> int:
     from memoranda.bindings.files import exchange
-    from memoranda.service.exchange import Report
+    from memoranda.service.report import Report
 
     if names:
         raise InvalidInput("--id goes with records; get one grain with: memoranda oms get ADDRESS --raw")
@@ -329,8 +329,8 @@ def import_files(
     spoken: set[Namespace] = set()
     with run.open() as memoranda, progress("importing") as done:
         report = exchange.import_files(
-            memoranda.service,
-            memoranda.access,
+            memoranda.ump.import_items,
+            memoranda.owner,
             _sources(sources),
             known=system_of(known, columns),
             adopt=adopt,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from memoranda.app import Memoranda
-    from memoranda.service.exchange import Report
+    from memoranda.service.report import Report
     from memoranda.standards.ump.audit import ChainReport
 
 _SPACES = re.compile(r"\s+")

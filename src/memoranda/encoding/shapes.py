@@ -113,6 +113,17 @@ def read(value: object, kind: type[T]) -> T:
     raise InvalidInput("the request has too many numbers with a decimal point")
 
 
+def written(value: Any) -> Any:
+    """A request, or a part of one, as it is written: `parse` reads the same from it. What was not said is left out."""
+    if isinstance(value, Struct):
+        fields = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        said = ((name, getattr(value, field)) for name, field in fields)
+        return {name: written(each) for name, each in said if each is not None and each is not msgspec.UNSET}
+    if hasattr(type(value), "to_json"):
+        return value.to_json()
+    return [written(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def fields_of(kind: type) -> tuple[str, ...]:
     """The names of the fields of a shape, or of a typed dictionary, as they are written."""
     declared: tuple[str, ...] | None = getattr(kind, "__struct_encode_fields__", None)

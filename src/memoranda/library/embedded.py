@@ -1,49 +1,32 @@
-"""The verbs over a store of this process."""
+"""Every standard over a store of this process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from memoranda.library.results import Hits, Memories, Memory, Versions, hit, version
 from memoranda.library.verbs import Asked
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.service.ump.ump import Ump
-from memoranda.standards.ump.requests import (
-    FeedbackRequest,
-    ForgetRequest,
-    ListRequest,
-    RecallRequest,
-    RehydrateRequest,
-)
-from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
     from memoranda.service.consolidation.dreams import DreamRun
     from memoranda.service.consolidation.runs import Undone
-    from memoranda.service.exchange import Report
-    from memoranda.service.imports import UndoneImport
     from memoranda.service.oams.memories import Stored
     from memoranda.service.oams.recall import Page
     from memoranda.service.oams.views import Shown
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
-    from memoranda.service.ump.overview import Stats
-    from memoranda.service.ump.redact import Suspect
-    from memoranda.service.ump.remember import Remembered
-    from memoranda.service.ump.revise import Forgotten, Revised
-    from memoranda.service.verify import VerifyReport
     from memoranda.standards.oams import memory as oams
     from memoranda.standards.oams.namespace import Namespace
-    from memoranda.standards.ump.rehydrate import Rehydrated
 
 
 class Embedded:
-    """UMP's verbs over a store that is open here."""
+    """One person's memory in a store that is open here."""
 
     def __init__(self, service: Service, access: Access) -> None:
         self.service = service
@@ -65,40 +48,6 @@ class Embedded:
     def now(self) -> Instant:
         return self.service.context.clock()
 
-    def remember(self, draft: dict[str, Any]) -> Remembered:
-        return self.ump.remember(self.ump.with_defaults(draft, method="library"))
-
-    def recall(self, asked: Asked) -> Hits:
-        return [hit(found) for found in self.ump.recall(RecallRequest.parse(asked))]
-
-    def for_prompt(self, asked: Asked) -> Rehydrated:
-        return self.ump.for_prompt(RehydrateRequest.parse(asked))
-
-    def page(self, asked: Asked, limit: int, after: int) -> tuple[Memories, int | None]:
-        where = ListRequest.parse(asked).given()
-        records, following = self.ump.list_records(**{**where, "limit": limit, "after": after})
-        return [Memory(record) for record in records], following
-
-    def stats(self) -> Stats:
-        return self.ump.stats()
-
-    def get(self, name: str) -> Record:
-        return self.ump.get(name)
-
-    def history(self, name: str) -> Versions:
-        return [version(each) for each in self.ump.history(name)]
-
-    def change(
-        self, name: str, text: str | None, structured: Mapping[str, Any] | None, patch: Mapping[str, Any]
-    ) -> Revised:
-        return self.ump.change(name, text, structured, patch)
-
-    def forget(self, asked: Asked) -> Forgotten:
-        return self.ump.forget(ForgetRequest.parse(asked))
-
-    def feedback(self, asked: Asked) -> None:
-        self.ump.feedback(FeedbackRequest.parse(asked))
-
     @cached_property
     def cal(self) -> Cal[Access]:
         from memoranda.service.cal.cal import Cal
@@ -116,26 +65,6 @@ class Embedded:
         from memoranda.service.openwop.openwop import Openwop
 
         return Openwop(self.service.context, self.access)
-
-    def suspects(self) -> Sequence[Suspect]:
-        return list(self.ump.suspects())
-
-    def redact(self, name: str) -> str:
-        return self.ump.redact(name)
-
-    def export(self, project: str | None, history: bool, report: Report | None) -> Iterator[Record]:
-        return self.ump.export(project=project, history=history, report=report)
-
-    def import_records(self, records: Iterable[object], restore: bool) -> Report:
-        from memoranda.service.exchange import numbered
-
-        return self.ump.import_items(numbered("ump", records), restore=restore)
-
-    def undo_import(self, name: str | None) -> UndoneImport:
-        return self.ump.undo_import(name)
-
-    def verify(self) -> VerifyReport:
-        return self.ump.verify()
 
     def close(self) -> None:
         self.service.close()

@@ -73,6 +73,9 @@ else:
                 pass
             raise ValueError(f"must be {cls.EXPECTED}")
 
+        def to_json(self) -> str:
+            return format_instant(self)
+
 
 @lru_cache(maxsize=4096)
 def format_instant(instant: int) -> str:

@@ -30,9 +30,10 @@ from memoranda.model.memory import Document, Projection
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
 from memoranda.service.core.carrying import bounds_of, is_view
 from memoranda.service.core.views import load_memory, project_document, record_of, ump_document
-from memoranda.service.exchange import Item, Report
+from memoranda.service.exchange import Item
 from memoranda.service.oms.grains import space_of as grain_space_of
 from memoranda.service.originals import index_of
+from memoranda.service.report import Report
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import Memory, check
 from memoranda.standards.oams.namespace import namespace_of, owner_hash, parse_namespace, space_of

@@ -8,8 +8,8 @@ form gives them, whichever comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -26,10 +26,11 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import note_elsewhere
 from memoranda.service.foreseen import Before, fact_of
-from memoranda.service.imports import Imported
+from memoranda.service.imports import Imported, resumed
 from memoranda.service.oams import memories
 from memoranda.service.oms import authority
-from memoranda.service.originals import Form, News, Outcome, Ready, version_of
+from memoranda.service.originals import News, Outcome, Ready, version_of
+from memoranda.service.report import Form, Report
 from memoranda.service.ump.remember import with_defaults
 from memoranda.service.ump.revise import handover
 from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace
@@ -40,120 +41,8 @@ from memoranda.storage.engine import Unit
 
 # Written in one unit: large enough to be fast, small enough that others get their turn.
 BATCH_LIMIT: Final = 500
-# More are counted, and read by nobody.
-LISTED_LIMIT: Final = 100
 _OPS: Final[dict[Form, str]] = {"ump": "import", "oams": "oams.import", "oms": "oms.import"}
-_COUNTS: Final = (
-    *("created", "merged", "updated", "unchanged", "forgotten", "exported", "verified", "refused", "warned", "kept"),
-    "redacted",
-)
 Progress = Callable[[int], None]
-
-
-# --- the report ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """What was not taken in, did not leave or did not verify: where it stood (or its number, from 1), and why."""
-
-    where: str
-    number: int = 0
-    id: str
-    code: str
-    message: str
-
-    def document(self) -> dict[str, str]:
-        return {"where": self.where, "id": self.id, "code": self.code, "message": self.message}
-
-
-@dataclass(slots=True, kw_only=True)
-class Report:
-    """What an import, an export or a check came to. The first refusals and warnings are listed, the counts are of all.
-
-    Records and grains that were here already are `merged`, OAMS memories `unchanged`.
-    """
-
-    created: int = 0
-    merged: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    # What was forgotten here after it was written, and stays so.
-    forgotten: int = 0
-    exported: int = 0
-    verified: int = 0
-    refused: int = 0
-    warned: int = 0
-    # What stayed here because its consent or a rule of the store says so.
-    kept: int = 0
-    # What left without the fields that its consent strips.
-    redacted: int = 0
-    refusals: list[Refusal] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    # Of what was brought in.
-    forms: set[Form] = field(default_factory=set)
-
-    @property
-    def taken(self) -> int:
-        """How many went in or were there."""
-        return self.created + self.merged + self.updated + self.unchanged
-
-    @property
-    def left_behind(self) -> int:
-        """How many could not leave, or may not."""
-        return self.refused + self.kept
-
-    def refuse(
-        self, where: str, name: object, error: MemorandaError, *, number: int = 0, message: str | None = None
-    ) -> None:
-        """Count a refusal; `message` where the error's own says the place once more."""
-        self.refused += 1
-        if len(self.refusals) < LISTED_LIMIT:
-            shown = name if isinstance(name, str) else ""
-            said = error.message if message is None else message
-            self.refusals.append(Refusal(where=where, number=number, id=shown, code=error.code, message=said))
-
-    def document(self) -> dict[str, Any]:
-        """All of it as JSON."""
-        listed = {"refusals": [asdict(each) for each in self.refusals], "warnings": self.warnings}
-        return {**{name: getattr(self, name) for name in _COUNTS}, **listed, "forms": sorted(self.forms)}
-
-    @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Report:
-        """What such a document says."""
-        refusals = [Refusal(**each) for each in said["refusals"]]
-        return cls(**{**said, "refusals": refusals, "forms": set(said["forms"])})
-
-    def add(self, other: Report) -> None:
-        """Add the counts and the refusals of a check of a part."""
-        for name in _COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.refusals += other.refusals[: max(0, LISTED_LIMIT - len(self.refusals))]
-        self.warnings += other.warnings[: max(0, LISTED_LIMIT - len(self.warnings))]
-        self.forms |= other.forms
-
-    def keep(self, name: str, why: str) -> None:
-        """Count what stayed here, and say why."""
-        self.kept += 1
-        self._say(f"{name} stays here: {why}")
-
-    def redact(self, name: str) -> None:
-        """Count what left in part."""
-        self.redacted += 1
-        self._say(f"{name} leaves without what its consent redacts")
-
-    def leave_forgotten(self, where: str) -> None:
-        """Count what a file brings and what was forgotten here since."""
-        self.forgotten += 1
-        self._say(f"{where}: forgotten here after it was written, and stays so; restore it to have it back")
-
-    def warn(self, where: str, message: str) -> None:
-        self._say(f"{where}: {message}")
-
-    def _say(self, warning: str) -> None:
-        self.warned += 1
-        if len(self.warnings) < LISTED_LIMIT:
-            self.warnings.append(warning)
 
 
 # --- in --------------------------------------------------------------------------------------------------------------
@@ -234,12 +123,54 @@ def import_items(
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     taking = _Import(context, access, tenant, report if report is not None else Report(), is_dry, progress)
-    if adopt or into is not None:
-        taking.renaming = Renaming(into=into, owner=owner_hash(access.default_tenant))
-    taking.adopts, taking.restores = adopt, restore
+    taking.move(adopt, into, restore)
     taking.imported = None if label is None else Imported(label)
     taking.run(items)
     return taking.report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a part of an import came to, the name to go on with, and what of it waits for a successor to come."""
+
+    report: Report
+    name: str | None
+    waiting: Sequence[tuple[str, str]]
+
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        waiting = [{"where": where, "successor": successor} for where, successor in self.waiting]
+        return {"report": self.report.document(), "import": self.name, "waiting": waiting}
+
+
+def import_part(
+    context: Context,
+    access: Access,
+    items: Iterable[Item],
+    *,
+    label: str | None,
+    name: str | None = None,
+    adopt: bool = False,
+    into: Namespace | None = None,
+    restore: bool = False,
+    is_dry: bool = False,
+) -> Part:
+    """Take in a part of what somebody brings from elsewhere; `name` is what the part before it was put on record as.
+
+    What names a successor that is not here is out of use until that comes, with the next part or ever: whoever brings
+    the parts knows which, and says it.
+    """
+    taking = _Import(context, access, access.default_tenant, Report(), is_dry, None)
+    taking.move(adopt, into, restore)
+    if name is not None:
+        taking.imported = resumed(context, access, name)
+    elif label is not None:
+        taking.imported = Imported(label)
+    waiting: list[tuple[str, str]] = []
+    taking.waiting = waiting
+    taking.run(items)
+    known = None if taking.imported is None else taking.imported.id or None
+    return Part(report=taking.report, name=known, waiting=waiting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +230,14 @@ class _Import:
         self.renaming: Renaming | None = None
         self.adopts = self.restores = False
         self.imported: Imported | None = None
+        # Told to whoever brings more, instead of being warned of.
+        self.waiting: list[tuple[str, str]] | None = None
+
+    def move(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
+        """Say whose memories become, where they go, and whether what was forgotten comes back."""
+        if adopt or into is not None:
+            self.renaming = Renaming(into=into, owner=owner_hash(self._access.default_tenant))
+        self.adopts, self.restores = adopt, restore
 
     def run(self, items: Iterable[Item]) -> None:
         """Read and check a batch, then write it; both at once would only hold the writer longer."""
@@ -549,8 +488,11 @@ class _Import:
             refused, missing = self._context.engine.write(self._tenant, lambda unit, some=some: self._end(unit, some))  # type: ignore[misc]
             for where, error in refused:
                 self.report.refuse(where, None, error)
+            if self.waiting is not None:
+                self.waiting += missing
+                continue
             for where, name in missing:
-                self.report.warn(where, f"superseded by {name}, which is not here: out of use until that comes")
+                self.report.warn(where, missing_successor(name))
 
     def _end(
         self, unit: Unit, some: list[tuple[tuple[Form, str], _Waiting]]
@@ -572,6 +514,11 @@ class _Import:
                 _close(unit, prior, None, waiting.valid_to, waiting.closed, now)
                 note_elsewhere(unit, prior, waiting.names)
         return refused, missing
+
+
+def missing_successor(name: str) -> str:
+    """What is said of a memory whose successor did not come with it."""
+    return f"superseded by {name}, which is not here: out of use until that comes"
 
 
 def _check_authority(unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.Ends) -> None:

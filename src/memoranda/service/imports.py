@@ -30,9 +30,9 @@ _CHUNK: Final = 500
 class Imported:
     """One import on its way, to be put on record."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, name: str = "") -> None:
         self.label = label[:_LABEL_CHARS]
-        self.id = ""
+        self.id = name
 
     def note(self, unit: Unit, first: int, now: Instant) -> None:
         """Put on record that the versions after one were written by this import, in the unit that writes them."""
@@ -53,6 +53,15 @@ class Imported:
         if held is None:
             for name in sorted(unit.items(_IMPORTS))[:-IMPORTS_LIMIT]:
                 unit.delete_item(_IMPORTS, name)
+
+
+def resumed(context: Context, access: Access, name: str) -> Imported:
+    """An import that goes on. Raises NotFound if it was taken back meanwhile, or is on record no more."""
+    with context.engine.read(access.default_tenant) as snapshot:
+        held = snapshot.item(_IMPORTS, name)
+    if held is None:
+        raise NotFound(f"there is no import {name}")
+    return Imported(json_text.parse(held)["what"], name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,11 +26,11 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import find_visible
 from memoranda.service.core.succession import with_elsewhere
 from memoranda.service.core.views import holds, load, load_memory, outline, redacted, root_of, scope_of, view
-from memoranda.service.exchange import Report
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
 from memoranda.service.oms import views as grain_views
+from memoranda.service.report import Report
 from memoranda.service.retrieve import read_page
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import Memory
@@ -222,15 +222,22 @@ def export_records(
 
 
 def export_page(
-    context: Context, access: Access, *, project: str | None = None, history: bool = True, after: int = 0
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    project: str | None = None,
+    history: bool = True,
+    carry: bool = True,
+    after: int = 0,
 ) -> tuple[list[Record], int | None, Report]:
     """A page of the same, after which version the next begins, and what of it stays behind."""
-    leaving = _leaving(context, access, None, None, history)
+    leaving = _leaving(context, access, owner, None, history)
     asked = {"owner": leaving.tenant, **({"project": project} if project else {})}
     access.require_scope({"visibility": access.limits.get("visibility"), **asked})
     versions, following = leaving.page(project, after, SENT_LIMIT)
     leaving.report.exported = len(versions)
-    records = [_leaving_record(leaving, version, carry=True) for version in versions]
+    records = [_leaving_record(leaving, version, carry=carry) for version in versions]
     leaving.finish("export", "records", asked)
     return records, following, leaving.report
 

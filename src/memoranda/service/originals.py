@@ -49,8 +49,6 @@ from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.shapes import Record, Unchecked
 from memoranda.storage.engine import Snapshot, Unit
 
-# The forms in which memories travel in files; openwop entries travel inside the others.
-Form = Literal["ump", "oams", "oms"]
 # What became of a memory. "known": it was here, or something newer is. "forgotten": it was here, and stays forgotten.
 Outcome = Literal["created", "updated", "merged", "known", "forgotten"]
 _MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES

@@ -128,9 +128,8 @@ def _tell(context: Context, version: Version) -> Said | None:
     return None if version.state.erased else unless_damaged(version, lambda: said_of(context, version))
 
 
-def versions(context: Context, tenant: str) -> Iterator[Version]:
-    """Every version of an owner, also those that were forgotten or erased."""
-    after = 0
+def versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Version]:
+    """Every version of an owner, also those that were forgotten or erased; or those after one."""
     while True:
         with context.engine.read(tenant) as snapshot:
             everything = Selection(standing="all")

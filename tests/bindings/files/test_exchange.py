@@ -39,7 +39,7 @@ def test_another_store_has_equal_records_after_export_and_import(
     sources = [str(tmp_path / name)]
     assert exchange.verify_files(sources).verified == 4
     with Memoranda.open(tmp_path / "other", owner=memoranda.owner) as other:
-        report = exchange.import_files(other.service, other.access, sources)
+        report = exchange.import_files(other.ump.import_items, other.owner, sources)
         assert (report.created, report.merged, report.refused) == (4, 0, 0)
         records = list(other.export())
         # What is closed is said to be by the store that shows it; what was signed is inside.
@@ -54,7 +54,7 @@ def test_importing_ones_own_export_again_changes_nothing(memoranda: Memoranda, t
     fill(memoranda)
     before = list(memoranda.export())
     export(memoranda, tmp_path / "a.ndjson", "ndjson")
-    report = exchange.import_files(memoranda.service, memoranda.access, [str(tmp_path / "a.ndjson")])
+    report = exchange.import_files(memoranda.ump.import_items, memoranda.owner, [str(tmp_path / "a.ndjson")])
     assert (report.created, report.merged, report.refused) == (0, 4, 0)
     assert list(memoranda.export()) == before
 
@@ -64,10 +64,10 @@ def test_a_record_of_another_owner_is_refused_unless_adopted(memoranda: Memorand
     export(memoranda, tmp_path / "a.ump.md", "markdown")
     sources = [str(tmp_path / "a.ump.md")]
     with Memoranda.open(tmp_path / "other") as other:
-        refused = exchange.import_files(other.service, other.access, sources)
+        refused = exchange.import_files(other.ump.import_items, other.owner, sources)
         assert (refused.created, refused.refused) == (0, 4)
         assert {each.code for each in refused.refusals} == {"forbidden_scope"}
-        adopted = exchange.import_files(other.service, other.access, sources, adopt=True)
+        adopted = exchange.import_files(other.ump.import_items, other.owner, sources, adopt=True)
         assert (adopted.created, adopted.refused) == (4, 0)
         assert {record["scope"]["owner"] for record in other.export()} == {other.owner}
         assert other.recall("pnpm")[0].record["body"]["text"] == "use pnpm, never npm"
@@ -90,7 +90,7 @@ def test_a_folder_with_history_is_imported_oldest_first(memoranda: Memoranda, fo
     fill(memoranda)
     exchange.export_folder(memoranda.export(), folder, lambda _: None)
     with Memoranda.open(tmp_path / "other", owner=memoranda.owner) as other:
-        report = exchange.import_files(other.service, other.access, [str(folder)])
+        report = exchange.import_files(other.ump.import_items, other.owner, [str(folder)])
         assert (report.created, report.refused) == (4, 0)
         assert len(other.history(other.recall("pnpm")[0].record["id"])) == 2
 
@@ -102,7 +102,7 @@ def test_complaints_name_the_file_and_the_line(memoranda: Memoranda, tmp_path: P
         '\n{"kind": "semantic", "body": {"text": "two"}}\nnonsense\n{"kind": "odd", "body": {"text": "x"}}\n'
     )
     sources = [str(good), str(bad), str(tmp_path / "missing.json")]
-    report = exchange.import_files(memoranda.service, memoranda.access, sources)
+    report = exchange.import_files(memoranda.ump.import_items, memoranda.owner, sources)
     assert (report.created, report.refused) == (2, 3)
     assert {each.where for each in report.refusals} == {f"{bad}:3", f"{bad}:4", str(tmp_path / "missing.json")}
 

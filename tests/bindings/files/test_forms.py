@@ -17,7 +17,7 @@ from memoranda.bindings.files import exchange, mg, oams
 from memoranda.bindings.files.sync import FolderForm, FolderSync
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import Selection
-from memoranda.service.exchange import Report
+from memoranda.service.report import Report
 from memoranda.service.retrieve import read_page
 from memoranda.settings import load_settings
 from memoranda.standards.oams.mapping import from_projection
@@ -50,7 +50,7 @@ def write(m: Memoranda, target: Path, form: str, *, history: bool = True) -> Rep
 
 
 def read(m: Memoranda, source: Path) -> Report:
-    report = exchange.import_files(m.service, m.access, [str(source)])
+    report = exchange.import_files(m.ump.import_items, m.owner, [str(source)])
     assert (report.refused, report.refusals) == (0, [])
     return report
 

@@ -82,7 +82,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ended.communicate()
             assert ended.returncode == 0
         (folder / "all.jsonl").write_bytes(b"\n".join(lines()) + b"\n")
-        exchange.import_files(m.service, m.access, [str(folder / "all.jsonl")])
+        exchange.import_files(m.ump.import_items, m.owner, [str(folder / "all.jsonl")])
     return folder
 
 

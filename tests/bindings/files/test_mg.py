@@ -14,7 +14,7 @@ from memoranda.bindings.files import exchange, mg, mg_report
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.model.selection import Selection
-from memoranda.service.exchange import Report
+from memoranda.service.report import Report
 from memoranda.standards.oms import grains, signature
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
@@ -42,7 +42,7 @@ def export(memoranda: Memoranda, target: Path, *, history: bool = True) -> int:
 
 
 def take(memoranda: Memoranda, *sources: Path) -> Report:
-    return exchange.import_files(memoranda.service, memoranda.access, [str(source) for source in sources])
+    return exchange.import_files(memoranda.ump.import_items, memoranda.owner, [str(source) for source in sources])
 
 
 def known(memoranda: Memoranda) -> dict[str, tuple[bytes, IndexState]]:

@@ -7,6 +7,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -17,7 +18,7 @@ from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.console.visit import Answer, File, Page, Redirect, Upload, Visit
 from memoranda.bindings.files import exchange
 from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.service.exchange import Report
+from memoranda.service.report import Report
 
 # The form, and the name of the file.
 FORMS_OUT: Final = {
@@ -125,8 +126,8 @@ def _import(visit: Visit, file: Upload, is_dry: bool, steps: queue.SimpleQueue[S
             with path.open("wb") as target, file.body:
                 shutil.copyfileobj(file.body, target)
             report = exchange.import_files(
-                visit.service,
-                visit.access,
+                partial(visit.service.import_items, visit.access),
+                visit.access.default_tenant,
                 [str(path)],
                 is_dry=is_dry,
                 progress=progress,

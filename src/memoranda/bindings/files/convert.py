@@ -25,7 +25,8 @@ from memoranda.bindings.files.importers.importer import Importer
 from memoranda.encoding.garbage import seldom_collected
 from memoranda.errors import InvalidInput
 from memoranda.service.convert import Carried, Conversion, Target
-from memoranda.service.exchange import Item, Report
+from memoranda.service.exchange import Item
+from memoranda.service.report import Report
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.ump.shapes import Version as UmpVersion
 

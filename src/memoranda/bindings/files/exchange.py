@@ -29,7 +29,8 @@ from memoranda.bindings.files.names import file_name
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
 from memoranda.service.core.access import Access
-from memoranda.service.exchange import Item, Report
+from memoranda.service.exchange import Item
+from memoranda.service.report import Report
 from memoranda.service.service import Service
 from memoranda.standards.oams.memory import SESSION_KEY, Memory, metadata_of
 from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace
@@ -258,8 +259,8 @@ class Counter(Generic[T]):
 
 
 def import_files(
-    service: Service,
-    access: Access,
+    take: Callable[..., Report],
+    owner: str,
     sources: Iterable[str],
     *,
     known: str | Importer | None = None,
@@ -274,6 +275,8 @@ def import_files(
 ) -> Report:
     """Take in the memories of files and folders, whatever their form; `into` is for those of OAMS alone.
 
+    `take` is the verb `import_items` of whoever takes them in, `owner` whose they become.
+
     `known` is the form or the system, where the files do not tell it.
 
     Told to `found` is each source of another system: its name, the system, and what it holds; to `expect` how many
@@ -281,16 +284,15 @@ def import_files(
     """
     report = Report()
     named = list(sources)
-    several = list(sources_of(named, report, known, owner_hash(access.default_tenant)))
+    several = list(sources_of(named, report, known, owner_hash(owner)))
     for each in several:
         if into is not None and each.codec is not oams and not isinstance(each.codec, Foreign):
             raise InvalidInput(f"--namespace is for memories of OAMS, and {shown_name(each.name)} holds none")
     survey(several, found, expect)
     items: Iterator[Item] = chain.from_iterable(each.items() for each in several)
     if spoken is not None:
-        items = _noticing(items, spoken, into, owner_hash(access.default_tenant) if adopt else None)
-    return service.import_items(
-        access,
+        items = _noticing(items, spoken, into, owner_hash(owner) if adopt else None)
+    return take(
         items,
         adopt=adopt,
         into=into,

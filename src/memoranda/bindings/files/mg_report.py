@@ -11,8 +11,8 @@ from typing import IO, Any, Final
 from memoranda.bindings.files.mg import Progress, fields_in, kind_of, opened, reading, scratch, whole_file
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
-from memoranda.service.exchange import Report
 from memoranda.service.oms.views import jsonable
+from memoranda.service.report import Report
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import FileHeader
 from memoranda.standards.oms.container_reader import Reader

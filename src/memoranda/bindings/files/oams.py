@@ -33,7 +33,8 @@ from memoranda.bindings.files.formats import lines_in
 from memoranda.bindings.files.oams_bundle import MARKDOWN_ENDINGS, BundleReader, BundleWriter
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable, Unsupported
-from memoranda.service.exchange import Item, Report
+from memoranda.service.exchange import Item
+from memoranda.service.report import Report
 from memoranda.standards.oams import bundle, lines, markdown
 from memoranda.standards.oams.lines import Line, Packed, Sorter
 from memoranda.standards.oams.memory import Memory

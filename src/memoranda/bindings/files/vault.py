@@ -24,7 +24,8 @@ from memoranda.bindings.files.note import Links, Note, links_in, plain_text, ste
 from memoranda.bindings.files.sync_pass import Pass, Plan, Step, plan
 from memoranda.bindings.files.sync_state import Entry
 from memoranda.errors import InvalidInput, NotFound, TooLarge
-from memoranda.service.exchange import LISTED_LIMIT, Item
+from memoranda.service.exchange import Item
+from memoranda.service.report import LISTED_LIMIT
 from memoranda.standards.ump.canonical import random_id
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.record import MAX_RELATIONS, MAX_TEXT_BYTES

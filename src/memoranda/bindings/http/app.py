@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memoranda.bindings.http import (
     cal,
+    looking,
     metrics,
     moving,
     oams,
@@ -65,6 +66,7 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
     return (
         *ump.OPERATIONS,
         *moving.OPERATIONS,
+        *looking.OPERATIONS,
         *oms.OPERATIONS,
         *cal.OPERATIONS,
         *oams.OPERATIONS,

@@ -108,7 +108,7 @@ def remember(service: Service, call: Call, draft: object) -> dict[str, Any]:
 
 
 def get(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    return {"record": service.get(call.access, _id(call))}
+    return {"record": service.get(call.access, memory_id(call))}
 
 
 def list_memories(service: Service, call: Call, asked: ListRequest) -> dict[str, Any]:
@@ -121,11 +121,12 @@ def stats(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 
 
 def history(service: Service, call: Call, asked: HistoryRequest) -> dict[str, Any]:
-    versions, following = service.history_page(call.access, _id(call), after=asked.after)
+    versions, following = service.history_page(call.access, memory_id(call), after=asked.after)
     return {"versions": versions} | ({} if following is None else {"next_cursor": str(following)})
 
 
-def _id(call: Call) -> str:
+def memory_id(call: Call) -> str:
+    """The memory that the path names."""
     # What cannot be an id is not found, rather than malformed.
     return call.readable_name("id") or ""
 

@@ -9,8 +9,9 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 
 if TYPE_CHECKING:
-    from memoranda.service.exchange import Item, Report
+    from memoranda.service.exchange import Item, Part
     from memoranda.service.imports import UndoneImport
+    from memoranda.service.report import Report
     from memoranda.standards.oams.namespace import Namespace
     from memoranda.standards.ump.record import Record
 
@@ -35,12 +36,19 @@ def export(
 
 
 def export_page(
-    context: Context, access: Access, *, project: str | None = None, history: bool = True, after: int = 0
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    project: str | None = None,
+    history: bool = True,
+    carry: bool = True,
+    after: int = 0,
 ) -> tuple[list[Record], int | None, Report]:
     """A page of what may leave, after which version the next begins, and what of it stays behind."""
     from memoranda.service import leaving
 
-    return leaving.export_page(context, access, project=project, history=history, after=after)
+    return leaving.export_page(context, access, owner=owner, project=project, history=history, carry=carry, after=after)
 
 
 def import_items(
@@ -72,6 +80,26 @@ def import_items(
         progress=progress,
         report=report,
         label=label,
+    )
+
+
+def import_part(
+    context: Context,
+    access: Access,
+    items: Iterable[Item],
+    *,
+    label: str | None,
+    name: str | None = None,
+    adopt: bool = False,
+    into: Namespace | None = None,
+    restore: bool = False,
+    is_dry: bool = False,
+) -> Part:
+    """Take in a part of what is brought from elsewhere; `name` is what the part before it was put on record as."""
+    from memoranda.service import exchange
+
+    return exchange.import_part(
+        context, access, items, label=label, name=name, adopt=adopt, into=into, restore=restore, is_dry=is_dry
     )
 
 

@@ -104,16 +104,9 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
 
 def framed(context: Context, access: Access, records: Sequence[Record], *, max_chars: int = 500) -> Rehydrated:
     """Records that were listed, in their order, as such a block with short ids."""
-    from memoranda.standards.ump.rehydrate import rehydrate
+    from memoranda.standards.ump.rehydrate import framed as in_order
 
-    return rehydrate(
-        [{"record": record, "score": 0.0} for record in records],
-        limit=len(records),
-        max_chars=max_chars,
-        max_visibility="public",
-        require_signature=True,
-        names=_short(context, access, records),
-    )
+    return in_order(records, _short(context, access, records), max_chars=max_chars)
 
 
 def _short(context: Context, access: Access, records: Sequence[Record]) -> dict[str, str]:

@@ -13,6 +13,7 @@ import msgspec
 
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput
+from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import find_own, whole_name
@@ -29,6 +30,11 @@ from memoranda.storage.engine import Unit
 REASON = "what looked like a secret was taken out"
 # Events of logs that are read at once, each of at most 64 KiB.
 _EVENTS_LIMIT = 100
+_PAGE_EVENTS: Final = 20_000
+# A page ends with so many found, after so much text, or when so many versions were looked at.
+_PAGE_SUSPECTS: Final = 500
+_PAGE_CHARS: Final = 1_048_576
+_PAGE_VERSIONS: Final = 20_000
 # What may read like orders, by its id.
 _CLEARED: Final = "orders allowed"
 
@@ -42,25 +48,83 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True):
     is_current: bool
 
 
+Judge = Callable[[Record, bool], Suspect | None]
+
+
+class SuspectPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of what was found, and after which version to look on; None: everything was looked at."""
+
+    suspects: list[Suspect]
+    next: int | None
+
+
 def suspects(context: Context, access: Access, *, progress: Callable[[int], None] | None = None) -> Iterator[Suspect]:
     """Every version of one's own that looks as if it held a secret, superseded and forgotten ones, too."""
-    for record, is_current in _read(context, access, progress):
-        if kinds := suspected(said(record)):
-            text = cast("Body", hidden(said(record))["body"])["text"]
-            yield Suspect(id=record["id"], kinds=kinds, text=text, is_current=is_current)
+    return _found(context, access, _secret, progress)
+
+
+def suspects_page(context: Context, access: Access, *, after: int = 0) -> SuspectPage:
+    """Some of them, after a version."""
+    return _page(context, access, _secret, after)
 
 
 def orders(context: Context, access: Access, *, progress: Callable[[int], None] | None = None) -> Iterator[Suspect]:
     """Every memory of one's own that reads as if it gave orders to a model, unless somebody said that it may."""
+    return _found(context, access, _order_in(context, access), progress)
+
+
+def orders_page(context: Context, access: Access, *, after: int = 0) -> SuspectPage:
+    """Some of them, after a version."""
+    return _page(context, access, _order_in(context, access), after)
+
+
+def _secret(record: Record, is_current: bool) -> Suspect | None:
+    if not (kinds := suspected(said(record))):
+        return None
+    text = cast("Body", hidden(said(record))["body"])["text"]
+    return Suspect(id=record["id"], kinds=kinds, text=text, is_current=is_current)
+
+
+def _order_in(context: Context, access: Access) -> Judge:
     from memoranda.encoding import injection
 
     with context.engine.read(access.default_tenant) as snapshot:
         cleared = snapshot.items(_CLEARED)
-    for record, is_current in _read(context, access, progress):
+
+    def order(record: Record, is_current: bool) -> Suspect | None:
         if not is_current or record["id"] in cleared:
-            continue
-        if kinds := injection.orders("\n".join(texts(said(record)))):
-            yield Suspect(id=record["id"], kinds=kinds, text=record["body"]["text"], is_current=True)
+            return None
+        kinds = injection.orders("\n".join(texts(said(record))))
+        return Suspect(id=record["id"], kinds=kinds, text=record["body"]["text"], is_current=True) if kinds else None
+
+    return order
+
+
+def _found(context: Context, access: Access, judge: Judge, progress: Callable[[int], None] | None) -> Iterator[Suspect]:
+    for count, version in enumerate(versions(context, access.default_tenant), 1):
+        if progress is not None:
+            progress(count)
+        if (found := _judged(context, version, judge)) is not None:
+            yield found
+
+
+def _page(context: Context, access: Access, judge: Judge, after: int) -> SuspectPage:
+    found: list[Suspect] = []
+    size = 0
+    for count, version in enumerate(versions(context, access.default_tenant, after=after), 1):
+        if (each := _judged(context, version, judge)) is not None:
+            found.append(each)
+            size += len(each.text)
+        if len(found) >= _PAGE_SUSPECTS or size >= _PAGE_CHARS or count >= _PAGE_VERSIONS:
+            return SuspectPage(suspects=found, next=version.version_id)
+    return SuspectPage(suspects=found, next=None)
+
+
+def _judged(context: Context, version: Version, judge: Judge) -> Suspect | None:
+    if version.state.erased:
+        return None
+    record = unless_damaged(version, lambda: view(context, version, context.clock()))
+    return None if record is None else judge(record, version.state.is_head and version.state.tombstoned is None)
 
 
 def allow_orders(context: Context, access: Access, name: str) -> None:
@@ -76,19 +140,6 @@ def allow_orders(context: Context, access: Access, name: str) -> None:
     context.engine.write(found.tenant, work)
 
 
-def _read(context: Context, access: Access, progress: Callable[[int], None] | None) -> Iterator[tuple[Record, bool]]:
-    """All that is there, each with whether it is current."""
-    now = context.clock()
-    for count, version in enumerate(versions(context, access.default_tenant), 1):
-        if progress is not None:
-            progress(count)
-        if version.state.erased:
-            continue
-        record = unless_damaged(version, lambda version=version: view(context, version, now))  # type: ignore[misc]
-        if record is not None:
-            yield record, version.state.is_head and version.state.tombstoned is None
-
-
 class SuspectBeside(msgspec.Struct, frozen=True, kw_only=True):
     """A version of a workspace file, or an event in the log of a run, that looks as if it held a secret."""
 
@@ -96,8 +147,40 @@ class SuspectBeside(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...]
 
 
+class BesidePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of what was found, and after which event of all logs to look on; None: everything was looked at."""
+
+    suspects: list[SuspectBeside]
+    next: int | None
+
+
 def suspects_beside(context: Context, access: Access) -> Iterator[SuspectBeside]:
     """What looks like a secret beside memories: in files, which are removed, and in logs, which end with their runs."""
+    page = suspects_beside_page(context, access)
+    yield from page.suspects
+    while page.next is not None:
+        page = suspects_beside_page(context, access, after=page.next)
+        yield from page.suspects
+
+
+def suspects_beside_page(context: Context, access: Access, *, after: int = 0) -> BesidePage:
+    """Some of it: all files first, then the logs, after an event of them."""
+    found = [] if after else list(_in_files(context, access))
+    place, tenant = after, access.default_tenant
+    for _ in range(_PAGE_EVENTS // _EVENTS_LIMIT):
+        with context.engine.read(tenant) as snapshot:
+            page = snapshot.run_events_after(place, _EVENTS_LIMIT)
+        if not page:
+            return BesidePage(suspects=found, next=None)
+        for event in (parse(data) for _, data in page):
+            if kinds := suspected({"payload": event["payload"]}):
+                where = f"log of {event['runId']}, event {event['sequence']}"
+                found.append(SuspectBeside(where=where, kinds=kinds))
+        place = page[-1][0]
+    return BesidePage(suspects=found, next=place)
+
+
+def _in_files(context: Context, access: Access) -> Iterator[SuspectBeside]:
     # Needed here alone: no other verb of UMP loads openwop.
     from memoranda.service.openwop import workspace
 
@@ -110,14 +193,6 @@ def suspects_beside(context: Context, access: Access) -> Iterator[SuspectBeside]
                 kept = workspace.read(snapshot, path, number)
             if kept is not None and (kinds := suspected({"content": kept["content"]})):
                 yield SuspectBeside(where=f"file {path}, version {number}", kinds=kinds)
-    place, page = 0, list[tuple[int, bytes]]()
-    while place == 0 or page:
-        with context.engine.read(tenant) as snapshot:
-            page = snapshot.run_events_after(place, _EVENTS_LIMIT)
-        for event in (parse(data) for _, data in page):
-            if kinds := suspected({"payload": event["payload"]}):
-                yield SuspectBeside(where=f"log of {event['runId']}, event {event['sequence']}", kinds=kinds)
-        place = page[-1][0] if page else -1
 
 
 def redact(context: Context, access: Access, name: str) -> str:

@@ -26,6 +26,7 @@ from memoranda.standards.ump.shapes import Draft, Record
 # What became of records that were moved, by how many.
 _COUNTED: Final = "created merged updated unchanged forgotten exported verified refused warned kept redacted"
 _ID: Final = said(NAME, "The memory's id.")
+_MORE: Final = said(maybe(NAME), "For the next page; null after the last.")
 
 # Shapes that are documents of their own, by the names they have in the OpenAPI document.
 DOCUMENTS: Final[dict[str, type]] = {"Record": Record, "Draft": Draft}
@@ -45,6 +46,13 @@ ANSWERS: Final[dict[str, Schema]] = {
                     record=ref("Record"),
                     signals={"type": "object", "additionalProperties": NUMBER},
                     score=NUMBER,
+                    explanation=said(
+                        {
+                            "type": "object",
+                            "additionalProperties": closed("part rank", part=NUMBER, rank={"type": "integer"}),
+                        },
+                        "What its relevance is made of, where that is asked for.",
+                    ),
                 )
             ),
             "Best first, each with the signals behind its score.",
@@ -75,7 +83,7 @@ ANSWERS: Final[dict[str, Schema]] = {
     "ListAnswer": closed(
         "records next_cursor",
         records=said(some(ref("Record")), "Last updated first."),
-        next_cursor=said(maybe(NAME), "For the next page; null after the last."),
+        next_cursor=_MORE,
     ),
     "StatsAnswer": closed(
         "owner memories kinds projects bytes",
@@ -89,7 +97,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         "records report next_cursor",
         records=said(some({"type": "object"}), "In the order written."),
         report=said(ref("Report"), "What stayed behind of this page, and why."),
-        next_cursor=said(maybe(NAME), "For the next page; null after the last."),
+        next_cursor=_MORE,
     ),
     "Report": closed(
         f"{_COUNTED} refusals warnings forms",
@@ -100,10 +108,63 @@ ANSWERS: Final[dict[str, Schema]] = {
         warnings=some(TEXT),
         forms=some(NAME),
     ),
-    "SuspectsAnswer": closed(
-        "suspects",
-        suspects=some(closed("id kinds text is_current", id=_ID, kinds=some(NAME), text=TEXT, is_current=FLAG)),
+    "ImportPartAnswer": closed(
+        "report import waiting",
+        report=ref("Report"),
+        **{"import": said(maybe(NAME), "To go on with, and to take it back; null while it wrote nothing.")},
+        waiting=said(
+            some(closed("where successor", where=TEXT, successor=NAME)),
+            "What is out of use until its successor comes, with the next part or ever.",
+        ),
     ),
+    "SuspectsAnswer": closed(
+        "suspects next_cursor",
+        suspects=some(closed("id kinds text is_current", id=_ID, kinds=some(NAME), text=TEXT, is_current=FLAG)),
+        next_cursor=_MORE,
+    ),
+    "SuspectsBesideAnswer": closed(
+        "suspects next_cursor", suspects=some(closed("where kinds", where=NAME, kinds=some(NAME))), next_cursor=_MORE
+    ),
+    "AllowOrdersAnswer": closed("ok", ok={"const": True, "description": "It is not listed again while it says so."}),
+    "StandardsAnswer": closed(
+        "standards",
+        standards=said(
+            {"type": "object", "additionalProperties": {"type": "object"}},
+            "By the names of the standards; without those that do not show it.",
+        ),
+    ),
+    "OriginsAnswer": closed(
+        "sources made going",
+        sources=said(some(ref("Record")), "What it was made from."),
+        made=said(some(ref("Record")), "What was made from it."),
+        going=said(COUNT, "How many memories go with it when it is erased."),
+    ),
+    "UndoAnswer": closed(
+        "change id now said",
+        change=said(one_of(("created", "revised", "tombstoned")), "What the last change was."),
+        id=_ID,
+        now=said(NAME, "The id of what is there now."),
+        said=TEXT,
+    ),
+    "RulesAnswer": closed(
+        "presets memories bytes writes_per_minute",
+        presets=some(NAME),
+        **dict.fromkeys(("memories", "bytes", "writes_per_minute"), COUNT),
+    ),
+    "ProjectsAnswer": closed("projects", projects=some(NAME)),
+    "ElsewhereAnswer": closed(
+        "projects",
+        projects=said({"type": "object", "additionalProperties": COUNT}, "How many answers each has, the most first."),
+    ),
+    "ShortIdsAnswer": closed("short", short={"type": "object", "additionalProperties": NAME}),
+    "ChangesAnswer": closed(
+        "events next is_last",
+        events=some(closed("seq type id record", seq=COUNT, type=NAME, id=_ID, record=ref("Record"))),
+        next=said(COUNT, "To go on after; it passes over what may not be seen, too."),
+        is_last=FLAG,
+    ),
+    "PlaceAnswer": closed("place", place=said(COUNT, "The number of the last change.")),
+    "PruneAnswer": closed("pruned", pruned=COUNT),
     "RedactAnswer": closed("id", id=said(NAME, "The id it has now.")),
     "ImportsAnswer": closed(
         "imports",

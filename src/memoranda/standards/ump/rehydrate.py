@@ -79,6 +79,18 @@ def rehydrate(
     return Rehydrated(text=text, injected=tuple(injected), dropped=tuple(dropped))
 
 
+def framed(records: Sequence[Mapping[str, Any]], names: Mapping[str, str], *, max_chars: int = 500) -> Rehydrated:
+    """Records of one's own that were listed, in their order, each with its short id."""
+    return rehydrate(
+        [{"record": record, "score": 0.0} for record in records],
+        limit=len(records),
+        max_chars=max_chars,
+        max_visibility="public",
+        require_signature=True,
+        names=names,
+    )
+
+
 def _objection(result: Mapping[str, Any], max_visibility: str, require_signature: bool) -> str | None:
     record = result.get("record")
     if not isinstance(record, Mapping) or record.get("kind") not in KINDS or _text_of(record) is None:

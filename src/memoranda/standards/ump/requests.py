@@ -328,6 +328,8 @@ class HistoryRequest(Shape):
         return int(self.cursor or 0)
 
 
+# As many records leave by their ids in one answer.
+MAX_NAMED: Final = 50
 # As many records are taken in by one request.
 MAX_IMPORT: Final = 500
 
@@ -335,8 +337,21 @@ MAX_IMPORT: Final = 500
 class ExportRequest(Shape):
     """Which records leave. Beyond the standard."""
 
+    owner: Annotated[Name, Meta(description="Whose; by default the credential's own.")] | None = None
     project: Annotated[Name, Meta(description="Only of this project.")] | None = None
     history: Annotated[bool, Meta(description="false: only what is current.")] = True
+    carry: Annotated[
+        bool, Meta(description="false: without the documents of other standards that stand behind records.")
+    ] = True
+    ids: (
+        Annotated[
+            list[Name] | Name,
+            Meta(
+                description=f"Only the records of these ids, at most {MAX_NAMED}, in this order, and nothing with them."
+            ),
+        ]
+        | None
+    ) = None
     cursor: (
         Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the page before.")] | None
     ) = None
@@ -345,6 +360,15 @@ class ExportRequest(Shape):
     def after(self) -> int:
         """The last version of the page before."""
         return int(self.cursor or 0)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Of which ids, if not of all."""
+        return _several(self.ids)
+
+    def __post_init__(self) -> None:
+        if len(self.names or ()) > MAX_NAMED:
+            raise InvalidInput(f"ids must be at most {MAX_NAMED}")
 
 
 class ImportRequest(Shape):

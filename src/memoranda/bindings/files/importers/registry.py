@@ -25,7 +25,8 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.bindings.files.importers.table import TABLE
 from memoranda.bindings.files.importers.zep import ZEP
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
-from memoranda.service.exchange import Item, Report
+from memoranda.service.exchange import Item
+from memoranda.service.report import Report
 
 IMPORTERS: Final[dict[str, Importer]] = {
     each.name: each
