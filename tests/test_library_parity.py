@@ -17,12 +17,13 @@ from memoranda.library.embedded import Embedded, EmbeddedOams
 from memoranda.library.remote import Remote, RemoteOams
 from memoranda.library.remote_cal import RemoteCal
 from memoranda.library.remote_grains import RemoteGrains
-from memoranda.library.remote_openwop import RemoteOpenwop
+from memoranda.library.remote_openwop import NOT_OVER_A_WIRE, RemoteOpenwop
 from memoranda.library.remote_ump import RemoteUmp
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import SCOPES
 from memoranda.service.core.rules import OwnRules
 from memoranda.service.exchange import numbered
+from memoranda.service.openwop.distill import TokenBudgetExceededError
 from memoranda.service.openwop.openwop import Openwop
 from memoranda.service.report import Report
 from memoranda.service.ump.ump import Ump
@@ -42,14 +43,6 @@ OF_THE_STORE = {"service": "the store itself", "access": "what may be done with 
 # Of Grains and Cal: what is asked with the store's own values, or of who has the store.
 OF_GRAINS = {"release", "listing", "search", "with_defaults", "export", "rotate_master_key"}
 OF_CAL = {"issue"}
-# Of openwop: runs, their logs, secrets and webhooks, what a pass makes, and commitments as the store keeps them.
-OF_OPENWOP = {
-    *("begin_run", "emit", "finish_run", "fork", "memory_of", "run", "runs", "snapshot", "events", "all_events"),
-    *("register_webhook", "registered_webhook", "unregister_webhook", "webhooks", "register_secret", "resolve_secret"),
-    *("compact", "distill", "consolidate", "undo_consolidation", "infer_commitments", "commitments"),
-    *("cancel_commitment", "snooze_commitment", "fire_commitment", "put_entries", "claim", "settle"),
-    *("discovery", "tick"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +61,7 @@ def test_every_verb_is_there_over_a_server_and_awaited() -> None:
     assert public(EmbeddedOams) == public(RemoteOams)
     assert public(Cal) - OF_CAL == public(RemoteCal)
     assert public(Grains) - OF_GRAINS == public(RemoteGrains)
-    assert public(Openwop) - OF_OPENWOP == public(RemoteOpenwop)
+    assert public(Openwop) - NOT_OVER_A_WIRE.keys() == public(RemoteOpenwop)
     assert public(Memoranda) - OF_THE_STORE.keys() - {"close"} <= public(AsyncMemoranda)
     assert public(Memoranda) - set(VERBS) - OF_THE_STORE.keys() == {"open", "close", "oams", "owner", "ump"}
 
@@ -124,6 +117,12 @@ REFUSED: tuple[Callable[[Memoranda], object], ...] = (
     lambda m: m.openwop.write_file("a.md", "x", if_match='"v9"'),
     lambda m: m.openwop.schedule("agents/a", "nonsense"),
     lambda m: m.openwop.propose("nonsense", {}),
+    lambda m: m.openwop.run("none"),
+    lambda m: m.openwop.memory_of("none"),
+    lambda m: m.openwop.get_entry("agents/a", "none", run_id="none"),
+    lambda m: m.openwop.emit("none", "a.b", {}),
+    lambda m: m.openwop.compact("nothing/here"),
+    lambda m: m.openwop.cancel_commitment("none"),
 )
 
 
@@ -260,8 +259,63 @@ def hosts(m: Memoranda) -> Iterator[object]:
         ]
 
 
+def runs(m: Memoranda) -> Iterator[object]:
+    host, ref = m.openwop, "agents/runs"
+    made = host.put_entries(ref, [Draft(content="The port is 8081."), Draft(content="Ada calls on Monday")])
+    yield [each["content"] for each in made]
+    begun = host.begin_run("acme.support", run_id="run-1", tags=("a",), metadata={"by": "ada"})
+    yield begun.status, begun.tags, begun.metadata, begun.is_replay, host.run("run-1") == begun
+    host.put_entry(ref, Draft(content="Written later"))
+    own = host.put_entry(ref, Draft(content="Its own"), run_id="run-1", node_id="n1", agent_id="acme.helper")
+    memory = host.memory_of("run-1")
+    yield [each["content"] for each in memory.list(ref)], memory.get(ref, own["id"]) == own, memory.get(ref, "none")
+    yield host.register_secret("run-1", "crm", "an example of a secret")
+    yield host.emit("run-1", "agent.toolCalled", {"toolName": "search"}, node_id="n1")["sequence"]
+    host.write_file("runs.md", "an example of a secret, here", run_id="run-1")
+    yield host.file("runs.md")["content"], host.files("runs", run_id="run-1"), host.remove_file("runs.md")
+    named = {"shown": {"$memory": {"memoryRef": ref, "id": own["id"], "field": "content"}}}
+    done = host.finish_run("run-1", variables=named)
+    yield done.status, list(done.variables["shown"]), host.snapshot("run-1")["variables"]
+    events, is_complete = host.events("run-1")
+    yield [each["type"] for each in events], is_complete, [each["type"] for each in host.events("run-1", after=2)[0]]
+    there, end = host.all_events(after=0)
+    yield there[-1][0] == end, host.all_events()[0], host.all_events(after=end)
+    forked = host.fork("run-1", mode="replay", from_seq=0)
+    yield forked.is_replay, forked.source_run_id, forked.workflow_id
+    yield [each.workflow_id for each in host.runs(limit=2)], host.runs(before=Instant(1)), len(host.runs(limit=500)) > 2
+    yield [each.workflow_id for each in host.runs(before=host.runs()[0].place, limit=1)]
+
+
+def passes(m: Memoranda) -> Iterator[object]:
+    host, ref = m.openwop, "agents/passes"
+    host.put_entries(ref, [Draft(content=text) for text in ("The port is 8081.", "The port is 8081.", "Tea is green.")])
+    swept = host.consolidate(ref)
+    yield swept.event["type"], len(swept.taken), swept.contradictions, len(swept.strengthened), swept.run.status
+    yield host.undo_consolidation(swept.run.run_id), len(host.list_entries(ref))
+    archive = host.distill(ref, token_budget=4000)
+    yield archive.entry["content"].splitlines()[3:], archive.index is None or archive.index["path"]
+    yield archive.checksum in archive.entry["tags"][0] or len(archive.checksum)
+    with pytest.raises(TokenBudgetExceededError) as raised:
+        host.distill(ref, token_budget=1)
+    yield raised.value.budget, raised.value.wop_code
+    yield host.distill(ref, given=["The port is 9000."], is_indexed=False).entry["content"].splitlines()[3:]
+    joined = host.compact(ref)
+    yield joined.event["type"], joined.entry["content"]
+    host.put_entry(ref, Draft(content="Remind me tomorrow at 9:00 to send the invoices."))
+    (promise,) = host.infer_commitments(ref)
+    yield promise.condition, promise.state, host.commitments(ref) == host.commitments(), host.commitments("none")
+    yield host.snooze_commitment(promise.commitment_id, Instant(32503680000000)).due
+    event, fired = host.fire_commitment(promise.commitment_id, condition="time")
+    yield event is not None and event["type"], fired.state, host.fire_commitment(promise.commitment_id)[0]
+    yield host.cancel_commitment(promise.commitment_id).state
+    hook = host.register_webhook("https://hooks.example/x", ["run.failed"], ["a"])
+    yield sorted(hook), [(each.url, each.events, each.tags, each.state) for each in host.webhooks()]
+    yield host.unregister_webhook(hook["webhookId"]), host.unregister_webhook(hook["webhookId"])
+    yield host.discovery(is_attended=False)["memory"]
+
+
 SCENARIOS: tuple[Callable[[Memoranda], Iterator[object]], ...] = (
-    *(remembers, moves, mends, looks_through, looks_around, consolidates, asks, hosts),
+    *(remembers, moves, mends, looks_through, looks_around, consolidates, asks, hosts, runs, passes),
 )
 VERBS = (
     *(

@@ -1,61 +1,98 @@
-"""openwop over a server: entries, files, schedules and proposals, with the verbs that they have over a store.
+"""openwop over a server: entries, files, schedules, commitments and proposals, with the verbs that a store has.
 
-Runs, their logs and secrets, and what a host does in between, are the host's own: its programs speak openwop with it.
+Runs are in `remote_runs`. What only the process that has the store can do is said in `NOT_OVER_A_WIRE`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from msgspec import to_builtins
 
 from memoranda.errors import NotFound, Unsupported
+from memoranda.library.remote_runs import RemoteRuns, host_run
+from memoranda.model.instant import Instant, format_instant
 
 if TYPE_CHECKING:
-    from memoranda.library.connection import Connection
+    from memoranda.service.openwop.commitments import Commitment
     from memoranda.standards.openwop.entry import Draft, Entry, ListOptions
+    from memoranda.standards.openwop.events import Event
     from memoranda.standards.openwop.proposals import Proposal, Revision
 
 _FILES: Final = "/v1/host/workspace/files"
+_COMMITMENTS: Final = "/v1/host/commitments"
 _PROPOSALS: Final = "/v1/host/sample/proposals"
 _SCHEDULES: Final = "/v1/host/schedules"
 
 
-class RemoteOpenwop:
+# Why a server does not do it for others.
+NOT_OVER_A_WIRE: Final = {
+    "resolve_secret": "the secrets that a server's resolvers know never leave it; register_secret tells it of one",
+    "claim": "what was done under an Idempotency-Key, a server keeps by itself",
+    "settle": "what was done under an Idempotency-Key, a server keeps by itself",
+    "registered_webhook": "the secret of a webhook is told once, to who registers it",
+    "tick": "what falls due for all owners, a server does by itself",
+}
+
+
+class RemoteOpenwop(RemoteRuns):
     """openwop over a server."""
 
-    def __init__(self, server: Connection) -> None:
-        self._server = server
-
     def __getattr__(self, name: str) -> Any:
-        raise Unsupported(
-            f"openwop.{name}: this memory is on a server, and runs and what a host does by itself are its own"
-        )
+        if (why := NOT_OVER_A_WIRE.get(name)) is None:
+            raise AttributeError(f"openwop has no verb {name!r}")
+        raise Unsupported(f"openwop.{name}: this memory is on a server, and {why}")
+
+    def discovery(self, *, is_attended: bool = True, fixtures: tuple[str, ...] = ()) -> dict[str, Any]:
+        """What the server claims; it knows itself whether it is attended."""
+        del is_attended, fixtures
+        return dict(self._server.get("/.well-known/openwop"))
 
     def agents(self) -> dict[str, Any]:
         """The agents that were installed, and which of them get less memory than they ask for."""
         return dict(self._server.get("/v1/agents"))
 
-    def list_entries(self, ref: str, options: ListOptions | None = None) -> list[Entry]:
-        """The entries of a ref, the newest first."""
-        found: list[Entry] = self._server.get(_entries(ref), **({} if options is None else _said(options)))["entries"]
+    def list_entries(self, ref: str, options: ListOptions | None = None, *, run_id: str | None = None) -> list[Entry]:
+        """The entries of a ref, the newest first; or as a run sees them."""
+        asked = {} if options is None else _said(options)
+        found: list[Entry] = self._server.get(_entries(ref, run_id=run_id), **asked)["entries"]
         return found
 
-    def get_entry(self, ref: str, entry_id: str) -> Entry | None:
-        """One entry of a ref, or None."""
+    def get_entry(self, ref: str, entry_id: str, *, run_id: str | None = None) -> Entry | None:
+        """One entry of a ref, or None; or as a run sees it."""
         try:
-            found: Entry = self._server.get(_entries(ref, entry_id))
+            found: Entry = self._server.get(_entries(ref, entry_id, run_id=run_id))
         except NotFound:
+            if run_id is not None:
+                # Of a run that is not there it is said.
+                self.run(run_id)
             return None
         return found
 
-    def put_entry(self, ref: str, draft: Draft, *, entry_id: str | None = None) -> Entry:
-        """Write an entry; under an id, if one is chosen."""
-        method, path = ("POST", _entries(ref)) if entry_id is None else ("PUT", _entries(ref, entry_id))
-        found: Entry = self._server.ask(method, path, _said(draft)).document
+    def put_entry(
+        self,
+        ref: str,
+        draft: Draft,
+        *,
+        entry_id: str | None = None,
+        run_id: str | None = None,
+        node_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Entry:
+        """Write an entry; under an id, if one is chosen, and in a run, if one is named."""
+        named = () if entry_id is None else (entry_id,)
+        said = {**_said(draft), **_given({"nodeId": node_id, "agentId": agent_id})}
+        path = _entries(ref, *named, run_id=run_id)
+        found: Entry = self._server.ask("PUT" if named else "POST", path, said).document
         return found
+
+    def put_entries(self, ref: str, drafts: Sequence[Draft]) -> list[Entry]:
+        """Write many entries, all or none."""
+        asked = {"memoryRef": ref, "entries": [_said(draft) for draft in drafts]}
+        made = self._server.post("/v1/host/memory/entries", asked)["ids"]
+        return [self._server.get(_entries(ref, each)) for each in made]
 
     def delete_entry(self, ref: str, entry_id: str) -> bool:
         """Take an entry out of every later answer; whether there was one."""
@@ -66,13 +103,13 @@ class RemoteOpenwop:
         asked = {"memoryRef": ref, "subject": subject}
         return int(self._server.post("/v1/host/memory/forget", asked)["forgotten"])
 
-    def file(self, path: str, version: int | None = None) -> dict[str, Any]:
-        """A workspace file, as it is or as it was. Raises NotFound."""
-        return dict(self._server.get(_file(path), version=version))
+    def file(self, path: str, version: int | None = None, *, run_id: str | None = None) -> dict[str, Any]:
+        """A workspace file, as it is, as it was, or as a run sees it. Raises NotFound."""
+        return dict(self._server.get(_file(path, run_id), version=version))
 
-    def files(self, prefix: str = "") -> list[dict[str, Any]]:
+    def files(self, prefix: str = "", *, run_id: str | None = None) -> list[dict[str, Any]]:
         """All workspace files that begin so."""
-        return list(self._server.get(_FILES, prefix=prefix or None)["files"])
+        return list(self._server.get(_files(run_id), prefix=prefix or None)["files"])
 
     def write_file(
         self,
@@ -82,15 +119,38 @@ class RemoteOpenwop:
         content_type: str = "text/markdown",
         if_match: str | None = None,
         if_none_match: str | None = None,
+        run_id: str | None = None,
     ) -> dict[str, Any]:
         """Write the next version of a workspace file."""
         asked = {"content": content, "contentType": content_type}
         headers = _given({"If-Match": if_match, "If-None-Match": if_none_match})
-        return dict(self._server.ask("PUT", _file(path), asked, headers=headers).document)
+        return dict(self._server.ask("PUT", _file(path, run_id), asked, headers=headers).document)
 
-    def remove_file(self, path: str, *, if_match: str | None = None) -> bool:
+    def remove_file(self, path: str, *, if_match: str | None = None, run_id: str | None = None) -> bool:
         """Take a workspace file away; whether there was one."""
-        return self._removed(_file(path), headers=_given({"If-Match": if_match}))
+        return self._removed(_file(path, run_id), headers=_given({"If-Match": if_match}))
+
+    def commitments(self, ref: str | None = None) -> list[Commitment]:
+        """The commitments that are known, of a ref or of all."""
+        return _promises(self._server.get(_COMMITMENTS, memoryRef=ref))
+
+    def infer_commitments(self, ref: str) -> list[Commitment]:
+        """Find the commitments in the memories of a ref; all that are known of it."""
+        return _promises(self._server.post(f"{_COMMITMENTS}/infer", {"memoryRef": ref}))
+
+    def cancel_commitment(self, commitment_id: str) -> Commitment:
+        """It is not to fire any more."""
+        return _promise(self._server.ask("POST", f"{_commitment(commitment_id)}/cancel").document)
+
+    def snooze_commitment(self, commitment_id: str, until: Instant) -> Commitment:
+        """It is to fire later."""
+        asked = {"until": format_instant(until)}
+        return _promise(self._server.post(f"{_commitment(commitment_id)}/snooze", asked))
+
+    def fire_commitment(self, commitment_id: str, *, condition: str | None = None) -> tuple[Event | None, Commitment]:
+        """Fire one as if its condition held now; None if it was fired for this already."""
+        said = self._server.post(f"{_commitment(commitment_id)}/fire", _given({"condition": condition}))
+        return said.get("event"), _promise(said["commitment"])
 
     def watch_commitments(self, ref: str, *, is_watched: bool = True) -> None:
         """Look for commitments in what is written to a ref, or look no more."""
@@ -168,20 +228,32 @@ class RemoteOpenwop:
         """The artifacts in force, by their refs."""
         return dict(self._server.get("/v1/host/artifacts")["artifacts"])
 
-    def _removed(self, path: str, *, body: object = None, headers: Mapping[str, str] | None = None) -> bool:
-        try:
-            self._server.ask("DELETE", path, body, headers=headers)
-        except NotFound:
-            return False
-        return True
+
+def _promise(said: Mapping[str, Any]) -> Commitment:
+    from memoranda.service.openwop.commitments import Commitment
+
+    return Commitment.of(said)
 
 
-def _entries(ref: str, *entry_id: str) -> str:
-    return "/".join(("/v1/memory", *(quote(each, safe="") for each in (ref, *entry_id))))
+def _promises(said: Mapping[str, Any]) -> list[Commitment]:
+    return [_promise(each) for each in said["commitments"]]
 
 
-def _file(path: str) -> str:
-    return f"{_FILES}/{quote(path)}"
+def _commitment(commitment_id: str) -> str:
+    return f"{_COMMITMENTS}/{quote(commitment_id, safe='')}"
+
+
+def _entries(ref: str, *entry_id: str, run_id: str | None = None) -> str:
+    begin = "/v1/memory" if run_id is None else f"{host_run(run_id)}/memory"
+    return "/".join((begin, *(quote(each, safe="") for each in (ref, *entry_id))))
+
+
+def _files(run_id: str | None) -> str:
+    return _FILES if run_id is None else f"{host_run(run_id)}/workspace/files"
+
+
+def _file(path: str, run_id: str | None) -> str:
+    return f"{_files(run_id)}/{quote(path)}"
 
 
 def _proposal(proposal_id: str) -> str:

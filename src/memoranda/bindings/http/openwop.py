@@ -19,10 +19,12 @@ from memoranda.standards.openwop.answers import ANSWERS
 from memoranda.standards.openwop.entry import Draft, ListOptions
 from memoranda.standards.openwop.problem import NOT_FOUND, problem, problem_of
 from memoranda.standards.openwop.requests import (
+    Fire,
     Forget,
     GetFile,
     ListCommitments,
     ListFiles,
+    PutEntries,
     RefRequest,
     Schedule,
     Snooze,
@@ -113,6 +115,12 @@ def put_entry_under(service: Service, call: Call, asked: Draft) -> Any:
     return service.openwop.put_entry(call.access, ref_of(call), asked, entry_id=call.name("id"))
 
 
+def put_entries(service: Service, call: Call, asked: PutEntries) -> dict[str, Any]:
+    made = service.openwop.put_entries(call.access, asked.memory_ref, asked.entries)
+    # Named, not shown: answers are kept for a day, where forgetting would not find what they say.
+    return {"ids": [entry["id"] for entry in made]}
+
+
 def delete_entry(service: Service, call: Call, _asked: None) -> None:
     if not service.openwop.delete_entry(call.access, ref_of(call), call.name("id")):
         raise NotFound("no such entry")
@@ -186,6 +194,11 @@ def cancel_commitment(service: Service, call: Call, _asked: None) -> Any:
 
 def snooze_commitment(service: Service, call: Call, asked: Snooze) -> Any:
     return service.openwop.snooze_commitment(call.access, call.name("commitment_id"), asked.until).document()
+
+
+def fire_commitment(service: Service, call: Call, asked: Fire) -> dict[str, Any]:
+    event, found = service.openwop.fire_commitment(call.access, call.name("commitment_id"), condition=asked.condition)
+    return {"commitment": found.document(), **({} if event is None else {"event": event})}
 
 
 def list_schedules(service: Service, call: Call, _asked: None) -> dict[str, Any]:
@@ -308,6 +321,17 @@ OPERATIONS: Final = (
         {**_REF, "subject": "nobody"},
     ),
     _row(
+        "POST",
+        "/v1/host/memory/entries",
+        "wop_put_many",
+        "Write many entries, all or none; their ids, in the same order",
+        put_entries,
+        "WopIds",
+        PutEntries,
+        {**_REF, "entries": [EXAMPLE_ENTRY]},
+        success=(201,),
+    ),
+    _row(
         "GET",
         "/v1/agents",
         "wop_agents",
@@ -366,6 +390,16 @@ OPERATIONS: Final = (
         "Let it never fire",
         cancel_commitment,
         "WopCommitment",
+    ),
+    _row(
+        "POST",
+        f"{_COMMITMENTS}/{{commitment_id}}/fire",
+        "wop_fire",
+        "Let it fire as if its condition held now; without an event, it was fired for this already",
+        fire_commitment,
+        "WopFired",
+        Fire,
+        {},
     ),
     _row(
         "GET",

@@ -80,7 +80,8 @@ class RunEvents:
             await self._stream(scope, receive, send, reader)
             return
         found, _ = await self._threads.run(reader.page)
-        await _send_events(send, found, lastSequence=reader.place)
+        places = [place for place, _ in found]
+        await _send_events(send, found, places=places, lastSequence=reader.place, end=reader.end)
 
     async def poll(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events/poll."""
@@ -232,6 +233,8 @@ class _TenantReader(_Reader):
     def __init__(self, service: Service, threads: Threads, bearer: str, after: int | None, mode: StreamMode) -> None:
         super().__init__(service, threads, bearer, mode)
         self._after = after
+        # Where the logs ended when it last looked.
+        self.end = 0
 
     @property
     def place(self) -> int:
@@ -239,8 +242,8 @@ class _TenantReader(_Reader):
         return self._after or 0
 
     def _read(self, access: Access) -> tuple[Events, bool]:
-        found, end = self._service.openwop.all_events(access, after=self._after)
-        self._after = found[-1][0] if found else end if self._after is None else self._after
+        found, self.end = self._service.openwop.all_events(access, after=self._after)
+        self._after = found[-1][0] if found else self.end if self._after is None else self._after
         return found, False
 
 

@@ -6,13 +6,14 @@ POST /v1/host/runs         a host's own run: what it reads is the store as it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.bindings.http.call import Call
 from memoranda.bindings.http.openwop import DISCOVERY, EXAMPLE_ENTRY, EXAMPLE_REF, OPENWOP
 from memoranda.bindings.http.openwop_once import ref_of
 from memoranda.bindings.http.operation import Operation, Verb, in_header
+from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import COUNT, TEXT, ref
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.service.core.access import Access
@@ -27,12 +28,15 @@ from memoranda.standards.openwop.requests import (
     Finish,
     Follow,
     ListRuns,
+    Pass,
     Poll,
     RefRequest,
     Secret,
 )
 from memoranda.standards.openwop.runs import ForkRequest, RunRequest, check_agent, check_snapshot
 
+# Of whole runs in one answer.
+_PAGE_BYTES: Final = 1_048_576
 Workflow = Callable[[Service, Access, RunRequest], Run]
 
 
@@ -112,8 +116,43 @@ def undo(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 def list_runs(service: Service, call: Call, asked: ListRuns) -> dict[str, Any]:
     limit = MAX_RUNS if asked.limit is None else min(asked.limit, MAX_RUNS)
     found = service.openwop.runs(call.access, before=asked.place, limit=limit)
-    more = {"nextCursor": "{}.{}".format(*found[-1].place)} if len(found) == limit else {}
-    return {"runs": [_brief(run) for run in found], **more}
+    shown = _fitting(found) if asked.whole else [_brief(run) for run in found]
+    is_more = len(found) == limit or len(shown) < len(found)
+    more = {"nextCursor": "{}.{}".format(*found[len(shown) - 1].place)} if is_more else {}
+    return {"runs": shown, **more}
+
+
+def _fitting(found: Sequence[Run]) -> list[dict[str, Any]]:
+    """As many whole runs as fit into an answer; always one."""
+    shown: list[dict[str, Any]] = []
+    size = 0
+    for run in found:
+        size += len(dump(run.document()))
+        if shown and size > _PAGE_BYTES:
+            break
+        shown.append(run.document())
+    return shown
+
+
+def host_run(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+    return service.openwop.run(call.access, call.name("run_id")).document()
+
+
+def run_pass(service: Service, call: Call, asked: Pass) -> dict[str, Any]:
+    """A pass with all that a host may say of it. What it wrote is named, not shown: answers are kept for a day."""
+    host, ref = service.openwop, asked.memory_ref
+    if asked.act == "consolidation":
+        done = host.consolidate(call.access, ref)
+        told = {"taken": done.taken, "contradictions": done.contradictions, "strengthened": done.strengthened}
+        return {"run": done.run.document(), "event": done.event, **told}
+    if asked.act == "compaction":
+        made = host.compact(call.access, ref)
+        return {"run": made.run.document(), "event": made.event, "entryId": made.entry["id"]}
+    how: dict[str, Any] = {"given": asked.texts, "run_id": asked.run_id, "of_archives": asked.of_archives}
+    archive = host.distill(call.access, ref, token_budget=asked.token_budget, is_indexed=asked.is_indexed, **how)
+    index = {} if archive.index is None else {"index": {name: archive.index[name] for name in ("path", "version")}}
+    named = {"entryId": archive.entry["id"], "checksum": archive.checksum, **index}
+    return {"run": archive.run.document(), "event": archive.event, **named}
 
 
 def _brief(run: Run) -> dict[str, Any]:
@@ -211,6 +250,24 @@ def operations(workflows: Mapping[str, Workflow] = WORKFLOWS, fixtures: tuple[st
 
 
 OPERATIONS: Final = (
+    _row(
+        "GET",
+        _HOST_RUN,
+        "wop_host_run",
+        "A run as its host sees it: its variables as they were given, and what was said of it when it began",
+        host_run,
+        "WopHostRun",
+    ),
+    _row(
+        "POST",
+        "/v1/host/passes",
+        "wop_pass",
+        "A pass over the memory of a ref, with all that a host may say of it, and what it did",
+        run_pass,
+        "WopPass",
+        Pass,
+        {"act": "consolidation", "memoryRef": EXAMPLE_REF},
+    ),
     _row("GET", _RUN, "wop_run", "A run, with the memories that its variables name", get_run, "WopRun"),
     _row(
         "GET",

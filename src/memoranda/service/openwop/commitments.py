@@ -15,7 +15,7 @@ what changes in its space is looked at, from a place in the feed that is kept fo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -24,7 +24,7 @@ from memoranda.consolidation.commitments.commitments import Commitment as Stated
 from memoranda.consolidation.commitments.commitments import find_commitments, is_met
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, NotFound
-from memoranda.model.instant import DAY_MS, Instant, format_instant
+from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
@@ -85,6 +85,22 @@ class Commitment:
             "state": self.state,
             "fired": self.fired,
         }
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Commitment:
+        """What such a document says; by what the store finds it, and how far it looked, stays there."""
+        return cls(
+            commitment_id=said["commitmentId"],
+            ref=said["memoryRef"],
+            space="",
+            memory_id=said["memoryId"],
+            key="",
+            condition=said["condition"],
+            due=None if said["dueAt"] is None else parse_instant(said["dueAt"]),
+            repeats=said["repeats"],
+            state=said["state"],
+            fired=said["fired"],
+        )
 
 
 def infer(context: Context, access: Access, ref: str) -> list[Commitment]:

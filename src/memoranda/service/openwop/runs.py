@@ -15,7 +15,7 @@ from typing import Any, Final
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, NotFound
-from memoranda.model.instant import Instant, format_instant
+from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.openwop import events
@@ -92,6 +92,30 @@ class Run:
         if self.tags:
             shown["tags"] = list(self.tags)
         return shown
+
+    def document(self) -> dict[str, Any]:
+        """The run as its own host sees it: what was said of it when it began, its variables as they were given."""
+        return {**self.snapshot(), "metadata": dict(self.metadata), "isReplay": self.is_replay}
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Run:
+        """What such a document says. What the run saw of the store, and digests of its secrets, stay where that is."""
+        return cls(
+            run_id=said["runId"],
+            workflow_id=said["workflowId"],
+            tenant=said["owner"]["tenant"],
+            started=parse_instant(said["startedAt"]),
+            change_seq=0,
+            version_seq=0,
+            status=said["status"],
+            variables=said["variables"],
+            agent=said.get("agent"),
+            error=said.get("error"),
+            tags=tuple(said.get("tags", ())),
+            metadata=said["metadata"],
+            source_run_id=said.get("sourceRunId"),
+            is_replay=said["isReplay"],
+        )
 
     def encoded(self) -> bytes:
         kept = {name: getattr(self, name) for name in Run.__slots__}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
@@ -70,6 +70,12 @@ class Subscription:
             "failures": self.failures,
             "dropped": self.dropped,
         }
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Subscription:
+        """What such a document says; how far it was told stays with whoever tells."""
+        told: dict[str, Any] = {name: said[name] for name in ("url", "state", "failures", "dropped")}
+        return cls(webhook_id=said["webhookId"], events=tuple(said["events"]), tags=tuple(said["tags"]), **told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

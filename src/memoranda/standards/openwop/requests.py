@@ -22,6 +22,8 @@ from memoranda.standards.openwop.runs import (
     RunTags,
 )
 
+# Written in one unit of work.
+MAX_ENTRIES: Final = 500
 MAX_SECRET_CHARS: Final = 65_536
 MAX_CRON_CHARS: Final = 256
 MAX_REASON_CHARS: Final = 2000
@@ -55,6 +57,28 @@ class Forget(RefRequest):
     """All entries about a subject."""
 
     subject: Annotated[str, chars(MAX_ID_CHARS)]
+
+
+class PutEntries(RefRequest):
+    """Many entries, all or none."""
+
+    entries: Annotated[tuple[Draft, ...], Meta(min_length=1, max_length=MAX_ENTRIES)]
+
+
+class Pass(RefRequest):
+    """A pass over the memory of a ref, with all that a host may say of it."""
+
+    act: Annotated[Literal["compaction", "distillation", "consolidation"], Meta(description="Which pass.")]
+    token_budget: Annotated[Budget, Meta(description="Of a distillation.")] | None = None
+    is_indexed: Annotated[bool, Meta(description="Of a distillation: whether its archive is put into the index.")] = (
+        True
+    )
+    texts: (
+        Annotated[tuple[str, ...], Meta(max_length=MAX_ENTRIES, description="To distil instead of what the ref has.")]
+        | None
+    ) = None
+    run_id: Annotated[str, chars(MAX_RUN_ID_CHARS, "The run whose secrets are redacted.")] | None = None
+    of_archives: Annotated[bool, Meta(description="Distil the archives of the ref again, into one.")] = False
 
 
 # --- runs --------------------------------------------------------------------------------------------------
@@ -143,6 +167,9 @@ class ListRuns(OpenwopShape):
         | None
     ) = None
     limit: Annotated[int, Meta(ge=1, description="At most so many; more than 100 is 100.")] | None = None
+    whole: Annotated[
+        bool, Meta(description="Each with its variables and all that was said of it; then fewer fit into a page.")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.before is not None and self.cursor is not None:
@@ -227,6 +254,12 @@ class Snooze(OpenwopShape):
     """Until when it is put off."""
 
     until: Moment
+
+
+class Fire(OpenwopShape):
+    """What is fired as if its condition held now."""
+
+    condition: Annotated[Literal["time", "predicate"], Meta(description="What it must be waiting for.")] | None = None
 
 
 class Schedule(RefRequest):
