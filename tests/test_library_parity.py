@@ -13,9 +13,11 @@ import pytest
 from memoranda import AsyncMemoranda, Cal, ForbiddenScope, Grains, Memoranda, MemorandaError, NotFound
 from memoranda.bindings.files import exchange as files
 from memoranda.encoding.json_text import dump
+from memoranda.errors import QueryError
 from memoranda.library.embedded import Embedded, EmbeddedOams
 from memoranda.library.remote import Remote, RemoteOams
 from memoranda.library.remote_cal import RemoteCal
+from memoranda.library.remote_grains import NOT_OVER_A_WIRE as OF_GRAINS
 from memoranda.library.remote_grains import RemoteGrains
 from memoranda.library.remote_openwop import NOT_OVER_A_WIRE, RemoteOpenwop
 from memoranda.library.remote_ump import RemoteUmp
@@ -40,9 +42,6 @@ GRAIN = {**GRAIN, "created_at": 1768471200000}
 SECRET = "the key is sk-live-" + "4eC39HqLyjWDarjtT1zdp7dc"
 # What a server does not give, and why.
 OF_THE_STORE = {"service": "the store itself", "access": "what may be done with it; over a server, the key"}
-# Of Grains and Cal: what is asked with the store's own values, or of who has the store.
-OF_GRAINS = {"release", "listing", "search", "with_defaults", "export", "rotate_master_key"}
-OF_CAL = {"issue"}
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +58,8 @@ def test_every_verb_is_there_over_a_server_and_awaited() -> None:
     assert public(Embedded) - OF_THE_STORE.keys() == public(Remote)
     assert public(Ump) == public(RemoteUmp)
     assert public(EmbeddedOams) == public(RemoteOams)
-    assert public(Cal) - OF_CAL == public(RemoteCal)
-    assert public(Grains) - OF_GRAINS == public(RemoteGrains)
+    assert public(Cal) == public(RemoteCal)
+    assert public(Grains) - OF_GRAINS.keys() == public(RemoteGrains)
     assert public(Openwop) - NOT_OVER_A_WIRE.keys() == public(RemoteOpenwop)
     assert public(Memoranda) - OF_THE_STORE.keys() - {"close"} <= public(AsyncMemoranda)
     assert public(Memoranda) - set(VERBS) - OF_THE_STORE.keys() == {"open", "close", "oams", "owner", "ump"}
@@ -209,7 +208,17 @@ def asks(m: Memoranda) -> Iterator[object]:
     yield m.grains.exists(address), m.grains.exists("0" * 64)
     page = m.grains.find(FindRequest.parse({"subject": "grace", "type": "belief"}))
     yield page.document(), [each.stored.delivery for each in page.results]
+    grace = FindRequest.parse({"subject": "grace"}).selection
+    yield m.grains.search("grace tea", where=grace)[0][0].grain.fields, m.grains.listing(grace)[1]
+    yield [each.delivery for each in m.grains.listing(grace, type_byte=1, limit=1)[0]]
+    yield m.grains.release(address).delivery, m.grains.with_defaults({"type": "belief", "created_at": 7})
+    yield list(m.grains.export(namespace="shared", history=False)), m.grains.export_page(namespace="shared")[2]
     yield m.cal("RECALL beliefs ABOUT $who AS text", {"who": "grace"})["formatted"]
+    narrow = m.cal.issue(operations=("Recall",), uses=2)
+    yield m.cal('RECALL beliefs ABOUT "grace" AS text', token=narrow)["formatted"], len(narrow) > 40
+    with pytest.raises(QueryError) as refused:
+        m.cal('EXISTS beliefs ABOUT "grace"', token=narrow)
+    yield refused.value.cal_code, m.cal.check("recall beliefs", strict=True)
     yield m.cal.check("RECALL beliefs"), m.cal.check("nonsense")["valid"]
     yield (
         m.cal.prepare("RECALL beliefs")["tier"],

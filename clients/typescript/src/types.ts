@@ -67,6 +67,8 @@ export type CalPagedQueryRequest = {
   owner?: string | null;
   /** Which agent asks; kept in the audit log. */
   agent?: string | null;
+  /** Refuse what is read leniently otherwise. */
+  strict?: boolean;
   /** `next_cursor` of the page before, with the same query. */
   cursor?: string | null;
 };

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
 from memoranda.encoding.json_text import parse
-from memoranda.errors import NotFound, Unsupported
+from memoranda.errors import NotFound
 from memoranda.library.connection import Connection
 
 if TYPE_CHECKING:
@@ -56,9 +56,23 @@ class RemoteCal:
 
     def execute(self, token: str, *, owner: str | None = None) -> dict[str, Any]:
         """Run what was prepared, as it was prepared, once."""
-        if owner is not None:
-            raise Unsupported("owner: the key decides whose memory it is")
-        return cast("dict[str, Any]", self._server.post("/cal/execute", {"token": token}))
+        whose = {} if owner is None else {"owner": owner}
+        return cast("dict[str, Any]", self._server.post("/cal/execute", {"token": token, **whose}))
+
+    def issue(
+        self,
+        *,
+        namespace: str | None = None,
+        user: str | None = None,
+        operations: tuple[str, ...] = (),
+        grain_types: tuple[str, ...] = (),
+        **how: Any,
+    ) -> str:
+        """A capability token that lets whoever holds it ask so much, so often, for so long."""
+        said = {"namespace": namespace, "user": user, **how}
+        asked = {name: value for name, value in said.items() if value is not None}
+        lists = {"operations": list(operations), "grain_types": list(grain_types)}
+        return str(self._server.post("/cal/tokens", {**asked, **lists})["token"])
 
     def stream(
         self,
@@ -92,9 +106,7 @@ class RemoteCal:
 def _asked(
     given: Given, params: Mapping[str, object] | None, *, strict: bool, token: str | None = None, **more: Any
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    if strict:
-        raise Unsupported("strict: a server reads queries as it does")
     query = given.decode("utf-8", "replace") if isinstance(given, bytes) else given
-    said = {"params": None if params is None else dict(params), **more}
+    said = {"params": None if params is None else dict(params), "strict": strict or None, **more}
     body = {"query": query, **{name: value for name, value in said.items() if value is not None}}
     return body, {} if token is None else {_NARROWED_BY: token}

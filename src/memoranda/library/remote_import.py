@@ -26,7 +26,6 @@ from memoranda.standards.ump.requests import MAX_IMPORT
 
 # Half of what a server takes.
 _BATCH_BYTES: Final = 1_048_576
-_INDEX: Final = ("superseded_by", "system_valid_to", "verification_status", "successor_name", "record")
 
 
 def part(
@@ -167,8 +166,7 @@ def _said(item: Item) -> dict[str, Any]:
     else:
         said["value"] = base64_encode(item.value) if isinstance(item.value, bytes) else item.value
     if item.index is not DEFAULT:
-        known = {name: getattr(item.index, name) for name in _INDEX}
-        said["index"] = {name: value for name, value in known.items() if value is not None}
+        said["index"] = item.index.known()
     return said
 
 

@@ -314,6 +314,49 @@ def export_grains(
     leaving.finish("oms.export", "grains", asked)
 
 
+def export_grains_page(
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    namespace: str | None = None,
+    history: bool = True,
+    after: int = 0,
+) -> tuple[list[tuple[bytes, IndexState]], int | None, Report]:
+    """A page of the same, after which version the next begins, and what of it stays behind."""
+    leaving = _leaving(context, access, owner, None, history)
+    space = None if namespace is None else grains.space_of(namespace)
+    asked = {"owner": leaving.tenant, **({"project": space} if space else {})}
+    access.require_scope({**access.limits, **asked})
+    versions, following = leaving.page(space, after, SENT_LIMIT)
+    whole = [each for each in versions if leaving.is_whole(each) and leaving.is_bound(each)]
+    leaving.report.exported = len(whole)
+    leaving.finish("oms.export", "grains", asked)
+    return grain_views.delivered(context, whole), following, leaving.report
+
+
+def export_memories_page(
+    context: Context, access: Access, namespace: Namespace, *, after: int = 0
+) -> tuple[list[tuple[bytes, Memory]], int | None, Report]:
+    """A page of what may leave of a namespace as OAMS, after which version the next begins, and what stays behind."""
+    leaving = _leaving(context, access, None, None, history=False)
+    place = memories.place_of(access, namespace)
+    versions, following = leaving.page(place.space, after, SENT_LIMIT)
+    lines = _lines(leaving, place, _as_memories(leaving, place, versions))
+    leaving.report.exported = len(lines)
+    leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
+    return lines, following, leaving.report
+
+
+def _as_memories(leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version]) -> list[Version]:
+    """Those that OAMS can say whole."""
+    return [
+        each
+        for each in versions
+        if leaving.is_stated(each) and leaving.is_whole(each) and leaving.is_bound(each, place.user)
+    ]
+
+
 def export_memories(
     context: Context, access: Access, *, namespaces: Sequence[Namespace] | None = None, report: Report | None = None
 ) -> Iterator[tuple[bytes, Memory]]:
@@ -323,12 +366,7 @@ def export_memories(
     listed = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
     for place in [memories.place_of(access, each) for each in listed]:
         for page in leaving.pages(place.space):
-            whole = [
-                each
-                for each in page
-                if leaving.is_stated(each) and leaving.is_whole(each) and leaving.is_bound(each, place.user)
-            ]
-            lines = _lines(leaving, place, whole)
+            lines = _lines(leaving, place, _as_memories(leaving, place, page))
             leaving.report.exported += len(lines)
             yield from lines
     leaving.finish("oams.export", "memories", {"owner": leaving.tenant})

@@ -27,7 +27,7 @@ from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS
 from memoranda.standards.cal.grammar import prompt_card
 from memoranda.standards.cal.problem import error_envelope, http_status
-from memoranda.standards.cal.requests import ExecuteRequest, PagedQuery, Query, TemplateRequest
+from memoranda.standards.cal.requests import OwnedExecuteRequest, PagedQuery, Query, TemplateRequest, TokenRequest
 
 JSON_FORM: Final = "application/json+cal"
 TEXT: Final = "text/cal"
@@ -104,6 +104,7 @@ class Wanted:
     given: Given
     params: dict[str, Any] | None
     cursor: str | None
+    strict: bool
     whose: dict[str, Any]
 
 
@@ -115,17 +116,25 @@ def reading(shape: type[Query]) -> Callable[[Call], Wanted]:
         url: dict[str, Any] = wire.query(call.scope)
         if twice := sorted(set(beside) & set(url)):
             raise InvalidInput(f"{twice[0][:40]!a} is given both in the URL and in the body")
-        asked = shape.parse({**url, **beside, "query": "" if isinstance(given, bytes) else given})
+        asked = shape.parse({**_flags(url), **beside, "query": "" if isinstance(given, bytes) else given})
         whose = {name: getattr(asked, name) for name in WHOSE}
         return Wanted(
             given=given if isinstance(given, bytes) else asked.query,
             params=None if asked.params is UNSET else asked.params,
             cursor=asked.cursor if isinstance(asked, PagedQuery) else None,
+            strict=asked.strict,
             # A capability token of CAL, which narrows the credential.
             whose={**whose, "token": call.header(TOKEN_HEADER)},
         )
 
     return read
+
+
+def _flags(url: dict[str, Any]) -> dict[str, Any]:
+    """In a URL everything is text."""
+    return (
+        {**url, "strict": {"true": True, "false": False}.get(url["strict"], url["strict"])} if "strict" in url else url
+    )
 
 
 def _given(call: Call) -> tuple[Any, dict[str, Any]]:
@@ -146,7 +155,8 @@ def _given(call: Call) -> tuple[Any, dict[str, Any]]:
 
 
 def run(service: Service, call: Call, wanted: Wanted) -> Answer:
-    found = service.cal.run(call.access, wanted.given, params=wanted.params, cursor=wanted.cursor, **wanted.whose)
+    how: dict[str, Any] = {"params": wanted.params, "cursor": wanted.cursor, "strict": wanted.strict}
+    found = service.cal.run(call.access, wanted.given, **how, **wanted.whose)
     # Section 15: without a preference, the answer has the form of the request.
     own = JSON_FORM if call.media_type == JSON_FORM else wire.JSON
     media_type = wire.preferred(call.header(b"accept") or "*/*", tuple(dict.fromkeys((own, wire.JSON, JSON_FORM))))
@@ -154,15 +164,21 @@ def run(service: Service, call: Call, wanted: Wanted) -> Answer:
 
 
 def check(service: Service, _call: Call, wanted: Wanted) -> Mapping[str, Any]:
-    return service.cal.check(wanted.given, params=wanted.params)
+    return service.cal.check(wanted.given, params=wanted.params, strict=wanted.strict)
 
 
 def prepare(service: Service, call: Call, wanted: Wanted) -> dict[str, Any]:
-    return service.cal.prepare(call.access, wanted.given, params=wanted.params, **wanted.whose)
+    how: dict[str, Any] = {"params": wanted.params, "strict": wanted.strict}
+    return service.cal.prepare(call.access, wanted.given, **how, **wanted.whose)
 
 
-def execute(service: Service, call: Call, asked: ExecuteRequest) -> dict[str, Any]:
-    return service.cal.execute(call.access, asked.token)
+def execute(service: Service, call: Call, asked: OwnedExecuteRequest) -> dict[str, Any]:
+    return service.cal.execute(call.access, asked.token, owner=asked.owner)
+
+
+def issue(service: Service, call: Call, asked: TokenRequest) -> dict[str, Any]:
+    said: dict[str, Any] = {name: getattr(asked, name) for name in fields_of(TokenRequest)}
+    return {"token": service.cal.issue(call.access, **said)}
 
 
 def card(_service: Service, _call: Call, _asked: None) -> Answer:
@@ -258,8 +274,18 @@ OPERATIONS: Final = (
         "Run what was prepared, as it was prepared (CAL §18)",
         execute,
         "CalAnswer",
-        ExecuteRequest,
+        OwnedExecuteRequest,
         {"token": "calprep.…"},
+    ),
+    _row(
+        "POST",
+        "/cal/tokens",
+        "cal_token",
+        "A capability token: whoever holds it asks so much, so often, for so long (CAL §18); for `X-CAL-Token`",
+        issue,
+        "CalTokenAnswer",
+        TokenRequest,
+        {"namespace": "kitchen", "operations": ["Recall"], "uses": 10},
     ),
     _row(
         "POST",

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
-from typing import Final
+from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
@@ -90,7 +90,8 @@ class CalStreams:
             raise malformed(error) from None
 
     def _events(self, access: Access, wanted: Wanted) -> Events:
-        return self._service.cal.stream(access, wanted.given, params=wanted.params, raises=True, **wanted.whose)
+        how: dict[str, Any] = {"params": wanted.params, "strict": wanted.strict, "raises": True}
+        return self._service.cal.stream(access, wanted.given, **how, **wanted.whose)
 
     def _admit(self, stream: _Stream) -> None:
         of_credential = sum(other.digest == stream.digest for other in self._streams)

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from memoranda.bindings.http import ump, wire
 from memoranda.bindings.http.call import Answer, Call
 from memoranda.bindings.http.operation import Refusal, Standard, in_query
+from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import NAME, TEXT, check_known, closed, ref
 from memoranda.errors import GrainError, InvalidInput, MemorandaError
@@ -22,6 +23,7 @@ from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
 from memoranda.standards.oms.requests import (
     ConsentRequest,
     EraseUserRequest,
+    ExportRequest,
     GetRequest,
     OwnedFindRequest,
     OwnerRequest,
@@ -124,7 +126,14 @@ def put(service: Service, call: Call, asked: GivenGrain) -> dict[str, Any]:
 
 
 def get(service: Service, call: Call, asked: GetRequest) -> Answer:
-    found = service.grains.get(call.access, asked.address)
+    return _shown(call, service.grains.get(call.access, asked.address))
+
+
+def leave(service: Service, call: Call, asked: GetRequest) -> Answer:
+    return _shown(call, service.grains.release(call.access, asked.address))
+
+
+def _shown(call: Call, found: StoredGrain) -> Answer:
     headers = _index_headers(found)
     if not _prefers_bytes(call.header(b"accept") or "*/*"):
         return Answer(body=dump(found.document()), headers=headers)
@@ -139,6 +148,22 @@ def get(service: Service, call: Call, asked: GetRequest) -> Answer:
 
 def find(service: Service, call: Call, asked: OwnedFindRequest) -> dict[str, Any]:
     return service.grains.find(call.access, asked, owner=asked.owner).document()
+
+
+def export(service: Service, call: Call, asked: ExportRequest) -> dict[str, Any]:
+    page, following, report = service.grains.export_page(
+        call.access,
+        owner=asked.owner,
+        namespace=asked.namespace,
+        history=asked.history,
+        after=int(asked.cursor or 0),
+    )
+    grains = [{"grain": base64_encode(delivery), "index": index.known()} for delivery, index in page]
+    return {
+        "grains": grains,
+        "report": report.document(),
+        "next_cursor": None if following is None else str(following),
+    }
 
 
 def supersede(service: Service, call: Call, asked: GivenGrain) -> dict[str, Any]:
@@ -218,6 +243,26 @@ OPERATIONS: Final = (
         "GrainAnswer",
         GetRequest,
         gives=_BYTES,
+    ),
+    _row(
+        "GET",
+        "/oms/grains/{address}/leaving",
+        "grain_leave",
+        "One grain that is about to leave: refused if its consent or a rule of its owner keeps it here",
+        leave,
+        "GrainAnswer",
+        GetRequest,
+        gives=_BYTES,
+    ),
+    _row(
+        "GET",
+        "/oms/export",
+        "grain_export",
+        "Every grain that may leave, as it travels, page by page, in the order written",
+        export,
+        "GrainExportAnswer",
+        ExportRequest,
+        {"namespace": "kitchen"},
     ),
     _row(
         "GET",

@@ -21,6 +21,7 @@ class Oams(Verbs[Caller]):
     namespace = Verb(memories.namespace_named)
     namespaces = Verb(leaving.namespaces, "read")
     export = Verb(leaving.export_memories, "export")
+    export_page = Verb(leaving.export_memories_page, "export")
 
     consolidate = Verb(dreams.consolidate, "read")
     refuse = Verb(dreams.refuse, "read", "write")

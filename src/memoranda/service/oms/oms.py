@@ -26,6 +26,7 @@ class Grains(Verbs[Caller]):
     erase_user = Verb(grains.erase_user, "write")
     consent = Verb(consent_for, "read")
     export = Verb(leaving.export_grains, "export")
+    export_page = Verb(leaving.export_grains_page, "export")
 
     def rotate_master_key(self) -> int:
         """Wrap every user's key under a new master key; how many there were."""

@@ -66,6 +66,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         valid=said(FLAG, "Whether it is a query that can be run."),
         error={"anyOf": [_CHECKED, {"type": "null"}]},
     ),
+    "CalTokenAnswer": closed("token", token={**TEXT, "minLength": 1, "maxLength": MAX_TOKEN_CHARS}),
     "CalPrepareAnswer": closed(
         "token plan tier side_effects",
         token={**NAME, "maxLength": MAX_TOKEN_CHARS},

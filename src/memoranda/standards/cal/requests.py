@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from memoranda.encoding.shapes import Shape
 from memoranda.standards.cal import limits
+from memoranda.standards.cal.token import LIFETIME_MAX_MS, LIFETIME_MS
 from memoranda.standards.oms.requests import Name
 
 # A query, fixed and sealed, may be a whole request long.
@@ -74,6 +75,20 @@ class Query(Shape):
         | None
     ) = None
     agent: Annotated[Name, Meta(description="Which agent asks; kept in the audit log.")] | None = None
+    strict: Annotated[bool, Meta(description="Refuse what is read leniently otherwise.")] = False
+
+
+class TokenRequest(Shape):
+    """How much whoever holds a token may ask, how often and for how long (section 18)."""
+
+    namespace: Namespace | None = None
+    user: Annotated[Name, Meta(description="On whose behalf; by default the owner.")] | None = None
+    tier1: Annotated[bool, Meta(description="Whether it may append.")] = False
+    operations: Annotated[tuple[Name, ...], Meta(max_length=32, description="Only these; by default all.")] = ()
+    grain_types: Annotated[tuple[Name, ...], Meta(max_length=32, description="Only these; by default all.")] = ()
+    lifetime_ms: Annotated[int, Meta(ge=1, le=LIFETIME_MAX_MS)] = LIFETIME_MS
+    uses: Annotated[int, Meta(ge=1)] = 1
+    writes: Annotated[int, Meta(ge=0)] = 0
 
 
 class TemplateRequest(Shape):
@@ -104,3 +119,12 @@ class ExecuteRequest(Shape):
             extra_json_schema={"minLength": 1, "maxLength": MAX_TOKEN_CHARS},
         ),
     ]
+
+
+class OwnedExecuteRequest(ExecuteRequest):
+    """Which prepared query, of an owner who is named."""
+
+    owner: (
+        Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
+        | None
+    ) = None

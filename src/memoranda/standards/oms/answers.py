@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from memoranda.encoding.shapes import COUNT, FLAG, FRACTION, NAME, TEXT, Schema, closed, maybe, one_of, ref, said, some
+from memoranda.encoding.shapes import (
+    COUNT,
+    FLAG,
+    FRACTION,
+    NAME,
+    OBJECT,
+    TEXT,
+    Schema,
+    closed,
+    maybe,
+    one_of,
+    ref,
+    said,
+    some,
+)
 from memoranda.standards.oms.manifest import STATUSES
 from memoranda.standards.oms.requests import Grain
 
@@ -50,6 +64,18 @@ ANSWERS: Final[dict[str, Schema]] = {
         warnings=_WARNINGS,
     ),
     "GrainAnswer": closed("address grain index held needs_review native", address=ADDRESS, **_SHOWN),
+    "GrainExportAnswer": closed(
+        "grains report next_cursor",
+        grains=some(
+            closed(
+                "grain index",
+                grain={**TEXT, "description": "The bytes in which it travels, in base64."},
+                index={**OBJECT, "description": "What the store knows beside it (OMS §5.6)."},
+            )
+        ),
+        report=ref("Report"),
+        next_cursor=said(maybe(NAME), "For the next page; null after the last."),
+    ),
     "FindAnswer": closed(
         "results total next_cursor",
         results=said(some(_RESULT), "Best first when words were given, else in the order written."),

@@ -59,6 +59,11 @@ class IndexState:
             if number is not None and not (type(number) is int and 0 <= number <= MAX_INTEGER):
                 raise GrainError("an index field is not a number from zero up", oms_code="ERR_RANGE")
 
+    def known(self) -> dict[str, Any]:
+        """What of it travels to another store, by its names here."""
+        carried = ("superseded_by", "system_valid_to", "verification_status", "successor_name", "record")
+        return {name: value for name in carried if (value := getattr(self, name)) is not None}
+
 
 DEFAULT: Final = IndexState()
 # Section 6.1: the short key of each.

@@ -252,6 +252,16 @@ class OwnerRequest(Shape):
     ) = None
 
 
+class ExportRequest(OwnerRequest):
+    """Which grains leave."""
+
+    namespace: Annotated[Name, Meta(description="Only of this namespace.")] | None = None
+    history: Annotated[bool, Meta(description="false: only what is current.")] = True
+    cursor: (
+        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the page before.")] | None
+    ) = None
+
+
 class VerificationRequest(Shape):
     """What is known of a grain's truth, why, and the grain that speaks against it."""
 
