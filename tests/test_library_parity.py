@@ -212,7 +212,9 @@ def asks(m: Memoranda) -> Iterator[object]:
     yield m.grains.search("grace tea", where=grace)[0][0].grain.fields, m.grains.listing(grace)[1]
     yield [each.delivery for each in m.grains.listing(grace, type_byte=1, limit=1)[0]]
     yield m.grains.release(address).delivery, m.grains.with_defaults({"type": "belief", "created_at": 7})
-    yield list(m.grains.export(namespace="shared", history=False)), m.grains.export_page(namespace="shared")[2]
+    left = Report()
+    leaving = dict(m.grains.export(namespace="shared", history=False, report=left))
+    yield leaving[m.grains.get(address).delivery], left.exported == len(leaving) == m.grains.export_page()[2].exported
     yield m.cal("RECALL beliefs ABOUT $who AS text", {"who": "grace"})["formatted"]
     narrow = m.cal.issue(operations=("Recall",), uses=2)
     yield m.cal('RECALL beliefs ABOUT "grace" AS text', token=narrow)["formatted"], len(narrow) > 40

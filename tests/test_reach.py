@@ -41,6 +41,13 @@ OPEN_STORE = (
     "memoranda.service.cal.cal:Cal",
     "memoranda.service.oams.oams:Oams",
     "memoranda.service.openwop.openwop:Openwop",
+    # The same over a server.
+    "memoranda.library.remote_ump:RemoteUmp",
+    "memoranda.library.remote_grains:RemoteGrains",
+    "memoranda.library.remote_cal:RemoteCal",
+    "memoranda.library.remote_openwop:RemoteOpenwop",
+    "memoranda.library.remote_runs:RemoteRuns",
+    "memoranda.library.remote_runs:RemoteRunMemory",
     *ADAPTERS,
 )
 # `module.function` on the page of a standard.
