@@ -90,10 +90,14 @@ test-browser: develop  ## the console in a real browser; brings Chromium (as roo
 ADAPTERS := $(VENV)/adapters
 # Asks for another MCP library than Memoranda does, and so has an environment of its own.
 CREWAI := $(VENV)/crewai
-test-adapters: develop  ## the adapters in the real frameworks, with a model that is a script; brings those into .venv/adapters and .venv/crewai
+FRAMEWORKS := $(ADAPTERS)/.ready
+$(FRAMEWORKS): $(TOOLS) tests/adapters/requirements.txt
 	@test -x $(ADAPTERS)/bin/python || $(BIN)/python -m venv $(ADAPTERS)
 	@$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > $$($(ADAPTERS)/bin/python -c "import site; print(site.getsitepackages()[0])")/tools.pth
 	@$(BIN)/uv pip install --quiet --python $(ADAPTERS)/bin/python -r tests/adapters/requirements.txt
+	@touch $(FRAMEWORKS)
+
+test-adapters: develop $(FRAMEWORKS)  ## the adapters in the real frameworks, with a model that is a script; brings those into .venv/adapters and .venv/crewai
 	@PYTHONPATH=src $(ADAPTERS)/bin/python -m pytest -q -o python_files="in_*.py" -o filterwarnings=ignore tests/adapters/frameworks $(ARGS)
 	@test -x $(CREWAI)/bin/python || $(BIN)/python -m venv $(CREWAI)
 	@$(BIN)/uv pip install --quiet --python $(CREWAI)/bin/python -r tests/adapters/crewai/requirements.txt
@@ -154,6 +158,9 @@ coverage: develop  ## branch coverage, reported
 bench: develop  ## measure; one JSON object on standard output
 	@$(BIN)/python -m bench $(ARGS)
 
+bench-adapters: develop $(FRAMEWORKS)  ## measure what every adapter adds, each in its framework; one JSON object
+	@$(BIN)/python -m bench --only adapters $(ARGS)
+
 bench-retrieval: develop  ## measure how well recall finds (ARGS="--conversations FILE", --large); one JSON object
 	@$(BIN)/python -m bench.retrieval $(ARGS)
 
@@ -173,4 +180,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-postgres bench-retrieval lock clean
+.PHONY: help install develop serve test tests test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-adapters bench-postgres bench-retrieval lock clean

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from memoranda.adapters import needs
 from memoranda.app import Memoranda
 from memoranda.encoding.untrusted import visible
-from memoranda.errors import MemorandaError, NotFound, VersionMismatch
+from memoranda.errors import ForbiddenScope, MemorandaError, NotFound, VersionMismatch
 from memoranda.standards.oams.requests import MAX_LIMIT
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class MemoryFiles:
     def __init__(self, memoranda: Memoranda, *, project: str = "memories") -> None:
         self._memories = memoranda.oams
         self._place = str(memoranda.oams.namespace(project))
-        self._names = _Names(self._memories, self._place)
+        self._names = _Names(memoranda, self._place)
         self._commands: Mapping[str, tuple[Callable[..., str], tuple[str, ...]]] = {
             "view": (self.view, ("path",)),
             "create": (self.create, ("path", "file_text")),
@@ -116,6 +116,7 @@ class MemoryFiles:
             self._memories.store(name, file_text, namespace=self._place, if_absent=True)
         except VersionMismatch:
             raise Refused(f"Error: File {path} already exists") from None
+        self._names.wrote(name)
         return f"File created successfully at: {path}"
 
     def str_replace(self, path: str, old_str: str, new_str: str) -> str:
@@ -237,25 +238,53 @@ class MemoryFiles:
 
 
 class _Names:
-    """Which files and folders there are or were, at the price of what was written since it was last asked.
+    """Which files and folders there are or were, at the price of what others wrote since it was last asked.
 
-    What is not named here is not there. What is may have gone since, and is looked up.
+    What is not named here is not there. What is may have gone since, and is looked up. Whether anybody wrote anything
+    is told by the change feed, which counts every write: where it has come no further than by our own, there is nothing
+    to list.
     """
 
-    def __init__(self, memories: OamsMemories, place: str) -> None:
+    def __init__(self, memoranda: Memoranda, place: str) -> None:
         self.files: set[str] = set()
         self.folders: set[str] = set()
-        self._memories, self._place, self._latest = memories, place, ""
+        self._memoranda, self._place, self._latest = memoranda, place, ""
+        # How far the feed has come with all that is named here; None before the first look.
+        self._seen: int | None = None
 
     def refresh(self) -> None:
         """Take in what was written since, by whomever: it is listed first."""
+        position = self._position()
+        if position is not None and position == self._seen:
+            return
+        self._list()
+        # Read before the list: what came meanwhile is looked for again.
+        self._seen = position
+
+    def wrote(self, name: str) -> None:
+        """Take in what was just written here: one change more."""
+        self._add(name)
+        if self._seen is not None:
+            self._seen += 1
+
+    def _position(self) -> int | None:
+        try:
+            return self._memoranda.ump.feed_position()
+        except ForbiddenScope:
+            # Who sees a part is not told how much is written in the rest.
+            return None
+
+    def _list(self) -> None:
         latest = self._latest
-        for memory in _listed(self._memories, self._place, first=_FEW if latest else MAX_LIMIT):
+        for memory in _listed(self._memoranda.oams, self._place, first=_FEW if latest else MAX_LIMIT):
             if memory["updated_at"] < latest:
                 return
             self._latest = max(self._latest, memory["updated_at"])
-            self.files.add(memory["key"])
-            self.folders.update(_folders(memory["key"]))
+            self._add(memory["key"])
+
+    def _add(self, name: str) -> None:
+        self.files.add(name)
+        self.folders.update(_folders(name))
 
 
 def _listed(memories: OamsMemories, place: str, *, first: int = MAX_LIMIT) -> Iterator[Memory]:

@@ -7,6 +7,7 @@ finds these, and what any other agent remembered of the app or in no project, ab
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -14,9 +15,13 @@ from typing import Any, Final
 from memoranda.adapters import needs
 from memoranda.adapters.questions import question
 from memoranda.app import Memoranda
+from memoranda.encoding.bases import base32_encode
+from memoranda.encoding.json_text import dump
 from memoranda.encoding.untrusted import harmless
-from memoranda.errors import NotFound
+from memoranda.errors import InvalidInput, NotFound
+from memoranda.library.keywords import moment
 from memoranda.library.results import Hit
+from memoranda.service.core.find import ID_PREFIX
 
 with needs("google-adk"):
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -25,6 +30,7 @@ with needs("google-adk"):
 
 # Under which a memory has who said it, and the event in which.
 _EVENT: Final = "google_adk"
+_METHOD: Final = "google-adk"
 _LIMIT: Final = 10
 _PAGE: Final = 100
 
@@ -35,8 +41,6 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
     def __init__(self, memoranda: Memoranda, *, limit: int = _LIMIT) -> None:
         self._memoranda = memoranda
         self._limit = limit
-        # What was deleted is not taken in again with the rest of its session.
-        self._deleted: set[str] = set()
 
     async def add_session_to_memory(self, session: Any) -> None:
         """Remember what was said in a session; what is remembered already stays as it is."""
@@ -98,23 +102,39 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
         # Nobody deletes what belongs to another user, or to all of them.
         if (found.project, found.user) != (app_name, user_id):
             return
-        self._deleted |= {said["event"] for said in [_event(found.structured)] if "event" in said}
         self._memoranda.forget(found.id, reason="deleted")
 
     def _add(self, place: Mapping[str, Any], events: Sequence[Any], metadata: dict[str, object]) -> None:
-        known = self._deleted | set(self._events(place))
-        for event in events:
-            text = _text(event.content)
-            if not text or event.id in known:
-                continue
-            said = _given(author=event.author, event=event.id, metadata=metadata or None)
-            self._memoranda.remember(
-                f"{event.author}: {text}",
-                kind="episodic",
-                observed=datetime.fromtimestamp(event.timestamp, UTC),
-                structured={_EVENT: said},
-                **place,
-            )
+        """Remember what was said, each under a name that its event has for ever.
+
+        So what was forgotten since, here or by anybody else, is known by its name, and does not come again with the
+        rest of its session.
+        """
+        known = set(self._events(place))
+        scope = _given(**place)
+        drafts = [
+            {
+                "id": _name(place, event.id),
+                "kind": "episodic",
+                "body": {"text": f"{event.author}: {text}", "structured": {_EVENT: _said(event, metadata)}},
+                "scope": scope,
+                "time": {"observed": moment(datetime.fromtimestamp(event.timestamp, UTC))},
+                "provenance": {"method": _METHOD, "source": {"provider": _METHOD}},
+            }
+            for event in events
+            if event.id not in known and (text := _text(event.content))
+        ]
+        report = self._memoranda.import_records(drafts) if drafts else None
+        for refusal in report.refusals if report is not None else ():
+            # Another process may have remembered the same meanwhile.
+            if not self._is_there(refusal.id):
+                raise InvalidInput(refusal.message)
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            return bool(name) and self._memoranda.get(name) is not None
+        except NotFound:
+            return False
 
     def _events(self, place: Mapping[str, Any]) -> Iterator[str]:
         """The events of a session that are remembered."""
@@ -137,6 +157,16 @@ def _entry(hit: Hit) -> MemoryEntry:
         timestamp=hit.record["time"].get("observed", hit.record["time"]["created"]),
         custom_metadata={**said.get("metadata", {}), "score": hit.score},
     )
+
+
+def _said(event: Any, metadata: Mapping[str, object]) -> dict[str, Any]:
+    return _given(author=event.author, event=event.id, metadata=dict(metadata) or None)
+
+
+def _name(place: Mapping[str, Any], event_id: str) -> str:
+    """What a memory of an event is called."""
+    parts = [_METHOD, *(str(place[each] or "") for each in ("project", "user", "session")), event_id]
+    return ID_PREFIX + base32_encode(hashlib.sha256(dump(parts)).digest())
 
 
 def _event(structured: Mapping[str, Any]) -> dict[str, Any]:
