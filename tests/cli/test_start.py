@@ -12,7 +12,7 @@ import pytest
 from tests.waiting import HANG_SECONDS
 
 from memoranda.cli import main
-from memoranda.cli.command_line import command_line
+from memoranda.cli.parser import command_line
 from memoranda.encoding.json_text import parse
 
 # Each of these takes longer to load than a store takes to answer.

@@ -67,13 +67,12 @@ def _run(tokens: list[str]) -> int:
 
 
 def _dispatch(tokens: list[str]) -> int:
-    from cyclopts import CycloptsError
-
     from memoranda.cli.command_line import run_command
+    from memoranda.cli.commands import WrongUsage
 
     try:
         result = run_command(tokens)
-    except CycloptsError as error:
+    except WrongUsage as error:
         message = " ".join(str(error).replace("\0", "").split())
         return _refuse(tokens, "usage", f"{message} Try: memoranda --help", USAGE)
     return result if isinstance(result, int) else DONE

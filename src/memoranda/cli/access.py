@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
-
+from memoranda.cli.commands import App, Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, table
 from memoranda.cli.words import given, names, span_ms
@@ -14,8 +13,8 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant
 from memoranda.model.owner import check_did, check_owner
 
-key = App(name="key", help="API keys, and the operator's own key.", help_format="plaintext")
-token = App(name="token", help="Capability tokens.", help_format="plaintext")
+key = App(name="key", about="API keys, and the operator's own key.")
+token = App(name="token", about="Capability tokens.")
 
 
 @key.command
@@ -44,7 +43,10 @@ def add(
     *,
     tenant: Annotated[str | None, Parameter(help="Whose memories it reaches; the owner's unless said.")] = None,
     scopes: Annotated[
-        str, Parameter(help="What it may do, separated by commas: read, write, derive, export, activate, erase.")
+        str,
+        Parameter(
+            help="What it may do, by commas: read, write, derive, export, activate, erase; the first three unless said."
+        ),
     ] = "read,write,derive",
     run: GivenRun,
 ) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
-
+from memoranda.cli.commands import App, Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import audit_entries, counted, line, note, table
 from memoranda.cli.words import given, moment
 
 audit = App(
     name="audit",
-    help="Show who did what with these memories, oldest first; reads are recorded too.",
-    help_format="plaintext",
-    default_parameter=Parameter(negative_iterable="", negative_bool="", show_default=False),
+    about="Show who did what with these memories, oldest first; reads are recorded too.",
 )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.memories import Kind
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note, one_line, table, when
@@ -33,7 +32,7 @@ def list_memories(
     since: Annotated[str | None, Parameter(help="Written or changed since: 7d, a date, or RFC 3339.")] = None,
     limit: Annotated[int, Parameter(help="So many on a page; 20 unless said.")] = 20,
     page: Annotated[int, Parameter(help="Which page; the first unless said.")] = 1,
-    exact: Annotated[bool, Parameter(negative=(), help="Show the exact moments.")] = False,
+    exact: Annotated[bool, Parameter(help="Show the exact moments.")] = False,
     run: GivenRun,
 ) -> None:
     """Show the latest memories, last updated first.

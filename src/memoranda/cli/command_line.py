@@ -1,48 +1,78 @@
-"""The parser: commands from the catalogue, loaded when they are used, and the options that all of them share.
+"""From the words of a command line to one call of a command.
+
+What almost everyone writes is read by `usual.py`. All the rest is the parser's, which takes as long to load as a store
+takes to open: help, completion, unusual spellings, and whatever is wrong, because it says best what.
 
 A text may start with a hyphen ("- buy milk", "-" for standard input), while a mistyped option must not become a
-text. So what is no option by its looks is marked before the parser sees it, with a character that no command
+text. So what is no option by its looks is marked before anything else sees it, with a character that no command
 line can contain, and the mark is taken off before the command does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import fields, is_dataclass, replace
-from functools import cache
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Group, Parameter
-
-from memoranda import __version__
 from memoranda.cli.catalogue import SECTIONS, Entry
+from memoranda.cli.commands import App, Function, WrongUsage
 from memoranda.cli.run import Run
 from memoranda.cli.show import note
-from memoranda.service.core.noticing import noticing
+from memoranda.cli.usual import MARK, usual_call
 
-SHARED = Group("Options of every command", sort_key=len(SECTIONS))
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?|--", re.DOTALL)
-_MARK = "\0"
 _WITH_VALUE = frozenset(("--data", "--store", "--owner"))
 # What is about the parser itself: only it knows.
 _ASKS_PARSER = frozenset(("--help", "-h", "--version", "--install-completion"))
 
 
 def run_command(tokens: Sequence[str]) -> object:
-    """Run what the tokens say. Raises CycloptsError for wrong usage."""
+    """Run what the tokens say. Raises WrongUsage."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
-    marked = [_MARK + each if _is_text(each) else each for each in tokens[:end]]
+    marked = [MARK + each if _is_text(each) else each for each in tokens[:end]]
     if not _ASKS_PARSER.isdisjoint(marked):
-        return command_line().meta(
-            [*marked, *tokens[end:]], exit_on_error=False, print_error=False, result_action="return_value"
-        )
+        from memoranda.cli.parser import explain
+
+        return explain([*marked, *tokens[end:]])
     run, rest = _shared_options(marked)
-    known = next((entry for section in SECTIONS for entry in section.entries if rest[:1] == [entry.name]), None)
-    # The parser looks at every command that there is, so of the others it is not told.
-    app = command_line() if known is None else _application([(None, [known])])
-    return _run(app, [*rest, *tokens[end:]], run)
+    return run_words([*rest, *tokens[end:]], run)
+
+
+def run_words(words: Sequence[str], run: Run) -> object:
+    """Run a command from its name on; the options of every command are read already."""
+    entry = next((entry for section in SECTIONS for entry in section.entries if words[:1] == [entry.name]), None)
+    call = None if entry is None else _usual(entry, words[1:], run)
+    if call is None:
+        from memoranda.cli.parser import parsed_call
+
+        call = parsed_call(words, run, entry)
+    from memoranda.service.core.noticing import noticing
+
+    with noticing() as noticed:
+        result = call()
+    if noticed.kinds:
+        note(str(noticed))
+    return result
+
+
+def command_of(entry: Entry) -> Function | App:
+    """What an entry of the catalogue names."""
+    module, _, name = entry.target.partition(":")
+    command: Function | App = getattr(import_module(module), name)
+    return command
+
+
+def _usual(entry: Entry, words: Sequence[str], run: Run) -> Callable[[], object] | None:
+    command = command_of(entry)
+    if isinstance(command, App):
+        below = command.commands.get(words[0]) if words else None
+        if below is not None:
+            return usual_call(below.function, words[1:], run)
+        if command.otherwise is None:
+            return None
+        command = command.otherwise
+    return usual_call(command, words, run)
 
 
 def _shared_options(tokens: list[str]) -> tuple[Run, list[str]]:
@@ -60,8 +90,8 @@ def _shared_options(tokens: list[str]) -> tuple[Run, list[str]]:
         elif name in _WITH_VALUE:
             given = value if equals else next(left, None)
             if given is None:
-                raise CycloptsError(msg=f'Parameter "{name}" requires an argument.')
-            found[name] = given.removeprefix(_MARK)
+                raise WrongUsage(f'Parameter "{name}" requires an argument.')
+            found[name] = given.removeprefix(MARK)
         else:
             rest.append(each)
     data = found.get("--data")
@@ -70,68 +100,5 @@ def _shared_options(tokens: list[str]) -> tuple[Run, list[str]]:
     ), rest
 
 
-def _run(app: App, tokens: Sequence[str], run: Run) -> object:
-    command, bound, ignored = app.parse_args(tokens, exit_on_error=False, print_error=False)
-    for name, value in bound.arguments.items():
-        bound.arguments[name] = _unmarked(value)
-    if "run" in ignored:
-        bound.arguments["run"] = run
-    with noticing() as noticed:
-        result = command(*bound.args, **bound.kwargs)
-    if noticed.kinds:
-        note(str(noticed))
-    return result
-
-
 def _is_text(token: str) -> bool:
     return token.startswith("-") and _OPTION.fullmatch(token) is None
-
-
-def _unmarked(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.removeprefix(_MARK)
-    if isinstance(value, tuple):
-        return tuple(map(_unmarked, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: _unmarked(getattr(value, each.name)) for each in fields(value)})
-    return value
-
-
-def _application(commands: Iterable[tuple[Group | None, Sequence[Entry]]]) -> App:
-    app = App(
-        name="memoranda",
-        help="The memory of AI agents, kept by the people it belongs to.",
-        version=__version__,
-        help_format="plaintext",
-        suppress_keyboard_interrupt=False,
-        default_parameter=Parameter(negative_iterable="", negative_bool="", show_default=False),
-    )
-    for group, entries in commands:
-        for entry in entries:
-            app.command(entry.target, name=entry.name, group=group)
-    return app
-
-
-@cache
-def command_line() -> App:
-    """The application; its `meta` knows the shared options too, for help and completion."""
-    app = _application(
-        (Group(section.title, sort_key=place), section.entries) for place, section in enumerate(SECTIONS)
-    )
-
-    @app.meta.default
-    def _(
-        *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
-        data: Annotated[Path | None, Parameter(group=SHARED, help="The data directory (MEMORANDA_HOME).")] = None,
-        store: Annotated[
-            str | None,
-            Parameter(group=SHARED, help="The store, as sqlite:///PATH or postgresql://… (MEMORANDA_STORE)."),
-        ] = None,
-        owner: Annotated[str | None, Parameter(group=SHARED, help="Whose memory it is (MEMORANDA_OWNER).")] = None,
-        json: Annotated[
-            bool, Parameter(group=SHARED, help="Answer in JSON, and write nothing else to standard output.")
-        ] = False,
-    ) -> object:
-        return _run(app, tokens, Run(data=data, store=store, owner=owner, json=json))
-
-    return app

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 
 
@@ -19,7 +18,7 @@ def completion(
 
     For bash: memoranda completion bash > ~/.local/share/bash-completion/completions/memoranda
     """
-    from memoranda.cli.command_line import command_line
+    from memoranda.cli.parser import command_line
 
     script = command_line().generate_completion(shell=shell)
     run.answer({"script": script}, lambda: print(script))

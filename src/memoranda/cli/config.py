@@ -6,8 +6,7 @@ import os
 from dataclasses import fields
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
-
+from memoranda.cli.commands import App, Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note, table
 from memoranda.cli.words import given
@@ -16,8 +15,7 @@ from memoranda.settings import SECRET_SETTINGS, Settings, origins, variable_of, 
 
 config = App(
     name="config",
-    help="The settings in force, and where each comes from; set writes one to memoranda.toml, unset takes it out.",
-    help_format="plaintext",
+    about="The settings in force, and where each comes from; set writes one to memoranda.toml, unset takes it out.",
 )
 Name = Annotated[str, Parameter(name="NAME", help="The setting.")]
 

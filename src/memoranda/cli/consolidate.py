@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
-
+from memoranda.cli.commands import App, Parameter
 from memoranda.cli.run import PLACE_NAMES, GivenRun
 from memoranda.cli.show import counted, line, note, one_line, progress, table
 from memoranda.cli.words import names
@@ -34,13 +33,11 @@ _INPUTS_SHOWN = 5
 
 consolidate = App(
     name="consolidate",
-    help=(
+    about=(
         "Show what the memories of a namespace come to together, and write it down once you agree.\n\n"
         "Every result is a memory of its own that names the memories it rests on; those are never changed. Without "
         "--yes nothing is written unless you say so at the terminal. What a run wrote can be undone."
     ),
-    help_format="plaintext",
-    default_parameter=Parameter(negative_iterable="", negative_bool="", show_default=False),
 )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.exchange import FormatName, Surveys, SystemName, TargetName, system_of
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note, note_report, progress

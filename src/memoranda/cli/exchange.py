@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import audit_entries, counted, line, note, note_report, one_line, progress, progress_steps
 from memoranda.errors import InvalidInput, NotFound
@@ -58,7 +57,6 @@ FormatOption = Annotated[
 ]
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
     """What only OAMS has."""
@@ -307,7 +305,7 @@ def import_files(
         Parameter(help="Show what people stated in conversations that came, for review; nothing of it is written."),
     ] = False,
     undo: Annotated[
-        bool, Parameter(negative=(), help="Take back the last import: no file is named, and what changed since stays.")
+        bool, Parameter(help="Take back the last import: no file is named, and what changed since stays.")
     ] = False,
     run: GivenRun,
 ) -> int:

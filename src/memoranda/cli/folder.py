@@ -6,8 +6,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun, print_json
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput

@@ -8,8 +8,7 @@ import threading
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun, print_json
 from memoranda.cli.show import note
 from memoranda.encoding.json_text import parse

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import note

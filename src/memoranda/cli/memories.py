@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun, Run
 from memoranda.cli.show import line, note, nothing_found, one_line, record_block, safe, shown_id, when
 from memoranda.cli.words import given, json_object, moment, span_ms, text_or_input
@@ -27,7 +26,6 @@ Outcome = Literal["followed", "overridden", "ignored", "contradicted"]
 Signal = Literal["similarity", "recency", "salience", "scope_match", "provenance_depth"]
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryScope:
     """Where a memory belongs."""
@@ -48,7 +46,6 @@ class MemoryScope:
         )
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
     """How much a memory counts, and how long."""
@@ -67,7 +64,6 @@ class Weight:
         )
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentTerms:
     """What may be done with a memory, and where it comes from."""
@@ -140,15 +136,13 @@ def recall(
     for_prompt: Annotated[bool, Parameter(help="One framed block, safe to put into a model's context.")] = False,
     budget: Annotated[int | None, Parameter(help="With --for-prompt: characters in all.")] = None,
     max_chars: Annotated[int | None, Parameter(help="With --for-prompt: characters of one memory.")] = None,
-    strict: Annotated[
-        bool, Parameter(negative=(), help="Only what names exactly this project, user, agent, session.")
-    ] = False,
-    words: Annotated[bool, Parameter(negative=(), help="Look for words alone; no model is loaded.")] = False,
-    rerank: Annotated[bool, Parameter(negative=(), help="Read the best 20 once more: better, and slower.")] = False,
+    strict: Annotated[bool, Parameter(help="Only what names exactly this project, user, agent, session.")] = False,
+    words: Annotated[bool, Parameter(help="Look for words alone; no model is loaded.")] = False,
+    rerank: Annotated[bool, Parameter(help="Read the best 20 once more: better, and slower.")] = False,
     everything: Annotated[
-        bool, Parameter(name="--no-floor", negative=(), help="Also what is too far from the question to answer it.")
+        bool, Parameter(name="--no-floor", help="Also what is too far from the question to answer it.")
     ] = False,
-    explain: Annotated[bool, Parameter(negative=(), help="Say why each was found.")] = False,
+    explain: Annotated[bool, Parameter(help="Say why each was found.")] = False,
     place: MemoryScope = ANYWHERE,
     run: GivenRun,
 ) -> None:
@@ -329,7 +323,7 @@ def suspicious(
     names: Annotated[tuple[str, ...], Parameter(name="ID", help="A memory's id, with --allow; none lists them.")] = (),
     /,
     *,
-    allow: Annotated[bool, Parameter(negative=(), help="Say that these may read as they do.")] = False,
+    allow: Annotated[bool, Parameter(help="Say that these may read as they do.")] = False,
     run: GivenRun,
 ) -> None:
     """List memories that read as if they gave orders to a model: something it read may have put them there.

@@ -6,8 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
-
+from memoranda.cli.commands import App, Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note, progress, table
 from memoranda.errors import InvalidInput, Unsupported
@@ -21,9 +20,7 @@ _DROPPED_AT_ONCE = 500
 
 models = App(
     name="models",
-    help="Models that tell what texts mean: which are here, and how many memories have vectors.",
-    help_format="plaintext",
-    default_parameter=Parameter(negative_iterable="", negative_bool="", show_default=False),
+    about="Models that tell what texts mean: which are here, and how many memories have vectors.",
 )
 
 

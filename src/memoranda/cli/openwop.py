@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Group, Parameter
-
+from memoranda.cli.commands import App, Group, Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, one_line, table
 from memoranda.cli.words import json_object, moment, text_or_input
@@ -15,18 +14,13 @@ from memoranda.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from memoranda.model.instant import Instant
 
-_PARAMETERS = Parameter(negative_iterable="", negative_bool="", show_default=False)
 openwop = App(
     name="openwop",
-    help="Agent memory of openwop: entries, distillation, consolidation, commitments.",
-    help_format="plaintext",
-    default_parameter=_PARAMETERS,
+    about="Agent memory of openwop: entries, distillation, consolidation, commitments.",
 )
 proposals = App(
     name="proposals",
-    help="What agents propose to learn: look at it, and apply or refuse it.",
-    help_format="plaintext",
-    default_parameter=_PARAMETERS,
+    about="What agents propose to learn: look at it, and apply or refuse it.",
 )
 _ENTRIES = Group("Entries", sort_key=0)
 _PASSES = Group("Passes", sort_key=1)

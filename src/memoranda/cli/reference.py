@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from memoranda.cli.catalogue import OPTIONS
-from memoranda.cli.command_line import SHARED, command_line
+from memoranda.cli.parser import SHARED, command_line
 
 _HEAD = """\
 # The command line

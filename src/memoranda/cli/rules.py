@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import table
 from memoranda.cli.words import given
@@ -16,7 +15,7 @@ Preset = Literal["gdpr", "ccpa", "hipaa"]
 def rules(
     *,
     preset: Annotated[tuple[Preset, ...], Parameter(help="From now on this preset holds; can be repeated.")] = (),
-    no_presets: Annotated[bool, Parameter(negative=(), help="None but those of the server.")] = False,
+    no_presets: Annotated[bool, Parameter(help="None but those of the server.")] = False,
     max_memories: Annotated[int | None, Parameter(help="At most so many memories; 0 for no limit of your own.")] = None,
     max_bytes: Annotated[int | None, Parameter(help="At most so many bytes of documents.")] = None,
     writes_per_minute: Annotated[int | None, Parameter(help="At most so many writes a minute.")] = None,

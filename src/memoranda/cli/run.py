@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from cyclopts import Parameter
 
+from memoranda.cli.commands import Parameter
 from memoranda.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -60,4 +60,4 @@ def print_json(document: object) -> None:
 # A place in a memory has one common word, whatever its standard calls it.
 PLACE_NAMES = ("--namespace", "--project")
 # How a command takes its run: it is given by the parser, not typed by a person.
-GivenRun = Annotated[Run, Parameter(parse=False)]
+GivenRun = Annotated[Run, Parameter(is_typed=False)]

@@ -11,8 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun, print_json
 from memoranda.cli.show import note
@@ -50,14 +49,10 @@ def serve(
         tuple[str, ...], Parameter(help="The DID of an owner whose own tokens are taken; repeatable.")
     ] = (),
     open_registration: Annotated[
-        bool, Parameter(help="Let in anyone who signs a token for himself, as a new owner.", negative="")
+        bool, Parameter(help="Let in anyone who signs a token for himself, as a new owner.")
     ] = False,
-    oauth: Annotated[
-        bool, Parameter(help="Let a person with a key let programs in at /mcp (OAuth 2.1).", negative="")
-    ] = False,
-    seams: Annotated[
-        bool, Parameter(help="Also serve what conformance suites of openwop ask for.", negative="")
-    ] = False,
+    oauth: Annotated[bool, Parameter(help="Let a person with a key let programs in at /mcp (OAuth 2.1).")] = False,
+    seams: Annotated[bool, Parameter(help="Also serve what conformance suites of openwop ask for.")] = False,
     log_level: Annotated[LogLevel | None, Parameter(help="How much is logged to standard error.")] = None,
     workers: Annotated[int | None, Parameter(help="Server processes that share the port; 1 unless said.")] = None,
     run: GivenRun,
@@ -252,7 +247,7 @@ def console(
     url: Annotated[
         str | None, Parameter(help="Where the server is; by default where `memoranda serve` listens.")
     ] = None,
-    browser: Annotated[bool, Parameter(name="--open", help="Open it in the browser.", negative="")] = False,
+    browser: Annotated[bool, Parameter(name="--open", help="Open it in the browser.")] = False,
     run: GivenRun,
 ) -> None:
     """Print a link to the console of a running server that signs a browser in, once."""

@@ -8,9 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from memoranda.cli.cal.show import show, show_effects, show_error, show_warnings, write_text
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import PLACE_NAMES, Run, print_json
 from memoranda.cli.show import note, one_line
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 Given = str | bytes
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryOptions:
     """What is said beside the query."""

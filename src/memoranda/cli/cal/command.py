@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from memoranda.cli.cal.ask import Given, QueryOptions, ask, refuse, stream, text_of
 from memoranda.cli.cal.show import show_error, write_text
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun, Run
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput, NotFound, QueryError, TooLarge

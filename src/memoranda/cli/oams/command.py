@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from cyclopts import App, Group, Parameter
-
+from memoranda.cli.commands import App, Group
 from memoranda.cli.oams import files, verbs
 
 oams = App(
     name="oams",
-    help="Memories of OAMS: in the store, and in files.",
-    help_format="plaintext",
-    default_parameter=Parameter(negative_iterable="", negative_bool="", show_default=False),
+    about="Memories of OAMS: in the store, and in files.",
 )
 _BOTH = Group("In the store, or in a JSONL file", sort_key=0)
 _STORE = Group("In the store", sort_key=1)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note_report, progress_steps
 from memoranda.errors import InvalidInput

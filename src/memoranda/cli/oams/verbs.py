@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import PLACE_NAMES, GivenRun
 from memoranda.cli.show import line, note, one_line, table
 from memoranda.cli.words import given, json_object, moment, text_or_input
@@ -44,7 +43,7 @@ def recall(
     *,
     file: FromFile = None,
     namespace: Places = (),
-    k: Annotated[int, Parameter(name=["-k", "--limit"], help="At most so many; 8 unless said.")] = 8,
+    k: Annotated[int, Parameter(name=("-k", "--limit"), help="At most so many; 8 unless said.")] = 8,
     tag: Tags = (),
     since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
     until: Annotated[str | None, Parameter(help="Only updated before.")] = None,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from cyclopts import App, Group, Parameter
-
+from memoranda.cli.commands import App, Group
 from memoranda.cli.oms import files, store
 
 oms = App(
     name="oms",
-    help="Memory grains (OMS): in the store, and in .mg files.",
-    help_format="plaintext",
-    default_parameter=Parameter(negative_iterable="", negative_bool="", show_default=False),
+    about="Memory grains (OMS): in the store, and in .mg files.",
 )
 _FILES = Group("In files, without a store", sort_key=0)
 _STORE = Group("In the store", sort_key=1)

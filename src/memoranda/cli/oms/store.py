@@ -6,8 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
-
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import PLACE_NAMES, GivenRun
 from memoranda.cli.show import counted, line, note, one_line, table
 from memoranda.cli.words import given
@@ -55,7 +54,6 @@ def get(
     run.answer(found.document(), lambda: _show(found))
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrainFilter:
     """What must be equal."""
