@@ -6,8 +6,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say

@@ -15,11 +15,13 @@ their bars.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from bench.figures import Figures, say
 from memoranda import Memoranda

@@ -18,6 +18,8 @@ from memoranda.encoding.json_text import parse
 # Each of these takes longer to load than a store takes to answer.
 FOREIGN = (
     "asyncio",
+    "attr",
+    "cyclopts",
     "email",
     "http",
     "mcp",
@@ -38,15 +40,17 @@ CAL = ("memoranda.standards.cal.language", "memoranda.standards.cal.assembly", "
 BINDINGS = ("memoranda.bindings",)
 
 
-def loaded(home: Path, *tokens: str) -> set[str]:
-    """The modules that a command loads."""
+def loaded(home: Path, *tokens: str, code: int | None = 0) -> set[str]:
+    """The modules that a command loads, which ends with this code; None for whichever."""
     ran = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "memoranda", *tokens],
         env={**os.environ, "MEMORANDA_HOME": str(home)},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
+    assert code is None or ran.returncode == code
     return named_in(ran.stderr)
 
 
@@ -77,6 +81,35 @@ def test_a_verb_of_one_standard_does_not_load_the_others(tmp_path: Path) -> None
         modules = loaded(tmp_path, *tokens)
         assert "memoranda.service.ump.ump" in modules
         assert unneeded(modules, (*others, *more)) == set()
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ("list",),
+        ("stats",),
+        ("audit",),
+        ("rules",),
+        ("history", "urn:ump:aa"),
+        ("get", "urn:ump:aa"),
+        ("forget", "urn:ump:aa"),
+        ("oams", "list"),
+        ("oms", "get", "0" * 64),
+        ("openwop", "list", "mem://a"),
+        ("hook", "session-start"),
+        ("config",),
+        ("connect", "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_what_looks_for_nothing_by_words_loads_neither_the_parser_nor_what_ranks(
+    tmp_path: Path, tokens: tuple[str, ...]
+) -> None:
+    modules = loaded(tmp_path, *tokens, code=None)
+    assert "memoranda.cli.usual" in modules
+    assert (
+        unneeded(modules, ("cyclopts", "attr", "rich", "starlette", "mcp", "pydantic", "numpy", "onnxruntime")) == set()
+    )
 
 
 def test_a_query_loads_neither_openwop_nor_consolidation(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from memoranda.errors import MemorandaError, QuotaExceeded
 from memoranda.service.core.quotas import Quotas

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from memoranda.errors import ForbiddenScope, InvalidInput
 from memoranda.service.core.noticing import noticing

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import Phase, event, given, note, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from memoranda.standards.cal import fields
 from memoranda.standards.cal.fields import Field
@@ -38,7 +39,7 @@ def proof_of(stores: Stores, *, narrowed: bool = False, pages: int = 50) -> Proo
     if not narrowed:
         return Proof(world, grains, ME, pages=pages)
     limits = {"owner": world.owner.default_tenant, "user": ME}
-    access = replace(world.owner, credential="token:t", limits=limits)
+    access = structs.replace(world.owner, credential="token:t", limits=limits)
     return Proof(world, [each for each in grains if each.grain.fields.get("user_id") == ME], ME, access, pages=pages)
 
 
@@ -353,7 +354,7 @@ def test_what_a_caller_may_not_see_changes_neither_fallback_nor_score(world: Wor
     world.put(subject="tea", object="tea tea tea", user_id="u2")
     mine = world.put(subject="ada", object="tea and a long list of other things", user_id="u1")
     limits = {"owner": world.owner.default_tenant, "user": "u1"}
-    narrowed = replace(world.owner, credential="token:t", limits=limits)
+    narrowed = structs.replace(world.owner, credential="token:t", limits=limits)
     for text in ('RECALL LIKE "tea"', 'RECALL ABOUT "tea"', 'RECALL LIKE "tea" WHERE score >= 1'):
         found = world.service.cal.run(narrowed, text)
         assert [(item["content_address"], item["score"]) for item in found["results"]] == [(mine, 1.0)]

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from msgspec import structs
 
 from memoranda.errors import QueryError
 from memoranda.service.cal.session import Host, Switches
@@ -38,7 +39,7 @@ def run(world: World, text: str, **more: Any) -> dict[str, Any]:
 
 def on_host(world: World, host: Host) -> Service:
     """The same store, of a host that has decided otherwise."""
-    return Service(replace(world.context, cal=host))
+    return Service(structs.replace(world.context, cal=host))
 
 
 # --- valid -----------------------------------------------------------------------------------------------

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput
 from memoranda.model.instant import Instant

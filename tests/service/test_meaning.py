@@ -12,13 +12,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memoranda import Memoranda
 from memoranda.embedding.catalogue import EMBEDDER, load_embedder

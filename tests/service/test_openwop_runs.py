@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
 from memoranda.service.openwop import runs as run_log

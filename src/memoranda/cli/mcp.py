@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
+
+from msgspec.structs import replace
 
 from memoranda.cli.commands import Parameter
 from memoranda.cli.logs import set_up

@@ -128,7 +128,7 @@ def _annotation(hint: Any) -> Any:
 def _in_parser_words(said: Parameter) -> cyclopts.Parameter:
     if not said.is_typed:
         return cyclopts.Parameter(parse=False)
-    words = {"name": said.name, "help": said.help, "negative": said.negative}
+    words: dict[str, Any] = {"name": said.name, "help": said.help, "negative": said.negative}
     return cyclopts.Parameter(**{name: value for name, value in words.items() if value})
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from inspect import Parameter as Declared
 from inspect import signature
 from pathlib import Path
-from types import NoneType, UnionType
+from types import GenericAlias, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -71,7 +71,7 @@ def _slots(declared: Declared) -> list[_Slot]:
     return [
         _slot(
             (declared.name, None),
-            tuple[kind, ...] if is_rest else kind,
+            GenericAlias(tuple, (kind, ...)) if is_rest else kind,
             parameter,
             is_option=declared.kind is not Declared.POSITIONAL_ONLY and not is_rest,
             is_positional=declared.kind is not Declared.KEYWORD_ONLY,

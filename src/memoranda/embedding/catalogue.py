@@ -9,9 +9,10 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
 
 from memoranda.errors import Unsupported
 
@@ -22,16 +23,14 @@ NOTICE_FILE: Final = "NOTICE"
 _APACHE: Final = "https://www.apache.org/licenses/LICENSE-2.0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFile:
+class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of a model: where it is in the package, and what it must be."""
 
     path: str
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownModel:
+class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model, and the package its weights are in."""
 
     name: str

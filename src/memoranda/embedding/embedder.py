@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import msgspec
 
 from memoranda.errors import InvalidInput
 
@@ -73,8 +74,7 @@ def unit(numbers: Any) -> Vector:
     return found / np.float32(length)
 
 
-@dataclass(frozen=True, slots=True)
-class of_callable:  # noqa: N801 - reads as a function where it is used
+class of_callable(msgspec.Struct, frozen=True):  # noqa: N801 - reads as a function where it is used
     """An embedder of the caller's own."""
 
     model: str

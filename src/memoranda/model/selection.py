@@ -7,7 +7,6 @@ cut to a page or to the best. Legs say how well a version answers: by its words,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -99,8 +98,7 @@ class WasThere(msgspec.Struct, frozen=True, kw_only=True):
 Test: TypeAlias = IsOneOf | IsNoneOf | Compares | Lacks | InGroup | IsAmong | WasThere
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Which versions may come back. Every part that is set must hold.
 
     `at` is a point in valid time: what was true then, superseded since or not; it takes the place of `standing`.
@@ -210,8 +208,7 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     is_explained: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Meaning:
+class Meaning(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A leg of a search: by what a text means, as a model tells."""
 
     model: str
@@ -228,27 +225,25 @@ class Meaning:
 Leg: TypeAlias = Words | Meaning
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """One part of a score: how much of it, and at which place among all that part puts what was found."""
 
     part: float
     rank: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matches:
+class Matches(msgspec.Struct, frozen=True, kw_only=True):
     """The best of a search, best first, how many there are in all, and the weights it went by."""
 
     found: tuple[Selected, ...]
     # None: not counted, but more than these.
     total: int | None
     # Of each word of the question, by all that it may be spelt like.
-    weights: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    weights: Mapping[tuple[str, ...], float] = msgspec.field(default_factory=dict)
     mean_terms: float = 1.0
     # How much of the question the best one covers, from 0 to 1: comparable between searches, as no score is.
     covered: float = 0.0
     # How near those that were found are to what the question means, where something tells.
-    nearness: Mapping[int, float] = field(default_factory=dict)
+    nearness: Mapping[int, float] = msgspec.field(default_factory=dict)
     # What their scores are made of, if that was asked for.
-    reasons: Mapping[int, Mapping[str, Reason]] = field(default_factory=dict)
+    reasons: Mapping[int, Mapping[str, Reason]] = msgspec.field(default_factory=dict)

@@ -9,10 +9,10 @@ All numbers come from what the scope lets through: how many there are, how many 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,8 +45,7 @@ class Near(NamedTuple):
     floor: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Searched:
+class Searched(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """A segment as a question sees it: its facts, what the caller may see of it, and where each word stands.
 
     Every statistic is of what may be seen, whatever else the question asks for; only `allowed` comes back.

@@ -7,13 +7,14 @@ are. What a caller may not see is in none of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
@@ -45,8 +46,7 @@ REPEATED: Final = "repeated"
 _UNCHANGED: Final[Mapping[str, float]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """What may come back, as far as a segment can tell; None: anything."""
 
     space: int | None = None
@@ -78,8 +78,7 @@ class Scope:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked: the fingerprints of its words, of the names among them, and the times it means."""
 
     words: tuple[int, ...]
@@ -146,8 +145,7 @@ class Column(NamedTuple):
             scores[self.rows] += self.values
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Ranking:
+class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """Everything that holds a word of the question or is near to it; best first, as far as that is asked for.
 
     What no leg says anything of, not even of what stands beside it, differs only in its length: as long as what is

@@ -11,11 +11,11 @@ that a question reads only the parts with its words.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, fields
 from functools import cached_property
 from struct import unpack_from
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,8 +41,7 @@ PART_POSTINGS: Final = 16_384
 Links: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-@dataclass(frozen=True, eq=False)
-class Seen:
+class Seen(msgspec.Struct, frozen=True, eq=False):
     """Of what may be seen: who stands beside whom, how many there are, and the length of all, and of all windows."""
 
     mask: Flags
@@ -53,11 +52,10 @@ class Seen:
     window_lengths: Floats
     window_length: float
     # Of words how many windows hold them, as far as anybody asked.
-    windows_holding: dict[Hashable, int] = field(default_factory=dict)
+    windows_holding: dict[Hashable, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """What is known of the versions of a segment, one array a column, in the order of their ids."""
 
     versions: NDArray[np.int64]
@@ -264,7 +262,7 @@ def _skipping(links: NDArray[np.int64], mask: Flags) -> NDArray[np.int64]:
 _COLUMNS: Final[dict[str, np.dtype[Any]]] = {
     name: np.dtype(kind)
     for name, kind in zip(
-        (each.name for each in fields(Facts)),
+        Facts.__struct_fields__,
         ("<i8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<i8", "<u2", "u1", "u1"),
         strict=True,
     )
@@ -307,8 +305,7 @@ def until(found: Postings | None, cut: int) -> tuple[Postings | None, Postings |
     return before, (places[at:] - np.int32(cut), counts[at:]) if at < len(places) else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Part(msgspec.Struct, frozen=True, eq=False):
     """Postings of neighbouring words: which version holds a word, and how often."""
 
     words: Prints
@@ -348,8 +345,7 @@ class Part:
         return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, eq=False):
     """Facts and all postings, in memory."""
 
     facts: Facts

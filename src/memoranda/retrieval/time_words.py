@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
+
+import msgspec
 
 from memoranda.retrieval.languages import fold, language_of
 
@@ -22,8 +23,7 @@ _YEARS: Final = 20
 _WEEK: Final = 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, kw_only=True):
     """From when to when, in milliseconds, and what lies inside it weighs."""
 
     start: int

@@ -6,8 +6,9 @@ They were fitted to conversations and to notes of our own, each time with one co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 # BM25.
 K1: Final = 0.9
@@ -42,8 +43,7 @@ TOPIC_PERSON: Final = 0.30
 TOPIC_DATE: Final = 0.30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """How much each part counts. Each is a number from 0 to 1, but for the length."""
 
     # The words of the memory itself, and of it with the one before and the one after.

@@ -9,10 +9,10 @@ afterwards, and the rest is scored anew. Every standard renders what it gets fro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version, Visibility
@@ -49,8 +49,7 @@ PAGE_LIMIT: Final = 500
 PAGE_BYTES: Final = 2 * 1_048_576
 
 
-@dataclass(frozen=True, slots=True)
-class Hit(Generic[T]):
+class Hit(msgspec.Struct, Generic[T], frozen=True):
     """What a version is shown as, and how well its words match: a share of the best that the caller sees."""
 
     version: Version
@@ -58,8 +57,7 @@ class Hit(Generic[T]):
     lexical: float
 
 
-@dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class Found(msgspec.Struct, Generic[T], frozen=True):
     """The best, best first, and how many there are in all; None: not counted, but more than these."""
 
     hits: list[Hit[T]]
@@ -95,7 +93,7 @@ def reach(context: Context, access: Access, snapshot: Snapshot, selection: Selec
         tests.append(IsOneOf(name="user", texts=users, or_missing=True))
     return replace(
         selection,
-        **narrowed,  # type: ignore[arg-type]
+        **narrowed,
         visibilities=_visible(context, access, snapshot, selection.visibilities),
         redacted=None if access.sees_unredacted(tenant) else False,
         tests=tuple(tests),

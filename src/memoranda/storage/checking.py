@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.model.facts import Said
 from memoranda.model.memory import Version
@@ -17,8 +18,7 @@ _CHUNK: Final = 500
 _END: Final = 1 << 62
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checking:
+class Checking(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one tenant, against its documents."""
 
     database: Database

@@ -8,8 +8,9 @@ order has the page at its beginning; addresses are in order within a form, so al
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from memoranda.model.selection import Compares, Group, Lacks, Order, Page, Place, Selected, Selection, Test
 from memoranda.storage.database import Connection, Row

@@ -8,9 +8,10 @@ goes on where it was, and whoever searches meanwhile finds everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection, Version
@@ -44,8 +45,7 @@ class Piece(NamedTuple):
         return any(name.analysis != ANALYSIS for name in self.names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reindexing:
+class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
     """The word index of one tenant, against its documents."""
 
     database: Database

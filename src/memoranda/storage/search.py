@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
-from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
@@ -103,8 +104,7 @@ def _closed_since(known: Closed, rows: list[Row]) -> Closed:
 _TENANTS: Final = 1_024
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """A segment, and what may be seen of it."""
 
     segment: OpenSegment
@@ -116,8 +116,7 @@ class _Place:
         return self.segment.facts.spoken_by(self.mask)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class Search(msgspec.Struct, frozen=True, kw_only=True):
     """One search. `selected` makes the SQL of the selection anew, as often as it is asked."""
 
     connection: Connection
@@ -336,6 +335,8 @@ class Search:
         ]
 
     def _question(self, leg: Words, distinct: list[Word], held: int) -> Question:
+        from zoneinfo import ZoneInfo
+
         from memoranda.retrieval.analysis import names_in
         from memoranda.retrieval.ranking import Question
         from memoranda.retrieval.time_words import spans_in

@@ -7,12 +7,13 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
+from msgspec.structs import replace
 from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS
 

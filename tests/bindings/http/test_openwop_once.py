@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import uuid
-from dataclasses import replace
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from tests.bindings.http.running import ALL, OWNER, Running, wop_error_of
 from tests.waiting import HANG_SECONDS
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp.client.client import Client, ConnectMode
+from msgspec.structs import replace
 from tests.bindings.mcp.peers import run
 from tests.embedders import by_letters
 from tests.waiting import HANG_SECONDS

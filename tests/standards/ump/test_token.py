@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.standards.ump.published import KEY, NOW, VECTORS
 
 from memoranda.encoding.bases import base64url_decode, base64url_encode

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from memoranda.bindings.console.visit import Answer, File, Page, Visit
 from memoranda.encoding.json_text import dump, dump_pretty

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import replace
 
 import anyio
 from anyio import to_thread
 from mcp.server.stdio import stdio_server
+from msgspec.structs import replace
 
 from memoranda.bindings.mcp.offer import Offer
 from memoranda.bindings.mcp.server import MemoryServer, create_server

@@ -7,8 +7,10 @@ decides which comes first, so all of those are read, and none that are smaller t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.selection import Group, InGroup, Order, Selection

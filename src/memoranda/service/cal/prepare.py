@@ -13,8 +13,9 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base64url_decode, base64url_encode

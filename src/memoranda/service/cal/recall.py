@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+from msgspec import structs
+
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.facts import Kept
 from memoranda.model.memory import Document, Opened, Version
@@ -204,7 +206,7 @@ class Reader:
             everything = Selection(space=space, has_fields=True)
             self.reached = reach(self.context, self.session.access, self.snapshot, everything)
         within = self.reached
-        return replace(within, form=grain_type, tests=(*within.tests, *tests), standing=standing)
+        return structs.replace(within, form=grain_type, tests=(*within.tests, *tests), standing=standing)
 
     def question(self, recall: Recall, lost: Sequence[Condition] = ()) -> _Question:
         """The conditions of a desugared RECALL as tests, words to search (`lost`: too), and what is left over."""
@@ -455,7 +457,9 @@ class Reader:
             matches = self._match(question.text, selection, SCAN_LIMIT, whole=True)
             self._refuse_wide(matches.total)
             self._keep_scores(matches.found)
-            selection = replace(selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),))
+            selection = structs.replace(
+                selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),)
+            )
         order = order_of(window.order)
         page = self.snapshot.counted_page(selection, order, limit=window.limit, offset=start, now=now)
         return [each.version_id for each in page.found], page.total, not page.is_last

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
 from memoranda.errors import QueryError
 from memoranda.model.instant import Instant
@@ -36,14 +36,13 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     window_ms: int = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What whoever runs the store decides about the language, once."""
 
-    switches: Switches = field(default_factory=Switches)
+    switches: Switches = msgspec.field(default_factory=Switches)
     # Whether only the person at this machine may change memories through the language, or any writer.
     evolves_locally_only: bool = True
-    quotas: Quotas = field(default_factory=Quotas)
+    quotas: Quotas = msgspec.field(default_factory=Quotas)
     counter: TokenCounter = BYTES_OVER_FOUR
     auto_toon: bool = False
     templates: bool = True
@@ -51,8 +50,7 @@ class Host:
     assemble_seconds: float = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One request's caller: the namespace and the user are never taken from the query."""
 
     access: Access
@@ -74,7 +72,7 @@ class Session:
     max_uses: int | None = None
     # The prepared query that is executed: it is approved, and spent with it.
     prepared_id: str | None = None
-    quotas: Quotas = field(default_factory=Quotas)
+    quotas: Quotas = msgspec.field(default_factory=Quotas)
     # What ADD says of where a grain comes from; a host that asks the person itself may say user_explicit.
     source_type: str = "agent_inferred"
 

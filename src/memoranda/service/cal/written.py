@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from memoranda.model.instant import Instant
 from memoranda.model.selection import Selection, Standing
 from memoranda.standards.cal.language import times
@@ -44,9 +46,9 @@ def timed(selection: Selection, recall: Recall, now: Instant) -> Selection:
     at, known_at = (times.moment_of(recall.options, name, now) for name in (times.VALID_AT, times.KNOWN_AT))
     if at is not None or known_at is not None:
         known = None if known_at is None else Instant(known_at)
-        return replace(selection, at=now if at is None else Instant(at), known_at=known)
+        return structs.replace(selection, at=now if at is None else Instant(at), known_at=known)
     asks_for_ends = any(condition.field == "expires_at" for condition in recall.where)
-    return replace(selection, in_force=selection.standing == "live" and not asks_for_ends)
+    return structs.replace(selection, in_force=selection.standing == "live" and not asks_for_ends)
 
 
 def tells(name: str, recall: Recall) -> bool:

@@ -22,8 +22,9 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
+
+import msgspec
 
 from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.didkey import SigningKey
@@ -55,8 +56,7 @@ KNOWN_MS = 50
 KNOWN_LIMIT = 1_024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(msgspec.Struct, frozen=True, kw_only=True):
     """What one caller may do. Made by `Gate`, passed to every verb."""
 
     credential: str
@@ -66,7 +66,7 @@ class Access:
     tenant: str | None
     verbs: frozenset[str] = ALL_VERBS
     # What a token was narrowed to: owner, project, agent, visibility.
-    limits: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = msgspec.field(default_factory=dict)
     # A peer is someone else to whom the owner granted something.
     is_peer: bool = False
     # Its owner was let in by an open door alone, as anyone would be.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeVar
+
+import msgspec
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import Conflict
@@ -33,8 +34,7 @@ T = TypeVar("T")
 _AUDITED_SCOPE = ("owner", "project", "visibility")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Injected once, at the rim."""
 
     engine: Engine
@@ -47,7 +47,7 @@ class Context:
     run_retention_ms: int | None = None
 
     # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.
-    did_documents: Mapping[str, object] = field(default_factory=dict)
+    did_documents: Mapping[str, object] = msgspec.field(default_factory=dict)
 
     # The profile of OMS that grains must fit (§18).
     grain_profile: str = "extended"
@@ -58,13 +58,13 @@ class Context:
     encrypts_all: bool = False
 
     # What tells the meaning of texts, where something does.
-    meaning: Meaning = field(default_factory=Meaning)
+    meaning: Meaning = msgspec.field(default_factory=Meaning)
 
     # What the host decides about CAL.
-    cal: Host = field(default_factory=Host)
+    cal: Host = msgspec.field(default_factory=Host)
 
     # What any tenant may keep and do.
-    quotas: Quotas = field(default_factory=Quotas)
+    quotas: Quotas = msgspec.field(default_factory=Quotas)
     # Whether whoever signs a token for himself is an owner from then on; if not, who may sign beside holders of keys.
     open_registration: bool = False
     allowed_owners: tuple[str, ...] = ()
@@ -73,10 +73,10 @@ class Context:
     webhooks_anywhere: bool = False
 
     # Secrets of runs, in memory only, and the policy for what looks like one (openwop SR-1).
-    secrets: Vault = field(default_factory=Vault)
+    secrets: Vault = msgspec.field(default_factory=Vault)
 
     # What owners ask for, and when it was read.
-    _rules: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+    _rules: dict[str, tuple[bytes, float]] = msgspec.field(default_factory=dict)
 
     @property
     def has_semantic_search(self) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant

@@ -9,8 +9,9 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec.structs import replace
 
 from memoranda.embedding.texts import TEXT_LIMIT
 from memoranda.errors import MemorandaError

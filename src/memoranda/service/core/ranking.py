@@ -11,7 +11,6 @@ provenance_depth  how many pieces of evidence stand behind it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -52,8 +51,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
+class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its signals and its score."""
 
     record: Record

@@ -6,8 +6,10 @@ encrypted under the store's secret and the owner's name, with its own checksum (
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.errors import InvalidInput

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, get_args
+
+from msgspec.structs import replace
 
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility

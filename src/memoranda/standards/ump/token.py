@@ -8,9 +8,9 @@ claim that is not understood refuses the token: it might have been a restriction
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from blake3 import blake3
 
 from memoranda.encoding import didkey, json_text
@@ -30,8 +30,7 @@ _SIGNATURE_PREFIX = "ed25519:"
 _CLAIMS = frozenset(("v", "iss", "aud", "verbs", "scope", "nbf", "exp", "jti"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
+class Claims(msgspec.Struct, frozen=True, kw_only=True):
     """What a token says; times are kept as written."""
 
     v: str
