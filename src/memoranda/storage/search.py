@@ -21,7 +21,6 @@ from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Meaning, Reason, Selected, Selection, Words
 from memoranda.retrieval.exact import Exact, exact_in, has_beginning, has_phrase, plain
 from memoranda.retrieval.languages import CODES
-from memoranda.retrieval.time_words import timeless
 from memoranda.retrieval.words import Word, asked, beginning
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Row
@@ -274,6 +273,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
         None if there are no words in it.
         """
+        from memoranda.retrieval.time_words import timeless
+
         spoken = frozenset[str]().union(*(place.spoken for place in places))
         found = asked(text, spoken)
         if not found:
