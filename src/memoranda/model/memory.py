@@ -172,7 +172,7 @@ def is_over(state: State, now: Instant) -> bool:
 class Opened:
     """A document in the clear, which never changes, and what was read in it."""
 
-    __slots__ = ("decoded", "grain", "is_sealed", "name", "native", "standard")
+    __slots__ = ("decoded", "grain", "is_sealed", "name", "native", "standard", "words")
 
     def __init__(self, standard: str, name: str, native: bytes, *, is_sealed: bool) -> None:
         self.standard, self.name, self.native, self.is_sealed = standard, name, native, is_sealed
@@ -180,6 +180,8 @@ class Opened:
         self.decoded: Any = None
         # The grain that it is shown as, and the bytes in which that travels.
         self.grain: Any = None
+        # A text that was shown of it, and the search words of that.
+        self.words: tuple[str, list[str]] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Opened) and self._said() == other._said()

@@ -18,7 +18,7 @@ from memoranda.model.memory import Opened
 DOCUMENT_BYTES: Final = 64 << 20
 # What one takes beside its bytes, and how much more it takes decoded.
 _ENTRY_BYTES: Final = 1_024
-_DECODED_SHARE: Final = 6
+_DECODED_SHARE: Final = 8
 
 
 class Age(NamedTuple):

@@ -18,7 +18,7 @@ import msgspec
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
-from memoranda.model.memory import Document, State
+from memoranda.model.memory import Document, Opened, State
 from memoranda.model.selection import Reason
 from memoranda.model.standard import OAMS, OPENWOP
 from memoranda.retrieval.words import words
@@ -70,13 +70,20 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rate(
-    record: Record, state: State, question: Question, relevance: float | None = None, nearness: float = 0.0
+    record: Record,
+    state: State,
+    question: Question,
+    relevance: float | None = None,
+    nearness: float = 0.0,
+    opened: Opened | None = None,
 ) -> Ranked:
     """The signals and the score of one record; `relevance` is what retrieval found, a share of the best.
 
-    Without it, the text itself is compared. `nearness` is how near it is to what the question means.
+    Without it, the text itself is compared. `nearness` is how near it is to what the question means; with its document
+    `opened`, the words of the text are kept.
     """
-    similarity = max(nearness, _similarity(record["body"]["text"], question))
+    covered = _similarity(_words(record["body"]["text"], opened), question) if any(question.weights.values()) else 0.0
+    similarity = max(nearness, covered)
     signals: dict[str, float | int] = {
         "similarity": round(similarity, _DIGITS),
         "recency": round(_recency(state, question.now), _DIGITS),
@@ -168,11 +175,18 @@ def _unless_malformed(read: Callable[[], T]) -> T | None:
         return None
 
 
-def _similarity(text: str, question: Question) -> float:
+def _words(text: str, opened: Opened | None) -> list[str]:
+    known = None if opened is None else opened.words
+    if known is not None and known[0] == text:
+        return known[1]
+    found = words(text)
+    if opened is not None:
+        opened.words = text, found
+    return found
+
+
+def _similarity(stems: list[str], question: Question) -> float:
     total = sum(question.weights.values())
-    if not total:
-        return 0.0
-    stems = words(text)
     length = _K1 * (1.0 - _B + _B * len(stems) / question.mean_terms)
     covered = 0.0
     for spellings, weight in question.weights.items():

@@ -172,7 +172,8 @@ def _rated(
         def work(version: Version = version) -> Ranked:
             version_id = version.version_id
             found, nearness = relevance.get(version_id, 0.0), matches.nearness.get(version_id, 0.0)
-            rated = rate(view(context, version, question.now), version.state, question, found, nearness)
+            record = view(context, version, question.now)
+            rated = rate(record, version.state, question, found, nearness, version.opened)
             return replace(rated, reasons=matches.reasons.get(version_id))
 
         # A key that was destroyed erases also what the index does not know of yet.
