@@ -54,13 +54,11 @@ tests: develop
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
 # What services do, on the other database. What damages a file, or starts processes with stores of their own, is marked.
-# Not there: cal_model, which side_by_side asks of both; grains_crash, grains_damage and writer, which are about SQLite's file and its
-# one writer; openwop_memory, which asks for names with NUL; and oams_exchange, oams_policy, oams_one_memory, one_memory,
-# openwop_distill and verbs, which make hundreds of stores, a minute and more for each file.
+# Not there: cal_model, which side_by_side asks of both; grains_crash and writer, which are about SQLite's file and its one writer.
 POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_compliance cal_evolve cal_policy cal_vectors \
   cascade change compliance consent dreams dreams_policy dreams_undo feed_audit_exchange grain_profiles grains \
-  grains_policy grants kept_documents looking_through meaning nodes oams oams_access oams_concurrency openwop_commitments \
-  openwop_ids openwop_proposals openwop_runs openwop_secrets ranking recall remember retrieve rules same_order short_ids)
+  grains_damage grains_policy grants kept_documents looking_through meaning nodes oams oams_access oams_concurrency oams_exchange \
+  oams_one_memory oams_policy one_memory openwop_commitments openwop_distill openwop_ids openwop_memory openwop_proposals openwop_runs openwop_secrets ranking recall remember retrieve rules same_order short_ids verbs)
 POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes) tests/service/side_by_side.py tests/chaos/with_nodes.py
 test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
 	@MEMORANDA_TEST_STORE=postgres $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not sqlite" $(POSTGRES) $(ARGS)

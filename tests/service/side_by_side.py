@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -237,6 +238,34 @@ def test_every_verb_of_the_library_answers_the_same(both: Both, tmp_path: Path) 
     verbs = {name for name in vars(Memoranda) if not name.startswith("_")}
     # What opens, closes and tells of itself.
     assert verbs - Watched.used == {"open", "close", "service", "access", "ump"}
+
+
+# PostgreSQL ends a text with NUL. What is sought by such a name is not found, and nothing is put where one leads.
+WITH_NUL: Final[dict[str, Act]] = {
+    "get": lambda world: world.get("urn:ump:a\x00"),
+    "history": lambda world: Memoranda(world.service, world.owner).history("a\x00"),
+    "oams get": lambda world: Memoranda(world.service, world.owner).oams.get("a\x00"),
+    "oams store": lambda world: Memoranda(world.service, world.owner).oams.store("a\x00", "x"),
+    "openwop get": lambda world: world.service.openwop.get_entry(world.owner, "shop", "mem_x\x00"),
+    "openwop run": lambda world: world.service.openwop.events(world.owner, "a\x00"),
+    "openwop list": lambda world: world.service.openwop.list_entries(
+        world.owner, "shop", ListOptions(), run_id="a\x00"
+    ),
+    "a namespace": lambda world: world.put(namespace="a\x00"),
+    "a namespace that is asked for": lambda world: world.service.cal.run(
+        world.owner, 'RECALL beliefs WHERE namespace = "a\x00"'
+    ),
+    "an owner": lambda world: world.remember("x", access=replace(world.owner, tenant="a\x00", default_tenant="a\x00")),
+    "an owner who asks": lambda world: world.recall(
+        "x", access=replace(world.owner, tenant="a\x00", default_tenant="a\x00")
+    ),
+    "a credential's owner": lambda world: world.service.gate.add_key("k", tenant="a\x00", scopes=("read",)),
+}
+
+
+@pytest.mark.parametrize("name", WITH_NUL)
+def test_a_name_with_nul_is_answered_the_same(both: Both, name: str) -> None:
+    both.same(WITH_NUL[name], name)
 
 
 def test_the_log_and_the_feed_are_the_same(both: Both) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import pytest
 
@@ -12,19 +12,19 @@ from memoranda.errors import MemorandaError, SignatureInvalid, StoreCorrupt
 from memoranda.keys import MasterKeyFile
 from memoranda.standards.oms import signature
 from memoranda.storage.cipher import RingCipher
+from memoranda.storage.database import Connection
 from memoranda.storage.key_ring import SqliteKeyRing
 from tests.service.world import PEER, World, grain
 
-HURT = {
-    "cut": "CAST(substr(native, 1, length(native) / 2) AS BLOB)",
-    "emptied": "x''",
-    "zeroed": "zeroblob(length(native))",
+# What a damage makes of a document.
+HURT: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "cut": lambda native: native[: len(native) // 2],
+    "emptied": lambda _: b"",
+    "zeroed": lambda native: bytes(len(native)),
     # Another byte for certain: of what is encrypted any byte may be this one already.
-    "flipped": (
-        "CAST(substr(native, 1, 40) || iif(substr(native, 41, 1) = x'ff', x'fe', x'ff') || substr(native, 42) AS BLOB)"
-    ),
-    "other JSON": "CAST('[1, 2]' AS BLOB)",
-    "no record": "CAST('{\"body\": 3}' AS BLOB)",
+    "flipped": lambda native: native[:40] + (b"\xfe" if native[40] == 0xFF else b"\xff") + native[41:],
+    "other JSON": lambda _: b"[1, 2]",
+    "no record": lambda _: b'{"body": 3}',
 }
 
 
@@ -37,11 +37,16 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     cipher.close()
 
 
-def damage(world: World, standard: str, name: str, how: str) -> None:
+def damage(world: World, standard: str, name: str, how: Callable[[bytes], bytes]) -> None:
+    """Put other bytes where a document is, past everything that would notice."""
     version_id = world.named(standard, name).version_id
-    database: Any = world.engine._database
-    sql = f"UPDATE version SET native = {how} WHERE version_id = ?"
-    database.write(lambda connection: connection.raw.execute(sql, (version_id,)))
+
+    def work(connection: Connection) -> None:
+        ((native,),) = connection.select("SELECT native FROM version WHERE version_id = :id", {"id": version_id})
+        changed = {"id": version_id, "native": how(bytes(native))}
+        connection.select("UPDATE version SET native = :native WHERE version_id = :id RETURNING version_id", changed)
+
+    world.engine._database.write(work)
 
 
 @pytest.mark.requirement("OMS-17.3-damage")
@@ -98,7 +103,7 @@ def test_a_damaged_document_under_a_hold_is_not_erased(world: World) -> None:
 def test_a_damaged_signature_is_noticed_though_the_grain_inside_is_whole(world: World) -> None:
     envelope = signature.sign(grain(world.now), PEER, issued_at=1_780_000_000)
     address = world.service.grains.put(world.owner, envelope).address
-    damage(world, "oms", address, "CAST(substr(native, 1, length(native) - 1) || x'00' AS BLOB)")
+    damage(world, "oms", address, lambda native: native[:-1] + b"\x00")
     with pytest.raises((StoreCorrupt, SignatureInvalid)):
         world.grain(address)
     assert world.grains() == []

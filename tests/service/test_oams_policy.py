@@ -18,7 +18,7 @@ from memoranda.storage.key_ring import SqliteKeyRing
 from tests.proofs.store import opened as opened_store
 from tests.proofs.test_erasure import found_in_files
 from tests.service.oams_verbs import Oams, opened
-from tests.service.test_grains_damage import HURT
+from tests.service.test_grains_damage import HURT, damage
 from tests.service.world import World
 
 MINUTE = 60_000
@@ -294,6 +294,7 @@ def test_nothing_of_an_erased_memory_is_left_in_any_file(tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("OAMS-OURS-erasure")
+@pytest.mark.sqlite
 def test_what_is_encrypted_is_nowhere_in_the_clear(tmp_path: Path) -> None:
     cipher = RingCipher(SqliteKeyRing(tmp_path / "ring"), MasterKeyFile(tmp_path / "master"), "users")
     with opened(path=tmp_path / "store.db", cipher=cipher) as world:
@@ -329,10 +330,7 @@ def test_a_damaged_memory_keeps_nobody_from_the_others(breakable: World, how: st
     if is_old:
         # The root of a memory that another standard revised.
         world.revise(names["tea broken"], body={"text": "tea mended"})
-    version_id = world.named("ump", names["tea broken"]).version_id
-    database: Any = world.engine._database
-    sql = f"UPDATE version SET native = {HURT[how]} WHERE version_id = ?"
-    database.write(lambda connection: connection.raw.execute(sql, (version_id,)))
+    damage(world, "ump", names["tea broken"], HURT[how])
     expected = ["tea mended", "tea whole"] if is_old else ["tea whole"]
     assert sorted(memory["value"] for memory in oams.listed()) == expected
     assert sorted(memory["value"] for memory in oams.recall("tea")) == expected

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from memoranda.errors import InvalidInput
 from memoranda.storage.dialect import Dialect
 from memoranda.storage.heads import End, Soundness
 
@@ -18,6 +19,13 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 # By name; or, where many are added, in the order in which the query first says their names.
 Params = Mapping[str, Any] | tuple[Any, ...]
+
+
+def without_nul(text: str) -> str:
+    """A name that every database can keep: for PostgreSQL a text ends with NUL, so no store takes one with it."""
+    if "\x00" in text:
+        raise InvalidInput("a name may not contain the character NUL")
+    return text
 
 
 class Connection(Protocol):

@@ -39,7 +39,6 @@ from memoranda.storage.postgres_server import (
     open_connection,
     translated,
 )
-from memoranda.storage.postgres_statements import without_nul
 from memoranda.storage.turns import Outcome, Piece, PieceFailedError
 from memoranda.storage.write_queue import TenantQueue, failed
 
@@ -114,7 +113,6 @@ class PostgresDatabase:
     @contextmanager
     def reading(self, tenant: str | None = None) -> Iterator[PostgresConnection]:
         self.queue.refuse_when_closed()
-        without_nul(tenant or "")
         if not self._reader_slots.acquire(timeout=self._reader_seconds):
             raise StoreUnavailable(f"too many read at once: no turn within {self._reader_seconds:g} s")
         try:

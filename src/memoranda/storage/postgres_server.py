@@ -15,7 +15,7 @@ from memoranda.errors import InvalidInput, StoreCorrupt, StoreUnavailable
 from memoranda.storage.database import Params, Row
 from memoranda.storage.dialect import POSTGRES
 from memoranda.storage.heads import End
-from memoranda.storage.postgres_statements import Statements, without_nul
+from memoranda.storage.postgres_statements import Statements
 from memoranda.storage.queries import layout, load_migrations, load_queries
 
 # How long a new connection is waited for.
@@ -119,7 +119,9 @@ class PostgresConnection:
         self.ends.clear()
         self._numbers.clear()
         self._is_open = True
-        name, value = ("memoranda.system", "on") if tenant is None else ("memoranda.tenant", without_nul(tenant))
+        # Nobody has a name with NUL in it, and nobody's rows are there for whoever asks for them.
+        owner = "" if tenant is None or "\x00" in tenant else tenant
+        name, value = ("memoranda.system", "on") if tenant is None else ("memoranda.tenant", owner)
         self._statements.command(how)
         self._statements.send("SELECT set_config($1, $2, true)", (name, value))
         if tenant is None or opening is None:
@@ -339,5 +341,5 @@ _WORDS: Final[tuple[tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...],
         (psycopg.OperationalError, psycopg.InterfaceError),
         lambda: StoreUnavailable("the database is away; try again in a moment"),
     ),
-    (psycopg.DataError, lambda: InvalidInput("a text may not contain the character NUL in a store on PostgreSQL")),
+    (psycopg.DataError, lambda: InvalidInput("a name may not contain the character NUL")),
 )

@@ -20,7 +20,7 @@ import psycopg
 from psycopg import adapt, errors, pq
 
 from memoranda.errors import InvalidInput
-from memoranda.storage.database import Row
+from memoranda.storage.database import Row, without_nul
 
 # So many statements stay prepared on every connection.
 STATEMENTS_LIMIT: Final = 300
@@ -36,11 +36,8 @@ _number: Final = struct.Struct("!q").pack
 _Form = tuple[tuple[int, ...], tuple[Callable[[Any], bytes | None], ...]]
 
 
-def without_nul(text: str) -> str:
-    """A text that PostgreSQL can keep."""
-    if "\x00" in text:
-        raise InvalidInput("a text may not contain the character NUL in a store on PostgreSQL")
-    return text
+def _has_nul(value: object) -> bool:
+    return isinstance(value, str) and "\x00" in value
 
 
 def _type(name: str) -> int:
@@ -89,11 +86,20 @@ class Statements:
     def send(self, sql: str, values: Sequence[Any], *, is_asked: bool = False) -> None:
         """Put a statement in the line; whoever asks gets its rows from `answers`."""
         self._enter()
-        kinds = tuple(map(type, values))
-        types, encoders = self._forms.get((sql, kinds)) or self._form(sql, kinds)
-        data = [encode(value) for encode, value in zip(encoders, values, strict=True)]
+        try:
+            types, data = self._encoded(sql, values)
+        except InvalidInput:
+            if not is_asked:
+                raise
+            # No text here has NUL in it, so none equals one that has: what is looked up by it is not found.
+            types, data = self._encoded(sql, [None if _has_nul(each) else each for each in values])
         self._server.send_query_prepared(self._name(sql, types), data, [1] * len(data), 1)
         self._sent.append(is_asked)
+
+    def _encoded(self, sql: str, values: Sequence[Any]) -> tuple[tuple[int, ...], list[bytes | None]]:
+        kinds = tuple(map(type, values))
+        types, encoders = self._forms.get((sql, kinds)) or self._form(sql, kinds)
+        return types, [encode(value) for encode, value in zip(encoders, values, strict=True)]
 
     def command(self, sql: str) -> None:
         """Put a statement in the line that has no parameters and tells nothing."""

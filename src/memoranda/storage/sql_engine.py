@@ -16,7 +16,7 @@ from memoranda.model.memory import Projection, Version
 from memoranda.retrieval.entry import Indexed
 from memoranda.storage.checking import Checking
 from memoranda.storage.cipher import Cipher, NoCipher
-from memoranda.storage.database import Connection, Database
+from memoranda.storage.database import Connection, Database, without_nul
 from memoranda.storage.documents import Documents
 from memoranda.storage.engine import Seal, Snapshot, System, Unit
 from memoranda.storage.fingerprints import Fingerprints, index_key
@@ -118,7 +118,7 @@ class SqlEngine:
             self._database.write_later(lambda connection: self._unit(connection, tenant, batch.record), tenant)
 
     def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
-        named = {"name": tenant}
+        named = {"name": without_nul(tenant)}
         # What an earlier piece of the same transaction left; nobody else can have written since.
         row = connection.memo.get(tenant) or connection.row("tenant_lock", named) or connection.row("tenant_add", named)
         assert row is not None

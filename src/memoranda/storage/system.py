@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from memoranda.model.instant import Instant
-from memoranda.storage.database import Connection, Database, Row
+from memoranda.storage.database import Connection, Database, Row, without_nul
 from memoranda.storage.engine import ApiKey, ProgramGrant
 from memoranda.storage.heads import SYSTEM_SLOT, End
 from memoranda.storage.snapshot import as_json
@@ -74,7 +74,7 @@ class SqlSystem:
             "key_id": key.key_id,
             "key_hash": key.key_hash,
             "name": key.name,
-            "tenant": key.tenant,
+            "tenant": without_nul(key.tenant),
             "scopes": ",".join(key.scopes),
             "created_ms": key.created,
         }

@@ -15,7 +15,7 @@ from memoranda.retrieval.entry import REDACTED_BIT, VISIBILITY_BITS, Entry, Inde
 from memoranda.storage.background import BackgroundWrites
 from memoranda.storage.buffered import Buffered
 from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
-from memoranda.storage.database import Connection, Row
+from memoranda.storage.database import Connection, Row, without_nul
 from memoranda.storage.engine import Seal
 from memoranda.storage.fingerprints import Fingerprints
 from memoranda.storage.rows import (
@@ -175,7 +175,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             tenant_id=tenant_id,
             version_id=version_id,
             memory_id=memory_id,
-            space=scope.space,
+            space=without_nul(scope.space),
             kind=projection.kind,
             visibility=scope.visibility,
             status=projection.status,
