@@ -352,7 +352,7 @@ def test_nothing_is_lost_between_a_write_and_its_vector(tmp_path: Path, monkeypa
     assert done.returncode == -signal.SIGKILL
     with Memoranda.open(tmp_path) as m:
         embedding = m.service.embedding
-        assert embedding.progress().pending == 6
+        assert embedding.waiting() == 6
         while embedding.step():
             pass
         found = m.recall("which package manager do we install with")
@@ -367,7 +367,7 @@ def test_a_question_waits_a_little_for_what_was_written_before(tmp_path: Path, m
         m.remember("use pnpm, never npm")
         assert len(m.recall("which package manager do we install with")) == 1
     with Memoranda.open(tmp_path) as again:
-        assert again.service.embedding.progress().pending == 0
+        assert again.service.embedding.waiting() == 0
 
 
 def test_a_command_waits_for_what_was_written_before_it(

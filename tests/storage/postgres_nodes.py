@@ -19,7 +19,9 @@ from memoranda.storage.cipher import RingCipher
 from memoranda.storage.postgres import PostgresDatabase
 from memoranda.storage.postgres_keys import PostgresKeyRing
 from memoranda.storage.sql_engine import SqlEngine
+from tests.embedders import letters
 from tests.postgres import server
+from tests.service.world import World
 from tests.storage.contract import NOW, document, projection, seal
 from tests.waiting import HANG_SECONDS, until
 
@@ -213,3 +215,17 @@ def _listening(address: str) -> int:
     with psycopg.connect(server().address(str(name), None)) as admin:
         ((found,),) = admin.execute(asked, (name,)).fetchall()
     return int(found)
+
+
+def test_a_question_waits_for_vectors_though_numbers_of_versions_have_a_gap(address: str) -> None:
+    """Numbers are given out before anything is written, and what is left over is never used."""
+    # As long as it takes on a machine that has much else to do.
+    world = World(database=PostgresDatabase(address), meaning=letters(patience_seconds=HANG_SECONDS))
+    world.remember("the kettle is blue")
+    moved = "SELECT setval('version_version_id_seq', 1000000)"
+    world.engine._database.write(lambda connection: connection.select(moved, {}))
+    world.remember("the harbour office opens at nine")
+    assert world.service.embedding.waiting() == 2
+    world.recall("kettle")
+    assert world.service.embedding.waiting() == 0
+    world.service.close()

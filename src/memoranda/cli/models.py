@@ -106,15 +106,15 @@ def embed(*, run: GivenRun) -> None:
         service = memoranda.service
         if not service.context.meaning.is_on:
             raise Unsupported("there is no model to make vectors with: memoranda models add")
-        seen = service.embedding.progress()
-        with progress("embedding", total=seen.pending) as done:
-            first = seen.done
+        left = first = service.embedding.waiting()
+        with progress("embedding", total=first) as done:
             while service.embedding.step():
-                done(service.embedding.progress().done - first)
+                left = service.embedding.waiting()
+                done(first - left)
         seen = service.embedding.progress()
-    document = {"model": service.context.meaning.model, "done": seen.done, "pending": seen.pending}
-    left = "another process does the rest" if seen.pending else "everything has its vectors"
-    run.answer(document, lambda: line(f"{counted(seen.done - first, 'version')} looked at; {left}"))
+    document = {"model": service.context.meaning.model, "done": seen.done, "pending": left}
+    rest = "another process does the rest" if left else "everything has its vectors"
+    run.answer(document, lambda: line(f"{counted(first - left, 'version')} looked at; {rest}"))
 
 
 @models.command

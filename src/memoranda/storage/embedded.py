@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from memoranda.model.instant import Instant
+
+# More versions than there will ever be.
+ANY_NUMBER: Final = 1 << 62
 
 
 class ToEmbed(NamedTuple):
@@ -35,14 +38,14 @@ class NewVector(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How many versions a model has looked at, and how many there are."""
+    """Up to which version a model has come, and the last one there is; between them there may be fewer than that."""
 
     done: int
     last: int
 
     @property
-    def pending(self) -> int:
-        return max(0, self.last - self.done)
+    def is_behind(self) -> bool:
+        return self.done < self.last
 
 
 class Vectors(Protocol):
@@ -50,8 +53,8 @@ class Vectors(Protocol):
 
     def progress(self, model: str) -> Progress: ...
 
-    def waiting(self, model: str) -> int:
-        """How many versions it has not come to yet."""
+    def waiting(self, model: str, most: int = ANY_NUMBER) -> int:
+        """How many versions it has not come to yet, counted up to so many."""
         ...
 
     def models(self) -> dict[str, int]:

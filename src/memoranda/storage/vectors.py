@@ -16,7 +16,7 @@ from memoranda.model.instant import Instant
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database
 from memoranda.storage.documents import Age
-from memoranda.storage.embedded import Batch, NewVector, Progress, ToEmbed
+from memoranda.storage.embedded import ANY_NUMBER, Batch, NewVector, Progress, ToEmbed
 from memoranda.storage.word_index import SegmentCache, WordIndex
 
 if TYPE_CHECKING:
@@ -47,11 +47,12 @@ class VectorQueue:
             row = _model(connection, model)
             return Progress(0 if row is None else row.upto, _last(connection))
 
-    def waiting(self, model: str) -> int:
-        """How many versions it has not come to yet; numbers of versions have gaps, so it is counted."""
+    def waiting(self, model: str, most: int = ANY_NUMBER) -> int:
+        """How many versions it has not come to yet, up to so many; numbers of versions have gaps, so it is counted."""
         with self._database.reading() as connection:
             row = _model(connection, model)
-            ((count,),) = connection.rows("versions_waiting", {"after": 0 if row is None else row.upto})
+            after = 0 if row is None else row.upto
+            ((count,),) = connection.rows("versions_waiting", {"after": after, "most": most})
             return int(count)
 
     def models(self) -> dict[str, int]:

@@ -20,7 +20,7 @@ from memoranda.model.memory import Version
 from memoranda.model.standard import OAMS
 from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.views import load, project, unless_damaged
-from memoranda.storage.embedded import Batch, NewVector, Progress
+from memoranda.storage.embedded import ANY_NUMBER, Batch, NewVector, Progress
 
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Vector
@@ -57,9 +57,13 @@ class EmbeddingQueue:
         """How far the model has come."""
         return self._context.engine.vectors.progress(self._model)
 
+    def waiting(self, most: int = ANY_NUMBER) -> int:
+        """How many versions it has not come to yet, counted up to so many."""
+        return self._context.engine.vectors.waiting(self._model, most)
+
     def settle(self, seconds: float) -> None:
         asked = self.progress()
-        if not 0 < asked.pending <= _SETTLE_LIMIT:
+        if not asked.is_behind or self.waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT:
             return
         self.start()
         self._wake.set()
@@ -105,7 +109,7 @@ class EmbeddingQueue:
     def step(self) -> bool:
         """Embed what comes next; False: there is nothing, or another process does it."""
         queue, clock = self._context.engine.vectors, self._context.clock
-        if not self.progress().pending or not self._context.engine.is_elected(self._job):
+        if not self.progress().is_behind or not self._context.engine.is_elected(self._job):
             return False
         if not queue.claim(self._model, self._holder, clock()):
             return False

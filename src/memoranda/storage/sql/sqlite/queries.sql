@@ -739,7 +739,7 @@ SELECT model_id, name, upto FROM embedding_model
 SELECT ifnull(max(version_id), 0) FROM version
 
 -- name: versions_waiting
-SELECT count(*) FROM version WHERE version_id > :after
+SELECT count(*) FROM (SELECT 1 FROM version WHERE version_id > :after LIMIT :most) w
 
 -- name: versions_to_embed
 SELECT v.version_id, t.name, t.tenant_id, v.key_id, s.live
