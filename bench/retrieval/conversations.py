@@ -7,6 +7,7 @@ on. Its shape: `[{space, memories: [{id, text, at}], questions: [{id, text, evid
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from typing import Final
 import msgspec
 
 from bench.figures import Figures, say
-from bench.retrieval.scores import Asked, figures_of, finish, latencies, mean, spread
+from bench.retrieval.scores import Asked, figures_of, finish, latencies, mean, silence, spread
 from memoranda import Memoranda
 
 LIMIT: Final = 10
@@ -88,6 +89,17 @@ def ask(m: Memoranda, conversation: Conversation, names: dict[str, str]) -> list
     return asked
 
 
+def ask_strangers(m: Memoranda, conversations: Sequence[Conversation]) -> list[Asked]:
+    """The questions of each conversation, asked of the one before it: nothing there answers them."""
+    asked = []
+    for here, other in zip(conversations, (*conversations[1:], conversations[0]), strict=True):
+        for question in other.questions:
+            if question.category != _APART:
+                found = m.recall(question.text, project=here.space, limit=LIMIT)
+                asked.append(Asked(wanted=(), found=tuple(each.record["id"] for each in found), milliseconds=0.0))
+    return asked
+
+
 def measure_conversations(m: Memoranda, path: Path, head: str = "conversations", *, recent: bool = False) -> Figures:
     """All of a file; `recent`: as if every conversation had ended yesterday."""
     conversations = load(path)
@@ -105,6 +117,7 @@ def measure_conversations(m: Memoranda, path: Path, head: str = "conversations",
     figures: Figures = {f"{head}.memories": count, f"{head}.remember.per_s": round(rate)}
     figures |= figures_of(head, _renamed(counted, list(by_space)))
     figures |= spread(head, list(by_space), lambda name: [a for a in by_space[name] if _APART not in a.groups])
+    figures |= silence(head, [*counted, *ask_strangers(m, conversations)])
     if apart:
         figures[f"{head}.{_APART}.questions"] = len(apart)
         figures[f"{head}.{_APART}.recall_at_10"] = round(mean([each.recall for each in apart]), 4)

@@ -40,9 +40,13 @@ def test_the_latest_are_listed_by_place_person_kind_and_time(run: Command, fille
 
 
 def test_an_empty_answer_says_where_else_there_is_something(run: Command, filled: Path) -> None:
-    assert run("recall", "pnpm", "--project", "home").err == "memoranda: nothing in home; 1 in shop\n"
-    assert run("recall", "zebra", "--project", "home").err == "memoranda: nothing found in home, or elsewhere\n"
-    assert run("recall", "zebra").err == "memoranda: nothing found\n"
+    anyway = "; nothing here answers that (--no-floor: ask anyway)"
+    assert run("recall", "pnpm", "--project", "home").err == f"memoranda: nothing in home; 1 in shop{anyway}\n"
+    assert (
+        run("recall", "zebra", "--project", "home").err == f"memoranda: nothing found in home, or elsewhere{anyway}\n"
+    )
+    assert run("recall", "zebra").err == f"memoranda: nothing found{anyway}\n"
+    assert run("recall", "zebra", "--no-floor").err == "memoranda: nothing found\n"
     assert (
         run("list", "--project", "garden").err
         == "memoranda: nothing in garden; 1 in no project, 1 in home, 1 in shop\n"

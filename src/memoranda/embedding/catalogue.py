@@ -45,6 +45,8 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
     question_prefix: str = ""
     # How near a text must be to answer a question without a word in common (bench/retrieval).
     floor: float = 0.0
+    # How near the nearest must be for there to be an answer at all (docs/explanation/recall.md says what it is worth).
+    line: float = 0.0
     # By which others call it.
     other_names: tuple[str, ...] = ()
 
@@ -81,6 +83,7 @@ EMBEDDER: Final = KnownModel(
     },
     question_prefix="Represent this sentence for searching relevant passages: ",
     floor=0.50,
+    line=0.56,
     other_names=("arctic-embed-s", "snowflake-arctic-embed-s", "Snowflake/snowflake-arctic-embed-s"),
 )
 # Its vectors are as long, and it reads the same vocabulary.
@@ -161,6 +164,7 @@ def load_embedder() -> Embedder:
         model=embedder_model(),
         question_prefix=EMBEDDER.question_prefix,
         floor=EMBEDDER.floor,
+        line=EMBEDDER.line,
         other_names=(EMBEDDER.model, *EMBEDDER.other_names),
         second=second,
     )

@@ -48,6 +48,11 @@ class Embedder(Protocol):
         ...
 
     @property
+    def line(self) -> float:
+        """How near the nearest of many must be, with what words add, for anything to be an answer; 0: not known."""
+        ...
+
+    @property
     def second(self) -> Embedder | None:
         """Another model, of as many numbers, whose opinion counts beside its own where a text stands alone."""
         ...
@@ -81,6 +86,7 @@ class of_callable(msgspec.Struct, frozen=True):  # noqa: N801 - reads as a funct
     embed: EmbedTexts
     question_prefix: str = ""
     floor: float = 0.0
+    line: float = 0.0
     dimensions: int = 0
     other_names: Sequence[str] = ()
 

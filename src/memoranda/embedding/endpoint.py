@@ -56,6 +56,10 @@ class Endpoint:
     def floor(self) -> float:
         return 0.0
 
+    @property
+    def line(self) -> float:
+        return 0.0
+
     def of_question(self, text: str, /) -> Vector:
         return self.of_memory(self._prefix + text)
 

@@ -124,6 +124,7 @@ class OnnxEmbedder(_Model):
         model: str,
         question_prefix: str = "",
         floor: float = 0.0,
+        line: float = 0.0,
         other_names: Sequence[str] = (),
         is_mean: bool = False,
         second: OnnxEmbedder | None = None,
@@ -132,7 +133,7 @@ class OnnxEmbedder(_Model):
         self.second = second
         self._is_mean = is_mean
         self.model = model
-        self.floor = floor
+        self.floor, self.line = floor, line
         self.other_names = other_names
         self._question_prefix = question_prefix
         self._folder = folder

@@ -219,6 +219,8 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     second: Meaning | None = None
     # What is further away than this is no answer.
     floor: float = 0.0
+    # Where the nearest is further away than this, and its words add too little, there is none; 0: that is not known.
+    line: float = 0.0
 
 
 # Ways to find what answers a question, fused in `Snapshot.match`.

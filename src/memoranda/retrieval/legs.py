@@ -8,6 +8,7 @@ All numbers come from what the scope lets through: how many there are, how many 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -17,7 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.segment import Facts, Flags, Floats, Postings, Seen
-from memoranda.retrieval.weights import K1, LEG_LIMIT, TYPICAL, WINDOW_B, B
+from memoranda.retrieval.weights import (
+    K1,
+    LEG_LIMIT,
+    LINE_OF_FEW,
+    LINE_OF_MANY,
+    LINE_OF_TALKS,
+    TYPICAL,
+    WINDOW_B,
+    B,
+)
 
 # Places as arrays are looked up by: twice as fast as by shorter numbers.
 Indexes: TypeAlias = NDArray[np.int64]
@@ -33,7 +43,8 @@ _ROUNDING: Final = 1.0 + 1e-4
 class Near(NamedTuple):
     """How near some versions of a segment are to a question: by themselves, and with what was said before them.
 
-    And to a typical question. What is further than `floor` is no answer.
+    And to a typical question. What is further than `floor` is no answer, and where all are further than `line` there is
+    none; 0: not everything was compared, or nothing tells.
     """
 
     # Those that were compared, in order; the columns are of these.
@@ -43,6 +54,7 @@ class Near(NamedTuple):
     typical_own: Floats
     typical_context: Floats
     floor: float
+    line: float = 0.0
 
 
 class Searched(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
@@ -346,6 +358,13 @@ def meaning_legs(segments: Sequence[Searched], text: Sequence[Leg], gate: float)
         parts = zip(legs, text, near, strict=True)
         made.append([_or_else(leg, words, each.places) for leg, words, each in parts])
     return made[0], made[1]
+
+
+def line_of(docs: int, floor: float, line: float, share: float) -> float:
+    """How near the nearest of so many must be for there to be an answer; `share`: how many of them stand alone."""
+    few, here, many = (math.sqrt(math.log(max(2, each))) for each in (LINE_OF_FEW, docs, LINE_OF_MANY))
+    part = min(1.0, max(0.0, (here - few) / (many - few)))
+    return floor + part * (line + LINE_OF_TALKS * (1.0 - share) - floor)
 
 
 _NOTHING: Final = np.zeros(0, np.float32)

@@ -22,6 +22,7 @@ from memoranda.retrieval.legs import Indexes, Leg, Searched, WordLegs, among, me
 from memoranda.retrieval.segment import Facts, Flags, Floats
 from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (
+    COVERED,
     FOLD_LIMIT,
     GATE,
     LENGTH_LIMIT,
@@ -155,6 +156,8 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     size: int
     # How much of the question the best one covers, or how near it is, from 0 to 1.
     covered: float
+    # Whether anything is near enough, or has enough of the words, to be an answer.
+    is_answered: bool
     # What each score is made of, by the names of the weights: they add up to it.
     signals: dict[str, Column]
     # The rows by which the scores of all were made: the best of each leg.
@@ -311,6 +314,7 @@ def rank(
     return Ranking(
         size=len(parts.rows) if words.is_whole else words.size + int(sum(near_alone)),
         covered=max([words.covered, *(_nearness(each) for each in some)]),
+        is_answered=bool(question.spans) or _is_answered(words.covered, some),
         signals=signals,
         _decisive=parts.in_any_leg(),
         _rows=parts.rows,
@@ -376,6 +380,12 @@ def _near_enough(segment: Searched, own: Leg, context: Leg) -> Indexes:
     is_near = segment.allowed.take(near.places) & (np.maximum(near.own, near.context) >= near.floor)
     found: Indexes = near.places[is_near & (among(near.places, own.places) | among(near.places, context.places))]
     return found
+
+
+def _is_answered(covered: float, segments: Sequence[Searched]) -> bool:
+    """Whether the best one covers enough of a question's words, or something is near enough with what words add."""
+    line = max((each.near.line for each in segments if each.near is not None), default=0.0)
+    return covered >= GATE or COVERED * covered + max(map(_nearness, segments), default=0.0) >= line
 
 
 def _nearness(segment: Searched) -> float:

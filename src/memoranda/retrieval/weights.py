@@ -27,6 +27,13 @@ LENGTH_LIMIT: Final = 40
 GATE: Final = 0.30
 
 
+# By how much what the best one covers of a question's words makes up for being less near, where it is told whether
+# anything answers at all. What is said in talks is nearer to any question than what stands alone.
+COVERED: Final = 0.20
+LINE_OF_TALKS: Final = 0.05
+# The more there are, the nearer is the nearest by chance: among few what is near enough for one is, among many more.
+LINE_OF_FEW: Final = 6
+LINE_OF_MANY: Final = 400
 # Some texts are near to any question: so much of how near they are to a typical one does not count, when words tell
 # little.
 TYPICAL: Final = 0.40

@@ -170,6 +170,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             matches = self._matches(ranking, distinct, known, limit + 1, None)
             is_all = len(matches.found) <= limit
             matches = replace(matches, found=matches.found[:limit], total=len(matches.found) if is_all else None)
+        if not (ranking.is_answered or held):
+            # The weights stay: what is shown in part is compared by them.
+            return replace(matches, found=(), total=0)
         return _with_reasons(matches, ranking, segments, is_explained=leg.is_explained)
 
     def _narrow(self) -> dict[int, str] | None:
@@ -507,16 +510,20 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
     """Segments with the cosines of what has a vector: of all of it, or of the nearest where there is much."""
     import numpy as np
 
-    from memoranda.retrieval.legs import Near
+    from memoranda.retrieval.legs import Near, line_of
     from memoranda.retrieval.vectors import EXACT_LIMIT
 
     standing = [matrix.standing(each.facts.versions, each.mask) for each in segments]
+    docs = sum(each.seen.docs for each in segments)
+    is_all = sum(len(each.places) for each in standing) == docs
     if sum(len(each.places) for each in standing) > EXACT_LIMIT:
         standing = [matrix.standing(each.facts.versions, each.allowed) for each in segments]
     if sum(len(each.places) for each in standing) > EXACT_LIMIT:
         standing = matrix.nearest(meaning.vector, standing)
     questions, second = _questions(meaning), None if meaning.second is None else _questions(meaning.second)
     share = matrix.share_alone(standing)
+    # What has no vector yet may be the answer.
+    line = line_of(docs, meaning.floor, meaning.line, share) if is_all and meaning.line else 0.0
     found = []
     for segment, (places, rows, _) in zip(segments, standing, strict=True):
         facts = segment.facts
@@ -525,7 +532,7 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
         # What was said before counts only for whoever may see it.
         is_seen = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
         own, context = matrix.cosines(questions, rows, is_seen, second, share)
-        found.append(replace(segment, near=Near(places, own[0], context[0], own[1], context[1], meaning.floor)))
+        found.append(replace(segment, near=Near(places, own[0], context[0], own[1], context[1], meaning.floor, line)))
     return found
 
 

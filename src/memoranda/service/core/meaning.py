@@ -110,4 +110,5 @@ def _leg(embedder: Embedder, text: str) -> MeaningLeg:
         vector=embedder.of_question(text),
         typical=embedder.typical_question,
         floor=embedder.floor,
+        line=embedder.line,
     )

@@ -140,7 +140,11 @@ def _legs(context: Context, request: RecallRequest) -> Sequence[Leg]:
     if hints.words_only:
         return (asked_for(context, request.words),)
     legs = ask(context, request.words)
-    return legs if hints.floor else [replace(leg, floor=-1.0) if isinstance(leg, Meaning) else leg for leg in legs]
+    return (
+        legs
+        if hints.floor
+        else [replace(leg, floor=-1.0, line=0.0) if isinstance(leg, Meaning) else leg for leg in legs]
+    )
 
 
 def _reranked(context: Context, query: str, matches: Matches, versions: list[Version]) -> Matches:
