@@ -32,7 +32,7 @@ from bench.quality import measure_quality
 from bench.served import Served, server
 from bench.writers import Door, draft, writers
 from memoranda import Memoranda, __version__
-from memoranda.app import owner_credential
+from memoranda.opening import owner_credential
 from memoranda.service.exchange import numbered
 from memoranda.settings import load_settings
 

@@ -16,7 +16,7 @@ from bench.figures import Figures, say
 from memoranda import Memoranda
 from memoranda.adapters.anthropic import MemoryFiles
 from memoranda.adapters.langgraph import MemorandaStore
-from memoranda.app import open_service
+from memoranda.opening import open_service
 from memoranda.settings import load_settings
 
 Pairs = dict[str, tuple[Callable[[], object], Callable[[], object]]]

@@ -12,8 +12,8 @@ from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
 from bench.homes import home_for
 from memoranda import Memoranda
-from memoranda.app import system_clock
 from memoranda.model.instant import DAY_MS
+from memoranda.opening import system_clock
 from memoranda.service.exchange import numbered
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.oms.grains import encode

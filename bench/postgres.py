@@ -27,7 +27,7 @@ from bench.figures import Figures, percentile, say
 from bench.oams import memories
 from bench.served import Served, server
 from bench.writers import Door, draft, writers
-from memoranda.app import open_service
+from memoranda.opening import open_service
 from memoranda.service.exchange import numbered
 from memoranda.service.report import Form
 from memoranda.service.service import Service

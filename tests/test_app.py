@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from memoranda import Memoranda
-from memoranda.app import open_service
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import SignatureInvalid, StoreUnavailable
+from memoranda.opening import open_service
 from memoranda.settings import load_settings
 from memoranda.standards.oms import signature
 from tests.embedders import WORDS_ALONE

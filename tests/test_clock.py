@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import memoranda.app
+import memoranda.opening
 from memoranda.app import Memoranda
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.standards.openwop.entry import Draft, ListOptions
@@ -28,7 +28,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(memoranda.app, "system_clock", clock)
+    monkeypatch.setattr(memoranda.opening, "system_clock", clock)
     return clock
 
 

@@ -29,6 +29,7 @@ LAYERS = (
     "keys",
     "stores",
     "library",
+    "opening",
     "app",
     "aio",
     "backup",

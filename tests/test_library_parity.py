@@ -361,7 +361,7 @@ def _plain(value: object) -> str:
 
 @pytest.fixture(scope="module")
 def both(server: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memoranda, Memoranda]]:
-    from memoranda.app import open_service
+    from memoranda.opening import open_service
     from memoranda.settings import load_settings
     from tests.embedders import WORDS_ALONE
 

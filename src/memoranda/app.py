@@ -1,43 +1,27 @@
-"""Wiring: settings become an open service; and `Memoranda`, the library's front door."""
+"""`Memoranda`, the library's front door."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from memoranda.embedding.embedder import Embedder, EmbedTexts, of_callable
-from memoranda.encoding.didkey import SigningKey
-from memoranda.encoding.json_text import parse
-from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, Unsupported
-from memoranda.keys import (
-    OPERATOR_KEY_FILE,
-    make_private_folder,
-    operator_key,
-    write_private_once,
-)
+from memoranda.embedding.embedder import EmbedTexts, of_callable
+from memoranda.errors import InvalidInput, Unsupported
 from memoranda.library.embedded import Embedded
 from memoranda.library.keywords import HowLong, Listed, When, Where, check, moment, plain
 from memoranda.library.memories import OamsMemories
 from memoranda.library.results import Hits, Memories, Memory, Versions, hit, version
 from memoranda.library.verbs import Standards
-from memoranda.model.instant import Instant, format_duration, parse_duration_ms, parse_instant
+from memoranda.model.instant import format_duration, parse_instant
 from memoranda.model.owner import check_owner
-from memoranda.service.cal.session import Host, Switches
-from memoranda.service.core.access import ALL_VERBS, Access
-from memoranda.service.core.audit import sealer
-from memoranda.service.core.clock import SteadyClock
-from memoranda.service.core.context import AuditReads, Context
-from memoranda.service.core.meaning import Meaning
-from memoranda.service.core.quotas import Quotas
-from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolver, Vault
+from memoranda.opening import open_service
+from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.service.ump.ump import Ump
-from memoranda.settings import Settings, is_postgres, load_settings, sqlite_path
-from memoranda.standards.cal.printing.counter import counter_named
+from memoranda.settings import is_postgres, load_settings, sqlite_path
 from memoranda.standards.ump.plain import PlainMemory, PlainQuestion
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import (
@@ -48,10 +32,6 @@ from memoranda.standards.ump.requests import (
     RehydrateRequest,
 )
 from memoranda.standards.ump.shapes import Kind, Outcome, Provenance, Relation, Visibility
-from memoranda.storage.database import Database
-from memoranda.storage.sql_engine import SqlEngine
-from memoranda.storage.system import last_recorded
-from memoranda.stores import open_cipher, open_database
 
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
@@ -66,198 +46,10 @@ if TYPE_CHECKING:
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised
     from memoranda.service.verify import VerifyReport
-    from memoranda.standards.openwop.redaction import Policy
     from memoranda.standards.ump.rehydrate import Rehydrated
 
-OWNER_CREDENTIAL_FILE = "owner.credential"
-DID_FOLDER = "dids"
-# Under which name the database says whose store it is.
-_OPERATOR = "operator"
 # Whoever wrote something and asks at once is the same person, mostly: so long the question waits for the vectors.
 PATIENCE_SECONDS = 2.0
-
-
-def system_clock() -> Instant:
-    """Now, in whole milliseconds."""
-    return Instant(time.time_ns() // 1_000_000)
-
-
-def open_service(settings: Settings, *, patience_seconds: float = 0.0, embedder: Embedder | None = None) -> Service:
-    """Open the store that the settings name, creating what is missing.
-
-    A question waits so long for what was written before it to have its vectors; by another embedder than the settings
-    name, if one is given.
-    """
-    make_private_folder(settings.home)
-    path = settings.database_path
-    if path is not None and path.parent != settings.home:
-        make_private_folder(path.parent)
-    database = open_database(settings)
-    try:
-        return _service(settings, database, patience_seconds, embedder)
-    except BaseException:
-        database.close()
-        raise
-
-
-def _service(settings: Settings, database: Database, patience_seconds: float, embedder: Embedder | None) -> Service:
-    documents = did_documents(settings.home / DID_FOLDER)
-    operator = _operator_of(database, settings.home)
-    context = Context(
-        engine=SqlEngine(
-            database,
-            sealer(settings.ump_version),
-            open_cipher(settings),
-            document_key=operator.derive(b"document seal"),
-        ),
-        operator=operator,
-        did_documents=documents,
-        clock=SteadyClock(lambda: system_clock(), last_recorded(database)),
-        ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
-        audit_reads=_audit_reads(settings.audit_reads),
-        audit_retention_ms=_audit_retention(settings),
-        run_retention_ms=_retention("run_retention", settings.run_retention),
-        presets=frozenset(settings.compliance),
-        grain_profile=settings.grain_profile,
-        encrypts_users=settings.coverage is not None,
-        encrypts_all=settings.coverage == "all",
-        secrets=_vault(settings),
-        cal=_cal_host(settings),
-        meaning=_meaning(settings, patience_seconds)
-        if embedder is None
-        else Meaning(embedder.model, lambda: embedder, patience_seconds=patience_seconds),
-        open_registration=settings.open_registration == "on",
-        allowed_owners=settings.allowed_owners,
-        webhooks_anywhere=settings.webhook_addresses == "any",
-        quotas=Quotas(
-            memories=settings.max_memories,
-            bytes=settings.max_bytes,
-            writes_per_minute=settings.writes_per_minute,
-            runs_per_minute=settings.runs_per_minute,
-            schedules=settings.max_schedules,
-        ),
-    )
-    return Service(context)
-
-
-def _meaning(settings: Settings, patience_seconds: float) -> Meaning:
-    """What tells the meaning of texts: the model of this installation, an endpoint, or nothing."""
-    if settings.embedder == "off":
-        return Meaning()
-    if settings.embedder != "auto":
-        from memoranda.embedding.endpoint import Endpoint
-
-        endpoint = Endpoint(
-            settings.embedder, settings.embedder_model, key=settings.embedder_key, prefix=settings.embedder_prefix
-        )
-        return Meaning(endpoint.model, lambda: endpoint, patience_seconds=patience_seconds)
-    from memoranda.embedding.catalogue import EMBEDDER, can_run, embedder_model, load_embedder
-
-    if not can_run(EMBEDDER):
-        return Meaning()
-    return Meaning(embedder_model(), load_embedder, patience_seconds=patience_seconds)
-
-
-def _cal_host(settings: Settings) -> Host:
-    """What the settings say about the query language."""
-    return Host(
-        switches=Switches(master=settings.cal == "on", tier1=settings.cal_evolve != "off"),
-        evolves_locally_only=settings.cal_evolve != "on",
-        auto_toon=settings.cal_auto_toon == "on",
-        counter=counter_named(settings.token_counter),
-    )
-
-
-def _vault(settings: Settings) -> Vault:
-    """Where runs get secrets from: the user's command first, then the tenant's folder, then the platform."""
-    resolvers: list[Resolver] = []
-    if settings.secret_command:
-        resolvers.append(CommandResolver(settings.secret_command))
-    if settings.secret_folder:
-        resolvers.append(FileResolver(Path(settings.secret_folder).expanduser()))
-    if settings.secret_prefix:
-        resolvers.append(EnvironmentResolver(settings.secret_prefix))
-    policy: Policy = "redact" if settings.secrets == "redact" else "warn" if settings.secrets == "warn" else "off"
-    return Vault(resolvers, policy=policy, is_alone=settings.workers == 1)
-
-
-def did_documents(folder: Path) -> dict[str, object]:
-    """The DID documents that the owner put there, by their id: signatures of did:web are checked against them."""
-    found: dict[str, object] = {}
-    for path in sorted(folder.glob("*.json")):
-        try:
-            document = parse(path.read_bytes())
-            found[document["id"]] = document
-        except (OSError, KeyError, TypeError, MemorandaError):
-            raise StoreUnavailable(f"{path} is not a DID document; mend it or take it away") from None
-    return found
-
-
-def _audit_reads(value: str) -> AuditReads:
-    return "durable" if value == "durable" else "deferred"
-
-
-# HIPAA asks for six years of what documents access (45 CFR 164.316(b)(2)(i)).
-AUDIT_RETENTION = "P365D"
-HIPAA_AUDIT_RETENTION = "P2192D"
-
-
-def _audit_retention(settings: Settings) -> int | None:
-    value = settings.audit_retention or (HIPAA_AUDIT_RETENTION if "hipaa" in settings.compliance else AUDIT_RETENTION)
-    return _retention("audit_retention", value)
-
-
-def _retention(name: str, value: str) -> int | None:
-    if value == "forever":
-        return None
-    try:
-        return parse_duration_ms(value)
-    except ValueError:
-        raise InvalidInput(f"{name}: {value!r} is not a duration such as P90D") from None
-
-
-def _operator_of(database: Database, home: Path) -> SigningKey:
-    """The key that signs for this store. Beside one that another signed for, none is made and none other is used."""
-    path = home / OPERATOR_KEY_FILE
-    with database.reading() as connection:
-        row = connection.row("meta_get", {"name": _OPERATOR})
-        is_used = bool(connection.rows("tenant_list", {}))
-    signer = None if row is None else bytes(row[0]).decode()
-    if not path.exists() and (signer is not None or is_used):
-        raise StoreUnavailable(
-            f"{path} is missing, and the memories here were signed with it ({signer or 'by an unknown key'}): put "
-            "it back from a backup. Without it they are not readable as yours, so no new one is made in its place"
-        )
-    key = operator_key(home)
-    if signer is None:
-        signed = {"name": _OPERATOR, "value": key.did.encode()}
-        database.write(lambda connection: connection.run("meta_claim", signed))
-    elif signer != key.did:
-        raise StoreUnavailable(
-            f"{path} is another operator's ({key.did}): the memories here were signed by {signer}. Put that key "
-            "back from a backup, or use another data directory (--data)"
-        )
-    return key
-
-
-def signing_key(settings: Settings) -> SigningKey:
-    """The operator's key for whoever signs files: made only where there is no store that another signed for."""
-    path = settings.database_path
-    if (settings.home / OPERATOR_KEY_FILE).exists() or path is None or not path.exists():
-        return operator_key(settings.home)
-    service = open_service(settings)
-    service.close()
-    return service.context.operator
-
-
-def owner_credential(service: Service, settings: Settings) -> Path:
-    """The file with the API key of the local owner: made on first use, readable by its owner alone."""
-    path = settings.home / OWNER_CREDENTIAL_FILE
-    if not path.exists():
-        tenant = settings.owner or service.operator_did
-        key = service.gate.add_key("owner", tenant=tenant, scopes=tuple(sorted(ALL_VERBS)))
-        write_private_once(path, key + "\n")
-    return path
 
 
 class Memoranda:

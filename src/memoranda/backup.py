@@ -17,17 +17,13 @@ from typing import IO, Any, Final, Self
 import msgspec
 
 from memoranda import __version__
-from memoranda.app import (
-    DID_FOLDER,
-    OWNER_CREDENTIAL_FILE,
-    system_clock,
-)
 from memoranda.bindings.files import archive
 from memoranda.bindings.files.folder import create, writing
 from memoranda.bindings.files.sync import STATES_FOLDER
 from memoranda.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, words_of
 from memoranda.keys import OPERATOR_KEY_FILE, make_private_folder, operator_key, sync_folder
 from memoranda.model.instant import format_instant
+from memoranda.opening import DID_FOLDER, OWNER_CREDENTIAL_FILE, system_clock
 from memoranda.settings import SETTINGS_FILE, Settings
 from memoranda.storage.copying import copy_database, settle, writers_kept_out
 from memoranda.storage.heads import heads_path, losses_path, write_heads_of

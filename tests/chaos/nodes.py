@@ -24,9 +24,9 @@ from typing import Any, Final
 
 import httpx
 
-from memoranda.app import open_service
 from memoranda.encoding.json_text import parse
 from memoranda.errors import StoreUnavailable
+from memoranda.opening import open_service
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 from memoranda.standards.openwop.entry import Draft

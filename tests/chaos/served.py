@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-import memoranda.app
+import memoranda.opening
 from memoranda.cli import main
 from memoranda.model.instant import Instant
 
@@ -17,7 +17,7 @@ def serve(offset: Path, tokens: list[str]) -> int:
     def clock() -> Instant:
         return Instant(time.time_ns() // 1_000_000 + int(offset.read_text() or "0"))
 
-    memoranda.app.system_clock = clock
+    memoranda.opening.system_clock = clock
     return main(tokens)
 
 

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from memoranda.app import Memoranda, open_service
+from memoranda.app import Memoranda
 from memoranda.backup import back_up, restore
 from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
+from memoranda.opening import open_service
 from memoranda.settings import load_settings
 from memoranda.storage.heads import Loss, losses_path
 from tests.chaos.owners import Act, Owner, marks_in

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from memoranda.app import system_clock
 from memoranda.encoding import json_text
 from memoranda.keys import operator_key
 from memoranda.model.instant import DAY_MS, Instant
+from memoranda.opening import system_clock
 from memoranda.service.openwop import commitments as wop_commitments
 from memoranda.service.openwop import runs as wop_runs
 from memoranda.standards.openwop.entry import Draft

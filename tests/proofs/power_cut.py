@@ -23,8 +23,8 @@ from pathlib import Path
 
 import apsw
 
-from memoranda.app import system_clock
 from memoranda.keys import OPERATOR_KEY_FILE, operator_key
+from memoranda.opening import system_clock
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, ReviseRequest
 from memoranda.storage.sqlite import SqliteDatabase
 from tests.proofs.ledger import Ack, Op, check_kept, check_whole, digest

@@ -10,10 +10,10 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-from memoranda.app import system_clock
 from memoranda.encoding.didkey import SigningKey
 from memoranda.keys import MasterKeyFile, operator_key
 from memoranda.model.instant import Instant
+from memoranda.opening import system_clock
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import sealer
 from memoranda.service.core.context import Context

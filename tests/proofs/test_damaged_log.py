@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.app import Memoranda, open_service
+from memoranda.app import Memoranda
 from memoranda.cli import main
+from memoranda.opening import open_service
 from memoranda.settings import load_settings
 from memoranda.storage.heads import heads_path, losses_path
 from memoranda.storage.sqlite import SqliteDatabase
@@ -25,7 +26,7 @@ OWNERS = ("did:example:one", "did:example:two")
 WRITTEN = 40
 _WRITER = """
 import sys
-from memoranda.app import open_service
+from memoranda.opening import open_service
 from memoranda.settings import load_settings
 home, owners, count = sys.argv[1], sys.argv[2].split(), int(sys.argv[3])
 service = open_service(load_settings({}, home=__import__("pathlib").Path(home), embedder="off"))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.app import Memoranda, system_clock
+from memoranda.app import Memoranda
 from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.opening import system_clock
 from memoranda.service.core.upkeep import IDLE_SECONDS
 from memoranda.standards.ump.rules import retention_end
 from tests.proofs.store import processes

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from memoranda.app import open_service
 from memoranda.cli.doctor import _meaning
 from memoranda.encoding.json_text import parse
+from memoranda.opening import open_service
 from memoranda.settings import load_settings
 from tests.commands import command
 from tests.embedders import LETTERS, WORDS_ALONE

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from memoranda import Memoranda
-from memoranda.app import open_service
 from memoranda.errors import StoreUnavailable
+from memoranda.opening import open_service
 from memoranda.service.exchange import numbered
 from memoranda.service.service import Service
 from memoranda.settings import Settings, load_settings

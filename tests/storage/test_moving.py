@@ -8,8 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memoranda.app import open_service
 from memoranda.errors import StoreUnavailable
+from memoranda.opening import open_service
 from memoranda.service.service import Service
 from memoranda.settings import Settings, load_settings
 from memoranda.standards.ump.requests import RecallRequest

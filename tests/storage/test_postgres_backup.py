@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.app import open_service
 from memoranda.backup import back_up, restore
 from memoranda.errors import InvalidInput, StoreUnavailable
+from memoranda.opening import open_service
 from memoranda.service.service import Service
 from memoranda.settings import Settings, load_settings
 from tests.commands import command

@@ -24,7 +24,7 @@ def show(
     run: GivenRun,
 ) -> None:
     """Print the operator's DID, making the key on first use."""
-    from memoranda.app import open_service
+    from memoranda.opening import open_service
 
     if not operator:
         raise InvalidInput("say which key: --operator. API keys are never shown again; make a new one with key add")

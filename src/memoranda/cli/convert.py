@@ -43,9 +43,9 @@ def convert(
     and written as `export` does. Signatures are carried along and not checked. What cannot be written is said with its
     place, and the exit code is 1; if that is all, nothing is written. --owner says whose memories are that do not.
     """
-    from memoranda.app import system_clock
     from memoranda.bindings.files.convert import convert_file
     from memoranda.bindings.files.exchange import form_of
+    from memoranda.opening import system_clock
 
     to_folder = target.endswith("/") or (target != "-" and Path(target).is_dir())
     shape = wanted or form_of(target)

@@ -60,8 +60,8 @@ def doctor(*, run: GivenRun) -> int:
 
 def purge(*, run: GivenRun) -> int:
     """Erase now what is past its retention, of every owner of the store; a server does it by itself, on time."""
-    from memoranda.app import open_service
     from memoranda.cli.show import counted
+    from memoranda.opening import open_service
 
     service = open_service(run.settings())
     try:
@@ -77,8 +77,8 @@ def reindex(*, run: GivenRun) -> int:
 
     Searches go on meanwhile, and so may everything else. An interrupted run is begun again from the start.
     """
-    from memoranda.app import open_service
     from memoranda.cli.show import counted, progress
+    from memoranda.opening import open_service
 
     service = open_service(run.settings())
     try:
@@ -144,8 +144,8 @@ def _mend_losses(settings: Settings) -> str:
 
 
 def _store(settings: Settings) -> Iterator[Finding]:
-    from memoranda.app import open_service
     from memoranda.cli.show import audit_entries, counted
+    from memoranda.opening import open_service
 
     restore = "restore the data directory from a backup, or export what still reads and import it into a new one"
     try:

@@ -159,9 +159,9 @@ def _export_records(
 
 
 def _export_memories(target: str, bundle: Bundle, strict: bool, run: GivenRun) -> int:
-    from memoranda.app import system_clock
     from memoranda.bindings.files import exchange
     from memoranda.bindings.files.oams import shape_by_name
+    from memoranda.opening import system_clock
     from memoranda.service.report import Report
 
     report, shape = Report(), shape_by_name(target)

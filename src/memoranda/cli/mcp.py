@@ -49,9 +49,9 @@ def mcp(
     run: GivenRun,
 ) -> None:
     """Serve the memories to one agent over MCP on standard input and output."""
-    from memoranda.app import open_service
     from memoranda.bindings.mcp.offer import Offer
     from memoranda.bindings.mcp.stdio import run_stdio
+    from memoranda.opening import open_service
     from memoranda.telemetry import start
 
     asked = None if tools is None else word_list(tools)

@@ -32,7 +32,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @contextmanager
     def open(self) -> Iterator[Memoranda]:
         """The store, with everything past its retention forgotten."""
-        from memoranda.app import PATIENCE_SECONDS, Memoranda, open_service
+        from memoranda.app import PATIENCE_SECONDS, Memoranda
+        from memoranda.opening import open_service
 
         settings = self.settings()
         service = open_service(settings, patience_seconds=PATIENCE_SECONDS)

@@ -88,12 +88,12 @@ def _serve(
     settings: Settings, *, seams: bool, on_ready: Callable[[str, str], None], lifeline: int | None = None
 ) -> None:
     """One server process."""
-    from memoranda.app import open_service, owner_credential
     from memoranda.bindings.console.late import LateConsole
     from memoranda.bindings.console.visit import ROOT as CONSOLE
     from memoranda.bindings.http.app import create_app
     from memoranda.bindings.http.server import create_server
     from memoranda.bindings.mcp.late import LateEndpoint
+    from memoranda.opening import open_service, owner_credential
     from memoranda.telemetry import start
 
     is_alone = settings.workers == 1
@@ -185,13 +185,13 @@ def _give_back_memory() -> None:
 
 def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
     """Several server processes; this one binds the port, and starts and ends the others."""
-    from memoranda.app import open_service, owner_credential
     from memoranda.bindings.http import app  # noqa: F401 -- what the workers need is loaded once, before they part
     from memoranda.bindings.http.server import base_url, listen
     from memoranda.bindings.http.workers import Workers, check_workers
     from memoranda.bindings.mcp import http  # noqa: F401
     from memoranda.errors import InvalidInput
     from memoranda.measures import share, take
+    from memoranda.opening import open_service, owner_credential
 
     check_workers(settings.workers)
     if settings.database_path is None and settings.address is None:
@@ -217,8 +217,8 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
 
 def _announce(url: str, settings: Settings, link: str, *, as_json: bool) -> None:
     """Where it is and how to sign in; the credential itself is not printed, because logs are kept."""
-    from memoranda.app import OWNER_CREDENTIAL_FILE
     from memoranda.cli.supervisor import tell
+    from memoranda.opening import OWNER_CREDENTIAL_FILE
 
     tell(f"READY=1\nSTATUS=Serving at {url}")
     credential = settings.home / OWNER_CREDENTIAL_FILE
@@ -251,7 +251,7 @@ def console(
     run: GivenRun,
 ) -> None:
     """Print a link to the console of a running server that signs a browser in, once."""
-    from memoranda.app import owner_credential
+    from memoranda.opening import owner_credential
 
     settings = run.settings()
     with run.open() as memoranda:

@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.service.world import PEER
 
-from memoranda.app import Memoranda, open_service
+from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange, mg, oams
 from memoranda.bindings.files.sync import FolderForm, FolderSync
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import Selection
+from memoranda.opening import open_service
 from memoranda.service.report import Report
 from memoranda.service.retrieve import read_page
 from memoranda.settings import load_settings

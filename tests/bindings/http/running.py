@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS
 
-from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import create_server
+from memoranda.opening import open_service
 from memoranda.service.cal.session import Host
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.service import Service

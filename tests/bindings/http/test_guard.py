@@ -26,7 +26,6 @@ from tests.bindings.http.running import (
 )
 from tests.embedders import WORDS_ALONE
 
-from memoranda.app import open_service
 from memoranda.bindings.console.late import LateConsole
 from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.http.app import create_app, operations_of
@@ -35,6 +34,7 @@ from memoranda.bindings.http.openwop import OPENWOP
 from memoranda.bindings.http.operation import Tables
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
+from memoranda.opening import open_service
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.settings import load_settings

@@ -13,9 +13,9 @@ from tests.bindings.http.running import Running, draft, error_of, remember, runn
 from tests.embedders import LETTERS, WORDS_ALONE
 
 from memoranda import Memoranda, __version__
-from memoranda.app import open_service
 from memoranda.bindings.http.metrics import _of_store
 from memoranda.measures import BUCKETS, EMBEDDING_BACKLOG, FAMILIES
+from memoranda.opening import open_service
 from memoranda.settings import load_settings
 
 LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="[^"\\\n]*",?)*)\})? (\S+)')

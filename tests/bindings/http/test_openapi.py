@@ -17,7 +17,6 @@ from starlette.routing import Route
 from tests.bindings.http.running import ALL, OWNER, Running, draft, running
 from tests.embedders import WORDS_ALONE
 
-from memoranda.app import open_service
 from memoranda.bindings.http.app import create_app, operations_of
 from memoranda.bindings.http.oams import EXAMPLE_DREAM, EXAMPLE_KEY, EXAMPLE_MEMORY, EXAMPLE_NAMESPACE
 from memoranda.bindings.http.oms import EXAMPLE_ADDRESS, EXAMPLE_GRAIN
@@ -27,6 +26,7 @@ from memoranda.bindings.http.openwop_proposals import EXAMPLE_PROPOSAL
 from memoranda.bindings.http.operation import Operation
 from memoranda.bindings.http.ump import EXAMPLE_ID, EXAMPLE_OWNER
 from memoranda.conformance.openwop import SEAMS
+from memoranda.opening import open_service
 from memoranda.settings import load_settings
 
 OPERATIONS = operations_of()

@@ -20,7 +20,7 @@ from memoranda.errors import StoreUnavailable
 PROGRAM = """
 import sys
 from pathlib import Path
-from memoranda.app import open_service
+from memoranda.opening import open_service
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import create_server
 from memoranda.settings import load_settings

@@ -26,11 +26,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS, until
 
-from memoranda.app import open_service
 from memoranda.bindings.mcp.http import McpEndpoint
 from memoranda.bindings.mcp.offer import Offer
 from memoranda.bindings.mcp.stdio import agent_server
 from memoranda.errors import MemorandaError
+from memoranda.opening import open_service
 from memoranda.service.core.access import ALL_VERBS
 from memoranda.service.service import Service
 from memoranda.settings import load_settings

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from memoranda.app import open_service
 from memoranda.bindings.mcp.offer import Offer
 from memoranda.bindings.mcp.stdio import run_stdio
+from memoranda.opening import open_service
 from memoranda.settings import load_settings
 
 if __name__ == "__main__":

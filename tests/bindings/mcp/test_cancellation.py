@@ -16,10 +16,10 @@ from tests.bindings.mcp.peers import run
 from tests.embedders import by_letters
 from tests.waiting import HANG_SECONDS
 
-from memoranda.app import open_service
 from memoranda.bindings.mcp.server import create_server
 from memoranda.embedding.embedder import of_callable
 from memoranda.model.instant import Instant
+from memoranda.opening import open_service
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 

@@ -88,7 +88,7 @@ def _show_grain(result: Document) -> None:
 
 def _said(grain: Document, address: str) -> str:
     """A grain in one line, as `AS text` writes it."""
-    from memoranda.app import system_clock
+    from memoranda.opening import system_clock
     from memoranda.standards.cal.item import Item
     from memoranda.standards.cal.printing.formats import Element, recall_text
 

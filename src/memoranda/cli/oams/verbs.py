@@ -59,7 +59,7 @@ def recall(
         return RecallRequest.parse({**asked, **given(namespaces=named or None)})
 
     if file is not None:
-        from memoranda.app import system_clock
+        from memoranda.opening import system_clock
         from memoranda.service.oams import file as oams_file
 
         with _opened(file) as store:

@@ -194,8 +194,8 @@ def sign(
     run: GivenRun,
 ) -> None:
     """Sign a grain with the operator's key and write it in its envelope."""
-    from memoranda.app import signing_key, system_clock
     from memoranda.bindings.files import mg
+    from memoranda.opening import signing_key, system_clock
     from memoranda.standards.oms import signature
 
     given = mg.read_one(source)
