@@ -367,7 +367,7 @@ def _kept(memory: Memory) -> dict[str, Any]:
 
 def _numbered(lines: list[str], first: int, last: int) -> str:
     shown = lines[first - 1 : last]
-    return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(shown, first))
+    return "\n".join([f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(shown, first)])
 
 
 def _size(count: int) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoranda.errors import Unsupported
 from memoranda.library.verbs import OamsVerbs
+from memoranda.standards.oams.namespace import Namespace, parse_namespace
 
 if TYPE_CHECKING:
     from memoranda.service.core.access import Access
@@ -32,7 +33,11 @@ class OamsMemories:
 
     def __init__(self, verbs: OamsVerbs) -> None:
         self._verbs = verbs
-        self.namespace = verbs.namespace
+
+    def namespace(self, name: str | None = None) -> Namespace:
+        """The namespace that a name stands for: whole, or a scope of one's own; without one, one's default."""
+        # Said whole, it needs nobody to say whose it is.
+        return parse_namespace(name) if name is not None and ":" in name else self._verbs.namespace(name)
 
     @property
     def verbs(self) -> Oams[Access]:
