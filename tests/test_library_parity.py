@@ -14,7 +14,7 @@ from memoranda import AsyncMemoranda, Cal, ForbiddenScope, Grains, Memoranda, Me
 from memoranda.bindings.files import exchange as files
 from memoranda.encoding.json_text import dump
 from memoranda.errors import QueryError
-from memoranda.library.embedded import Embedded, EmbeddedOams
+from memoranda.library.embedded import Embedded
 from memoranda.library.remote import Remote, RemoteOams
 from memoranda.library.remote_cal import RemoteCal
 from memoranda.library.remote_grains import NOT_OVER_A_WIRE as OF_GRAINS
@@ -25,10 +25,12 @@ from memoranda.model.instant import Instant
 from memoranda.service.core.access import SCOPES
 from memoranda.service.core.rules import OwnRules
 from memoranda.service.exchange import numbered
+from memoranda.service.oams.oams import Oams
 from memoranda.service.openwop.distill import TokenBudgetExceededError
 from memoranda.service.openwop.openwop import Openwop
 from memoranda.service.report import Report
 from memoranda.service.ump.ump import Ump
+from memoranda.standards.oams.requests import ListRequest
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.openwop.entry import Draft, ListOptions
 from memoranda.standards.openwop.proposals import Revision
@@ -57,7 +59,7 @@ def public(kind: type) -> set[str]:
 def test_every_verb_is_there_over_a_server_and_awaited() -> None:
     assert public(Embedded) - OF_THE_STORE.keys() == public(Remote)
     assert public(Ump) == public(RemoteUmp)
-    assert public(EmbeddedOams) == public(RemoteOams)
+    assert public(Oams) == public(RemoteOams)
     assert public(Cal) == public(RemoteCal)
     assert public(Grains) - OF_GRAINS.keys() == public(RemoteGrains)
     assert public(Openwop) - NOT_OVER_A_WIRE.keys() == public(RemoteOpenwop)
@@ -196,6 +198,17 @@ def consolidates(m: Memoranda) -> Iterator[object]:
     yield shown.is_dry, shown.inputs, [(each.result, each.memory["value"]) for each in shown.outputs]
     written = m.consolidate("reflect", namespace=place, dry_run=False, limit=3)
     yield written.written, [each.result for each in written.outputs]
+    own = m.oams.verbs
+    yield (
+        [run["can_be_undone"] for run in own.dream_runs()],
+        own.list_memories(ListRequest.parse({"namespace": str(m.oams.namespace("log")), "tags": ["none"]})).memories,
+    )
+    stored = [m.oams.store("same", "says the same", namespace="log").result for _ in range(2)]
+    leaving = [memory["key"] for _, memory in own.export(namespaces=[m.oams.namespace("log")])]
+    yield stored, sorted(key for key in leaving if key.startswith("k"))
+    linked = m.consolidate("reflect", namespace=place, least=4, likeness=0.5)
+    key = own.consolidate(m.oams.namespace("log"), "compress", is_dry=True).outputs[0].memory["key"]
+    yield linked.is_dry, own.refuse(m.oams.namespace("log"), "compress", [key]).outputs[0].result
     undone = m.undo(written.run_id)
     yield len(undone.taken_back) == written.written, undone.left, undone.brought_again
 

@@ -43,6 +43,7 @@ OPEN_STORE = (
     "memoranda.service.openwop.openwop:Openwop",
     # The same over a server.
     "memoranda.library.remote_ump:RemoteUmp",
+    "memoranda.library.remote:RemoteOams",
     "memoranda.library.remote_grains:RemoteGrains",
     "memoranda.library.remote_cal:RemoteCal",
     "memoranda.library.remote_openwop:RemoteOpenwop",

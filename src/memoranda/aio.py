@@ -66,8 +66,10 @@ class AsyncVerbs:
             raise AttributeError(name)
         if isinstance(getattr_static(type(self._verbs), name, None), property):
             # Over a server it is asked for, too.
-            return AsyncVerbs(self._verbs.verbs) if name == "verbs" else asyncio.to_thread(getattr, self._verbs, name)
+            return asyncio.to_thread(getattr, self._verbs, name)
         verb = getattr(self._verbs, name)
+        if name == "verbs":
+            return AsyncVerbs(verb)
 
         def called(*given: Any, **named: Any) -> Awaitable[Any]:
             return asyncio.to_thread(_whole, verb, *given, **named)

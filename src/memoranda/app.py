@@ -416,11 +416,17 @@ class Memoranda:
         self, /, strategy: str, *, namespace: str | None = None, dry_run: bool = True, **options: Any
     ) -> DreamRun:
         """What a strategy makes of a namespace: shown, or written too. `options`: those of `Options`."""
-        return self._standards.oams.consolidate(self.oams.namespace(namespace), strategy, dry_run, options)
+        from memoranda.consolidation.strategies.dream import Options
+        from memoranda.standards.oams.requests import DreamRequest
+
+        # In the words in which a server refuses it.
+        DreamRequest.parse({"strategy": strategy})
+        place = self.oams.namespace(namespace)
+        return self.oams.verbs.consolidate(place, strategy, is_dry=dry_run, options=Options(**options))
 
     def undo(self, run_id: str) -> Undone:
         """Take back what a run of `consolidate` wrote."""
-        return self._standards.oams.undo(run_id)
+        return self.oams.verbs.undo(run_id)
 
     def close(self) -> None:
         self._standards.close()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import Unsupported
-from memoranda.library.verbs import OamsVerbs
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 
 if TYPE_CHECKING:
@@ -31,27 +29,18 @@ class OamsMemories:
     'green, no sugar'
     """
 
-    def __init__(self, verbs: OamsVerbs) -> None:
-        self._verbs = verbs
+    def __init__(self, verbs: Oams[Access]) -> None:
+        self.verbs = verbs
 
     def namespace(self, name: str | None = None) -> Namespace:
         """The namespace that a name stands for: whole, or a scope of one's own; without one, one's default."""
         # Said whole, it needs nobody to say whose it is.
-        return parse_namespace(name) if name is not None and ":" in name else self._verbs.namespace(name)
-
-    @property
-    def verbs(self) -> Oams[Access]:
-        """OAMS's own verbs. Raises Unsupported where the memory is on a server."""
-        from memoranda.library.embedded import EmbeddedOams
-
-        if not isinstance(self._verbs, EmbeddedOams):
-            raise Unsupported("OAMS's own requests need the store itself, and this memory is on a server")
-        return self._verbs.own
+        return parse_namespace(name) if name is not None and ":" in name else self.verbs.namespace(name)
 
     @property
     def namespaces(self) -> Sequence[str]:
         """Where there is anything."""
-        return self._verbs.namespaces()
+        return self.verbs.namespaces()
 
     def store(
         self,
@@ -68,14 +57,14 @@ class OamsMemories:
         memory = {"key": key, "namespace": str(self.namespace(namespace)), "value": value, **fields}
         if tags is not None:
             memory["tags"] = [*tags]
-        return self._verbs.store(memory, if_match=if_match, if_absent=if_absent)
+        return self.verbs.store(memory, if_match=if_match, if_absent=if_absent)
 
     def batch_store(
         self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None
     ) -> Sequence[StoredMemory]:
         """Write many memories, all or none; those that name no namespace go into this one."""
         place = str(self.namespace(namespace))
-        return self._verbs.batch_store([{"namespace": place, **memory} for memory in memories])
+        return self.verbs.batch_store([{"namespace": place, **memory} for memory in memories])
 
     def recall(
         self, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
@@ -83,17 +72,21 @@ class OamsMemories:
         """The best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
         named = [namespace] if namespace is None or isinstance(namespace, str) else namespace
         asked = {"query": query, "namespaces": [str(self.namespace(each)) for each in named], "k": k, **where}
-        return self._verbs.recall(asked)
+        from memoranda.standards.oams.requests import RecallRequest
+
+        return self.verbs.recall(RecallRequest.parse(asked))
 
     def get(self, key: str, *, namespace: str | None = None) -> Shown:
         """One memory by its key, with the tag of its version."""
-        return self._verbs.get(self.namespace(namespace), key)
+        return self.verbs.get(self.namespace(namespace), key)
 
     def forget(self, key: str, *, namespace: str | None = None, if_match: str | None = None) -> None:
         """Take a memory out of every answer."""
-        self._verbs.forget(self.namespace(namespace), key, if_match=if_match)
+        self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
 
     def list(self, *, namespace: str | None = None, **where: Any) -> Page:
         """A page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
         asked = {"namespace": str(self.namespace(namespace)), **where}
-        return self._verbs.list(asked)
+        from memoranda.standards.oams.requests import ListRequest
+
+        return self.verbs.list_memories(ListRequest.parse(asked))

@@ -6,26 +6,17 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memoranda.model.instant import Instant
 
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
-    from memoranda.service.consolidation.dreams import DreamRun
-    from memoranda.service.consolidation.runs import Undone
     from memoranda.service.core.access import Access
-    from memoranda.service.oams.memories import Stored
-    from memoranda.service.oams.recall import Page
-    from memoranda.service.oams.views import Shown
+    from memoranda.service.oams.oams import Oams
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.ump.ump import Ump
-    from memoranda.standards.oams import memory as oams
-    from memoranda.standards.oams.namespace import Namespace
-
-Asked = Mapping[str, Any]
 
 
 class Standards(Protocol):
@@ -40,7 +31,7 @@ class Standards(Protocol):
         """UMP's own verbs."""
 
     @property
-    def oams(self) -> OamsVerbs:
+    def oams(self) -> Oams[Access]:
         """The same memory through OAMS."""
 
     @property
@@ -59,18 +50,3 @@ class Standards(Protocol):
         """The clock by which memories are dated."""
 
     def close(self) -> None: ...
-
-
-class OamsVerbs(Protocol):
-    """The five operations of OAMS."""
-
-    def namespace(self, name: str | None = None) -> Namespace: ...
-    def namespaces(self) -> Sequence[str]: ...
-    def store(self, memory: Asked, *, if_match: str | None, if_absent: bool) -> Stored: ...
-    def batch_store(self, memories: Sequence[Asked]) -> Sequence[Stored]: ...
-    def recall(self, asked: Asked) -> Sequence[oams.Memory]: ...
-    def get(self, namespace: Namespace, key: str) -> Shown: ...
-    def forget(self, namespace: Namespace, key: str, *, if_match: str | None) -> None: ...
-    def list(self, asked: Asked) -> Page: ...
-    def consolidate(self, namespace: Namespace, strategy: str, is_dry: bool, options: Asked) -> DreamRun: ...
-    def undo(self, run_id: str) -> Undone: ...

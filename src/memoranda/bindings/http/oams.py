@@ -31,6 +31,7 @@ from memoranda.standards.oams.requests import (
     ConsentedRecall,
     DreamRequest,
     DreamsRequest,
+    ExportRequest,
     ForgetRequest,
     GetRequest,
     ListRequest,
@@ -129,7 +130,7 @@ OAMS: Final = Standard(
 def store(service: Service, call: Call, asked: StoreRequest) -> Answer:
     is_new = asked.if_none_match is not None
     stored = service.oams.store(call.access, asked.memory, if_match=asked.if_match, if_absent=is_new)
-    headers = (*_version(stored), *_warnings(stored))
+    headers = (*_version(stored), *_warnings(stored), (b"x-oams-result", stored.result.encode("ascii")))
     return Answer(result=stored.memory, status=201 if stored.result == "created" else 200, headers=headers)
 
 
@@ -166,6 +167,13 @@ def consolidate(service: Service, call: Call, asked: DreamRequest) -> Answer:
 def namespaces(service: Service, call: Call, _: NamespacesRequest) -> Answer:
     own = service.oams.namespace(call.access)
     return Answer(result={"default": str(own), "namespaces": [*service.oams.namespaces(call.access)]})
+
+
+def export(service: Service, call: Call, asked: ExportRequest) -> Answer:
+    lines, following, report = service.oams.export_page(call.access, asked.namespace, after=int(asked.cursor or 0))
+    shown = [raw.decode("utf-8") for raw, _ in lines]
+    cursor = None if following is None else str(following)
+    return Answer(result={"lines": shown, "report": report.document(), "next_cursor": cursor})
 
 
 def dreams(service: Service, call: Call, _: DreamsRequest) -> Answer:
@@ -355,6 +363,15 @@ OPERATIONS: Final = (
         ListRequest,
         {"limit": 10, "since": "2026-01-15T10:00:00Z", "tags": "tea"},
         reads=read_list,
+    ),
+    _row(
+        "GET",
+        "/v1/oams/export/{namespace}",
+        "oams_export",
+        "What may leave of a namespace, as it stands in a file, page by page",
+        export,
+        "OamsExport",
+        ExportRequest,
     ),
     _row(
         "GET",

@@ -244,7 +244,7 @@ def refuse(context: Context, access: Access, namespace: Namespace, strategy: str
 def requested(context: Context, access: Access, request: DreamRequest) -> DreamRun:
     """The pass that a request asks for."""
     namespace = request.namespace or memories.namespace_named(context, access)
-    options = Options(limit=request.limit, budget_tokens=request.budget)
+    options = Options(limit=request.limit, budget_tokens=request.budget, least=request.least, likeness=request.likeness)
     if request.refuse:
         return refuse(context, access, namespace, request.strategy, request.refuse)
     return consolidate(

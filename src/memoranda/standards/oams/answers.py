@@ -83,6 +83,12 @@ ANSWERS: Final[dict[str, Schema]] = {
         default=said(TEXT, "The caller's own: where memories go that name no other."),
         namespaces=said(some(TEXT), "Those in which there is anything, by name."),
     ),
+    "OamsExport": closed(
+        "lines report next_cursor",
+        lines=said(some(TEXT), "Memories as they stand in a file, each the JSON of one."),
+        report=said(ref("Report"), "What stayed behind of this page, and why."),
+        next_cursor=said(maybe(TEXT), "null: this was the last page."),
+    ),
     "OamsDreams": closed(
         "runs",
         runs=some(

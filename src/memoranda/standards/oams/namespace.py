@@ -41,6 +41,10 @@ class Namespace(NamedTuple):
     def __str__(self) -> str:
         return f"{self.owner}:{self.scope}"
 
+    def to_json(self) -> str:
+        """As a request says it."""
+        return str(self)
+
 
 def parse_namespace(text: object) -> Namespace:
     """Read a namespace. Raises InvalidInput that says what is wrong with it."""

@@ -348,6 +348,17 @@ class DreamRequest(Shape):
     budget: Annotated[
         Count, Meta(description=f"At most so many tokens in a compressed text; {DEFAULT_BUDGET} unless said.")
     ] = DEFAULT_BUDGET
+    least: Annotated[int, Meta(ge=2, description="How often something must occur to be called recurring.")] = 3
+    likeness: Annotated[float, Meta(gt=0, le=1, description="How alike two memories must be to be linked.")] = 0.25
+
+
+class ExportRequest(Shape):
+    """What leaves of a namespace, as it stands in a file."""
+
+    namespace: NamespaceName
+    cursor: (
+        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the page before.")] | None
+    ) = None
 
 
 class NamespacesRequest(Shape):
