@@ -133,7 +133,7 @@ class Memoranda:
 
     @cached_property
     def openwop(self) -> Openwop[Access]:
-        """The same memory through openwop; over a server without runs, which are the host's own."""
+        """The same memory through openwop; over a server without the few verbs that stay there, which say why."""
         return self._standards.openwop
 
     @cached_property
