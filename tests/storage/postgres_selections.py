@@ -1,0 +1,199 @@
+"""The SQL that selections become: recorded as it is sent, and explained with statistics of many owners.
+
+Every filter in every order, with all that a page, a count, groups and a search ask for, as a store of that size is read
+and as if it were one of millions (`Paging.reading`). Run by `make test-postgres`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from memoranda.model.instant import Instant
+from memoranda.model.selection import (
+    UPDATED,
+    WRITTEN,
+    Compares,
+    InGroup,
+    IsAmong,
+    IsNoneOf,
+    IsOneOf,
+    Lacks,
+    Order,
+    Selection,
+    Test,
+    WasThere,
+    Words,
+)
+from memoranda.storage.database import Params, Row
+from memoranda.storage.paging import Paging, Reading
+from memoranda.storage.postgres_server import PostgresConnection, native, open_connection
+from memoranda.storage.queries import load_queries
+from tests.postgres import server
+from tests.service.world import World
+from tests.storage.postgres_catalogue import Filled, nodes_of
+
+# Every way is taken over a few rows.
+FAR: Final = Reading((1, 2), 1, 0, 2, 4, 0)
+FILTERS: Final[dict[str, dict[str, Any]]] = {
+    "nothing": {},
+    "a standing": {"standing": "unforgotten"},
+    "all that was": {"standing": "all"},
+    "in force": {"in_force": True},
+    "another time": {"at": Instant(1_780_000_000_000)},
+    "both times": {"at": Instant(1_780_000_000_000), "known_at": Instant(1_780_000_000_000)},
+    "statuses": {"statuses": ("active", "candidate")},
+    "kinds": {"kinds": ("semantic", "episodic")},
+    "visibilities": {"visibilities": ("private",)},
+    "a space": {"space": "shop"},
+    "a space or none": {"space": "shop", "or_no_space": True},
+    "a user": {"user": "ada"},
+    "an agent": {"agent": "bot"},
+    "a session": {"session": "s1"},
+    "a standard": {"standard": "oms"},
+    "tags": {"tags": ("port", "heavy")},
+    "since": {"since": Instant(1), "until": Instant(1 << 50)},
+    "exportable": {"exportable": True},
+    "redacted": {"redacted": True},
+    "whole": {"redacted": False},
+}
+OF_FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "fields": {},
+    "a form": {"form": "belief"},
+    "a subject": {"subject": "ada"},
+    "a relation": {"relation": "likes"},
+    "an object": {"object": "tea"},
+    "a triple": {"subject": "ada", "relation": "likes", "object": "tea"},
+    "current fields": {"standing": "current"},
+    "a subject in a session": {"subject": "ada", "session": "s1"},
+}
+TESTS: Final[dict[str, Test]] = {
+    "one of": IsOneOf(name="subject", texts=("ada", "bob")),
+    "one of, or missing": IsOneOf(name="subject", texts=("ada",), or_missing=True),
+    "none of": IsNoneOf(name="object", texts=("tea",)),
+    "one of a facet": IsOneOf(name="source_type", texts=("llm",)),
+    "one of a facet, or missing": IsOneOf(name="source_type", texts=("llm",), or_missing=True),
+    "none of a facet": IsNoneOf(name="source_type", texts=("llm",)),
+    "one of several of a facet": IsOneOf(name="source_type", texts=("llm", "user")),
+    "a verification": IsOneOf(name="verification", texts=("verified",)),
+    "users": IsOneOf(name="user", texts=("ada", "bob")),
+    "a confidence": Compares(name="confidence", operator=">=", number=0.5),
+    "another confidence": Compares(name="confidence", operator="!=", number=0.5),
+    "a time": Compares(name="at", operator="<", number=1e15),
+    "a measure": Compares(name="priority", operator=">", number=1),
+    "no importance": Lacks(name="importance"),
+    "a group": InGroup(name="relation", key=b"k"),
+    "no group": InGroup(name="session", key=None),
+    "some": IsAmong(version_ids=(1, 2, 3)),
+    "some or a verification": IsAmong(version_ids=(1, 2), or_verification="verified"),
+    "all but some": IsAmong(version_ids=(1, 2), negated=True),
+    "a run": WasThere(run_id="r", version_seq=9),
+}
+BY_FIELD: Final = tuple(
+    Order(by=by, descending=descending)
+    for by in ("address", "at", "confidence", "importance")
+    for descending in (False, True)
+)
+
+
+def selections() -> Iterator[tuple[str, Selection]]:
+    for name, parts in FILTERS.items():
+        yield name, Selection(**parts)
+    fields: dict[str, Any] = {"has_fields": True, "space": ""}
+    for name, parts in OF_FIELDS.items():
+        yield name, Selection(**{**fields, **parts})
+    for name, test in TESTS.items():
+        yield f"{name} here", Selection(**fields, tests=(test,))
+        yield f"{name} anywhere", Selection(has_fields=True, tests=(test,))
+
+
+@pytest.fixture(scope="module")
+def sent() -> dict[str, str]:
+    """What is sent, by whom first."""
+    world = World(database=server().store(None))
+    for number in range(12):
+        world.put(object=f"tea {number}", structural_tags=["port", "heavy"], user_id="ada", session_id="s1")
+        world.remember(f"the crane lifts {number} tons", scope={"project": "shop", "user": "ada", "session": "s1"})
+    named, found = set(load_queries("postgres").values()), dict[str, str]()
+    usual, reading = PostgresConnection.select, Paging.reading
+    asked = [""]
+
+    def select(self: PostgresConnection, sql: str, params: Params) -> list[Row]:
+        # What wakes other nodes is none.
+        if sql not in named and "FROM" in sql:
+            found.setdefault(sql, asked[0])
+        return usual(self, sql, params)
+
+    PostgresConnection.select = select  # type: ignore[method-assign]
+    try:
+        for Paging.reading in (reading, FAR):
+            with world.engine.read(world.owner.default_tenant) as snapshot:
+                for asked[0], selection in selections():
+                    orders = (WRITTEN, UPDATED, *(BY_FIELD if selection.has_fields else ()))
+                    for order in orders:
+                        snapshot.counted_page(selection, order, limit=2, now=world.now)
+                        after = (world.now, 9) if order in (WRITTEN, UPDATED) else None
+                        snapshot.page(selection, order, limit=2, now=world.now, after=after)
+                    snapshot.count(selection, now=world.now)
+                    for by in ("form", "subject", "relation", "session", "verification"):
+                        snapshot.groups(selection, by, now=world.now)
+                    snapshot.match(selection, (Words(text="crane tea"),), limit=3, now=world.now)
+                    snapshot.match(selection, (Words(text="tea"),), limit=3, now=world.now, whole=True)
+    finally:
+        PostgresConnection.select, Paging.reading = usual, reading  # type: ignore[method-assign]
+    world.service.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def filled() -> Filled:
+    name = server().scratch()
+    return Filled(server().address(name), server().address(name, None))
+
+
+@pytest.fixture(scope="module")
+def plans(filled: Filled, sent: dict[str, str]) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """Who asks, what, and the nodes of its plan, with sequential scans allowed."""
+    connection = open_connection(filled.address)
+    connection.command("SET enable_seqscan = on")
+    found = []
+    for sql, name in sent.items():
+        ((plan,),) = connection.raw.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {native(sql)[0]}").fetchall()
+        found.append((name, sql, list(nodes_of(plan[0]["Plan"]))))
+    connection.close()
+    return found
+
+
+def test_every_selection_is_sent_and_they_are_many(sent: dict[str, str]) -> None:
+    # What is asked by several is named after the first.
+    assert len(sent) > 1_000
+    assert all("tenant_id" in sql for sql in sent)
+
+
+def test_no_selection_reads_a_table_of_owners_from_end_to_end(
+    plans: list[tuple[str, str, list[dict[str, Any]]]], filled: Filled
+) -> None:
+    read = [
+        (name, sql)
+        for name, sql, nodes in plans
+        for node in nodes
+        if node["Node Type"] == "Seq Scan" and node["Relation Name"] in filled.owned
+    ]
+    assert read == []
+
+
+def test_every_index_that_a_selection_reads_is_read_for_one_owner(
+    plans: list[tuple[str, str, list[dict[str, Any]]]],
+) -> None:
+    read = [
+        (name, node["Index Name"], sql)
+        for name, sql, nodes in plans
+        for node in nodes
+        # By its number a version is found alone, whosever it is.
+        if "Index" in node["Node Type"]
+        and not re.search(r"\btenant_id = |^\(version_id = ", str(node.get("Index Cond", "")))
+    ]
+    assert read == []
