@@ -62,7 +62,7 @@ POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_com
 POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes selections) tests/service/side_by_side.py tests/chaos/with_nodes.py
 test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
 	@MEMORANDA_TEST_STORE=postgres $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not sqlite" $(POSTGRES) $(ARGS)
-	@$(BIN)/python -m pytest -q tests/storage/postgres_moving.py
+	@$(BIN)/python -m pytest -q -n $(WORKERS) tests/storage/postgres_moving.py tests/bindings/side_by_side.py
 
 explore: develop  ## the properties with examples never asked before (ARGS as for test)
 	@MEMORANDA_TEST_EXAMPLES=new $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m hypothesis $(ARGS)

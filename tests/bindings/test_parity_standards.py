@@ -172,17 +172,16 @@ async def tools(home: Path, prefix: str) -> AsyncIterator[Call]:
         yield call
 
 
+GRAIN_WAYS: dict[str, Way] = {
+    "library": lambda home: library(home, GRAIN_VERBS),
+    "HTTP": lambda home: over_http(home, grain_request),
+    "MCP": lambda home: tools(home, "oms"),
+    "command line": lambda home: command_line(home, grain_words),
+}
+
+
 def test_one_scenario_of_grains_over_every_binding(tmp_path: Path) -> None:
-    said = compare(
-        grains,
-        {
-            "library": lambda home: library(home, GRAIN_VERBS),
-            "HTTP": lambda home: over_http(home, grain_request),
-            "MCP": lambda home: tools(home, "oms"),
-            "command line": lambda home: command_line(home, grain_words),
-        },
-        tmp_path,
-    )
+    said = compare(grains, GRAIN_WAYS, tmp_path)
     assert [answer is None for answer in said] == [False] * 8 + [True] * 4
 
 
@@ -274,19 +273,22 @@ async def by_rpc(home: Path, namespace: str) -> AsyncIterator[Call]:
         yield call
 
 
+def namespace_in(home: Path) -> str:
+    with Memoranda.open(home, owner=OWNER) as m:
+        return place(m)
+
+
+def memory_ways(namespace: str) -> dict[str, Way]:
+    return {
+        "library": lambda home: library(home, MEMORY_VERBS),
+        "REST": lambda home: over_http(home, lambda name, body: memory_request(namespace, name, body)),
+        "JSON-RPC": lambda home: by_rpc(home, namespace),
+        "command line": lambda home: command_line(home, memory_words),
+    }
+
+
 def test_one_scenario_of_memories_over_every_binding(tmp_path: Path) -> None:
-    with Memoranda.open(tmp_path / "any", owner=OWNER) as m:
-        namespace = place(m)
-    said = compare(
-        memories,
-        {
-            "library": lambda home: library(home, MEMORY_VERBS),
-            "REST": lambda home: over_http(home, lambda name, body: memory_request(namespace, name, body)),
-            "JSON-RPC": lambda home: by_rpc(home, namespace),
-            "command line": lambda home: command_line(home, memory_words),
-        },
-        tmp_path,
-    )
+    said = compare(memories, memory_ways(namespace_in(tmp_path / "any")), tmp_path)
     assert [answer is None for answer in said] == [False] * 9 + [True] * 3
 
 
@@ -388,17 +390,19 @@ async def filled(home: Path, way: Any) -> AsyncIterator[Call]:
         yield call
 
 
-def test_one_scenario_of_consolidation_over_every_binding(tmp_path: Path) -> None:
-    with Memoranda.open(tmp_path / "any", owner=OWNER) as m:
-        namespace = place(m)
-    ways = {
+def dream_ways(namespace: str) -> dict[str, Way]:
+    ways: dict[str, Way] = {
         "library": lambda home: library(home, DREAM_VERBS),
         "REST": lambda home: over_http(home, lambda name, body: dream_request(namespace, name, body)),
         "JSON-RPC": lambda home: named(dream_calls(home), namespace),
         "MCP": lambda home: named(tools(home, "oams"), namespace),
         "command line": dream_commands,
     }
-    said = compare(dreams, {name: lambda home, way=way: filled(home, way) for name, way in ways.items()}, tmp_path)
+    return {name: lambda home, way=way: filled(home, way) for name, way in ways.items()}  # type: ignore[misc]
+
+
+def test_one_scenario_of_consolidation_over_every_binding(tmp_path: Path) -> None:
+    said = compare(dreams, dream_ways(namespace_in(tmp_path / "any")), tmp_path)
     assert [answer is None for answer in said] == [False] * 6 + [True] * 3
     assert [answer["written"] for answer in said[:3]] == [1, 1, 0]
     assert [len(answer["runs"]) for answer in (said[3], said[5])] == [1, 0]
@@ -471,14 +475,13 @@ def entry_words(operation: str, body: dict[str, Any]) -> list[str]:
     return ["openwop", operation, REF, *given, *tags, *more]
 
 
+ENTRY_WAYS: dict[str, Way] = {
+    "library": lambda home: library(home, ENTRY_VERBS),
+    "HTTP": lambda home: over_http(home, entry_request),
+    "command line": lambda home: command_line(home, entry_words),
+}
+
+
 def test_one_scenario_of_entries_over_every_binding(tmp_path: Path) -> None:
-    said = compare(
-        entries,
-        {
-            "library": lambda home: library(home, ENTRY_VERBS),
-            "HTTP": lambda home: over_http(home, entry_request),
-            "command line": lambda home: command_line(home, entry_words),
-        },
-        tmp_path,
-    )
+    said = compare(entries, ENTRY_WAYS, tmp_path)
     assert [answer is None for answer in said] == [False] * 9 + [True] * 4
