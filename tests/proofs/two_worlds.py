@@ -23,8 +23,8 @@ from memoranda.service.service import Service
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 from memoranda.standards.ump import token
-from memoranda.storage.engine import ApiKey
 from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.system_contract import ApiKey
 from tests.proofs.store import Store, build
 
 OPERATOR = SigningKey(bytes([7]) * 32)

@@ -132,10 +132,7 @@ def _serve(
             tls=(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
         )
         service.start_background()
-        # What was made to start stays for good, and need not be looked at again and again.
-        gc.collect()
-        gc.freeze()
-        _give_back_memory()
+        _settle_memory()
         server.run()
     finally:
         service.close()
@@ -170,14 +167,16 @@ def _oauth(service: Service, settings: Settings, running: Callable[[], Any]) -> 
     return {"public_routes": oauth.routes, "protected": PATH, "lifespans": [running, oauth.running]}
 
 
-def _give_back_memory() -> None:
-    """Have glibc give large pieces back to the system as soon as they are free; elsewhere that is not ours to say.
+def _settle_memory() -> None:
+    """Look no more at what was made to start, which stays, and give back to the system what is free.
 
-    By itself it keeps pieces as large as the largest that was freed, in as many heaps as there are threads: after a few
-    large answers that is several times what is used.
+    By itself glibc keeps pieces as large as the largest that was freed, in as many heaps as there are threads: after a
+    few large answers that is several times what is used. Elsewhere that is not ours to say.
     """
     import ctypes
 
+    gc.collect()
+    gc.freeze()
     with suppress(OSError, AttributeError):
         # M_MMAP_THRESHOLD: from this size on, each piece is the system's own.
         ctypes.CDLL("libc.so.6").mallopt(-3, LARGE_PIECE_BYTES)

@@ -18,7 +18,7 @@ from memoranda.storage.checking import Checking
 from memoranda.storage.cipher import Cipher, NoCipher
 from memoranda.storage.database import Connection, Database, without_nul
 from memoranda.storage.documents import Documents
-from memoranda.storage.engine import Seal, Snapshot, System, Unit
+from memoranda.storage.engine import Seal, Snapshot, Unit
 from memoranda.storage.fingerprints import Fingerprints, index_key
 from memoranda.storage.heads import End, Loss
 from memoranda.storage.reindexing import Reads, Reindexing
@@ -26,6 +26,7 @@ from memoranda.storage.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.search import Memory
 from memoranda.storage.snapshot import SqlSnapshot, as_json
 from memoranda.storage.system import SqlSystem
+from memoranda.storage.system_contract import System
 from memoranda.storage.unit import ERASURE_PENDING, SqlUnit
 from memoranda.storage.vectors import VectorQueue
 from memoranda.storage.word_index import Replaced, SegmentName, WordIndex

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from memoranda.model.instant import Instant
 from memoranda.storage.database import Connection, Database, Row, without_nul
-from memoranda.storage.engine import ApiKey, ProgramGrant
 from memoranda.storage.heads import SYSTEM_SLOT, End
 from memoranda.storage.snapshot import as_json
+from memoranda.storage.system_contract import ApiKey, ProgramGrant
 
 T = TypeVar("T")
 

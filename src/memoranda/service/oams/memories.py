@@ -38,7 +38,17 @@ from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import holds, original_of, project_memory
 from memoranda.service.oams.guards import check_condition
-from memoranda.service.oams.views import Place, Shown, etag_of, key_in, may_see, present, sees_all, show
+from memoranda.service.oams.views import (
+    Place,
+    Shown,
+    etag_of,
+    foreign_head,
+    foreign_standard,
+    may_see,
+    present,
+    sees_all,
+    show,
+)
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
@@ -50,10 +60,6 @@ from memoranda.standards.oams.namespace import (
     parse_namespace,
     space_of,
 )
-from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.grains import ADDRESS_CHARS
-from memoranda.standards.openwop import mapping as openwop
-from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
 
 # Where a memory may say anything at all.
@@ -387,7 +393,7 @@ def _may_be_superseded(unit: Snapshot, prior: Version, now: Instant) -> bool:
 def _names(given: Given) -> list[tuple[str, str]]:
     """What the key of a memory may be the name of."""
     key = given.memory["key"]
-    return [(mapping.STANDARD, given.new.document.name), (_foreign_standard(key), key)]
+    return [(mapping.STANDARD, given.new.document.name), (foreign_standard(key), key)]
 
 
 def follow(
@@ -547,7 +553,7 @@ def find(context: Context, snapshot: Snapshot, place: Place, key: str, *, or_ret
     now = context.clock()
     version = snapshot.named(mapping.STANDARD, name_of(context, place, key))
     if version is None or not _is_there(version, place, now):
-        version = _foreign(snapshot, place, key)
+        version = foreign_head(snapshot, place, key)
     if version is None or not _is_there(version, place, now):
         return None
     return version if or_retracted or not _is_retracted(version) else None
@@ -562,22 +568,6 @@ def _is_there(version: Version, place: Place, now: Instant) -> bool:
 
 def _is_retracted(version: Version) -> bool:
     return version.state.verification == "retracted"
-
-
-def _foreign(snapshot: Snapshot, place: Place, key: str) -> Version | None:
-    """The head of a memory of another standard, by the key under which it is shown."""
-    named = snapshot.named(_foreign_standard(key), key)
-    if named is None:
-        return None
-    head = snapshot.newest(named.memory_id)
-    return head if key_in(snapshot, head, place) == key else None
-
-
-def _foreign_standard(key: str) -> str:
-    """The one other standard that may have given a memory this name."""
-    if key.startswith("urn:ump:"):
-        return ump.STANDARD
-    return oms.STANDARD if len(key) == ADDRESS_CHARS else openwop.STANDARD
 
 
 def require_namespace(snapshot: Snapshot, place: Place) -> None:

@@ -16,6 +16,10 @@ from memoranda.service.core.views import holds, load, load_memory, project, root
 from memoranda.service.oms.views import is_listed
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms.grains import ADDRESS_CHARS
+from memoranda.standards.openwop import mapping as openwop
+from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot
 
 
@@ -123,3 +127,19 @@ def _root(snapshot: Snapshot, version: Version) -> Version:
 def etag_of(document: Document) -> str:
     """The tag of a very version: what it says, and as what."""
     return hashlib.sha256(f"{document.standard}\x00{document.name}\x00".encode() + document.native).hexdigest()[:32]
+
+
+def foreign_head(snapshot: Snapshot, place: Place, key: str) -> Version | None:
+    """The head of a memory of another standard, by the key under which it is shown."""
+    named = snapshot.named(foreign_standard(key), key)
+    if named is None:
+        return None
+    head = snapshot.newest(named.memory_id)
+    return head if key_in(snapshot, head, place) == key else None
+
+
+def foreign_standard(key: str) -> str:
+    """The one other standard that may have given a memory this name."""
+    if key.startswith("urn:ump:"):
+        return ump.STANDARD
+    return oms.STANDARD if len(key) == ADDRESS_CHARS else openwop.STANDARD
