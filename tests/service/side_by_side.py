@@ -10,13 +10,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from memoranda import Memoranda
 from memoranda.errors import MemorandaError
