@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memoranda.standards.oams.namespace import Namespace, parse_namespace
-
 if TYPE_CHECKING:
     from memoranda.service.core.access import Access
     from memoranda.service.oams.memories import Stored as StoredMemory
@@ -14,6 +12,7 @@ if TYPE_CHECKING:
     from memoranda.service.oams.recall import Page
     from memoranda.service.oams.views import Shown
     from memoranda.standards.oams.memory import Memory
+    from memoranda.standards.oams.namespace import Namespace
 
 
 class OamsMemories:
@@ -34,8 +33,12 @@ class OamsMemories:
 
     def namespace(self, name: str | None = None) -> Namespace:
         """The namespace that a name stands for: whole, or a scope of one's own; without one, one's default."""
+        if name is None or ":" not in name:
+            return self.verbs.namespace(name)
+        from memoranda.standards.oams.namespace import parse_namespace
+
         # Said whole, it needs nobody to say whose it is.
-        return parse_namespace(name) if name is not None and ":" in name else self.verbs.namespace(name)
+        return parse_namespace(name)
 
     @property
     def namespaces(self) -> Sequence[str]:
