@@ -40,13 +40,14 @@ def test_the_latest_are_listed_by_place_person_kind_and_time(run: Command, fille
 
 
 def test_an_empty_answer_says_where_else_there_is_something(run: Command, filled: Path) -> None:
-    anyway = "; nothing here answers that (--no-floor: ask anyway)"
+    anyway = " (--no-floor also shows what is too far from the question)"
     assert run("recall", "pnpm", "--project", "home").err == f"memoranda: nothing in home; 1 in shop{anyway}\n"
     assert (
         run("recall", "zebra", "--project", "home").err == f"memoranda: nothing found in home, or elsewhere{anyway}\n"
     )
     assert run("recall", "zebra").err == f"memoranda: nothing found{anyway}\n"
-    assert run("recall", "zebra", "--no-floor").err == "memoranda: nothing found\n"
+    for plainly in ("--no-floor", "--words"):
+        assert run("recall", "zebra", plainly).err == "memoranda: nothing found\n"
     assert (
         run("list", "--project", "garden").err
         == "memoranda: nothing in garden; 1 in no project, 1 in home, 1 in shop\n"

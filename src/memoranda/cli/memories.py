@@ -189,7 +189,9 @@ def _answer_block(run: Run, block: Rehydrated) -> None:
 def _show_found(memoranda: Memoranda, asked: RecallRequest, documents: list[dict[str, Any]]) -> None:
     if not documents:
         said = nothing_found(asked.scope.get("project"), memoranda.ump.elsewhere(asked))
-        note(f"{said}; nothing here answers that (--no-floor: ask anyway)" if asked.hints.floor else said)
+        # By words alone nothing is too far away.
+        has_floor = asked.hints.floor and not asked.hints.words_only
+        note(f"{said} (--no-floor also shows what is too far from the question)" if has_floor else said)
     short = memoranda.ump.short_ids([document["record"]["id"] for document in documents])
     for document in documents:
         record_block(document["record"], head=f"{document['score']:.2f}", short=short)
