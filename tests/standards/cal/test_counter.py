@@ -16,6 +16,11 @@ from memoranda.errors import InvalidInput
 from memoranda.standards.cal.printing.counter import BYTES_OVER_FOUR, ESTIMATE, PIECE_CHARS, VOCABULARIES, counter_named
 
 O200K = counter_named("o200k_base")
+# Named one by one: a test that is added elsewhere changes nothing here.
+CODE = (
+    "app clock deploy docs errors layers library library_parity measures orchestration patterns reach requirements "
+    "settings telemetry"
+).split()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +49,11 @@ def test_no_text_takes_longer_than_its_length(evil: str) -> None:
 def _contexts() -> Iterator[str]:
     """A page of every kind of text that a memory may hold; the estimate was found with others."""
     folder = Path(__file__).parents[3]
-    for path in (folder / "README.md", folder / "CHANGELOG.md", *sorted((folder / "tests").glob("test_*.py"))):
+    for path in (
+        folder / "README.md",
+        folder / "CHANGELOG.md",
+        *(folder / "tests" / f"test_{name}.py" for name in CODE),
+    ):
         yield path.read_text(encoding="utf-8")[:4000]
     for number in range(4):
         yield "\n".join(
@@ -61,8 +70,7 @@ def test_the_estimate_is_seldom_less_than_a_model_counts_and_not_much_more() -> 
     shares = [O200K.count(text) / counter_named("estimate").count(text) for text in _contexts()]
     # Chinese is what it is least safe for.
     assert max(shares) <= 1.15
-    # The pages change with every commit, and the share by a hundredth or two.
-    assert 0.75 <= sum(shares) / len(shares) <= 1
+    assert 0.8 <= sum(shares) / len(shares) <= 1
 
 
 def test_one_long_name_does_not_change_how_the_rest_is_counted() -> None:
