@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 ROOT: Final = "/memories"
 _INSIDE: Final = f"{ROOT}/"
 _LINES_LIMIT: Final = 999_999
-_NUMBER_WIDTH: Final = 6
 # Lines around a change that are shown with it.
 _AROUND: Final = 2
 _DEPTH: Final = 2
@@ -367,7 +366,7 @@ def _kept(memory: Memory) -> dict[str, Any]:
 
 def _numbered(lines: list[str], first: int, last: int) -> str:
     shown = lines[first - 1 : last]
-    return "\n".join([f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(shown, first)])
+    return "\n".join([f"{number:6}\t{line}" for number, line in enumerate(shown, first)])
 
 
 def _size(count: int) -> str:
