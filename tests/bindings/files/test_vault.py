@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.bindings.files.vaults import bytes_in, make_vault
@@ -326,6 +327,33 @@ def test_a_dry_run_says_it_all_and_does_nothing(memoranda: Memoranda, folder: Pa
     assert bytes_in(folder) == before
     assert len(list(memoranda.export())) == 1
     assert sync() == planned
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_memory_that_is_revised_while_the_store_is_looked_at_keeps_its_file(
+    memoranda: Memoranda, folder: Path, sync: Sync, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    (folder / "Day.md").write_text("from a file")
+    assert did(sync()) == {"Day.md": "remembered"}
+    held, revisions = [heads(memoranda)["Day"]["id"]], [f"from an agent, {count}" for count in range(times)]
+    export = memoranda.service.export
+
+    def interrupted(*args: Any, **given: Any) -> Iterator[Record]:
+        for record in export(*args, **given):
+            yield record
+            # The next page of the same look has its new version.
+            while revisions:
+                held.append(memoranda.revise(held[-1], revisions.pop(0)).id)
+
+    (folder / "Night.md").write_text("another one")
+    monkeypatch.setattr(memoranda.service, "export", interrupted)
+    sync()
+    monkeypatch.undo()
+    sync()
+    assert (folder / "Day.md").read_text() == f"from an agent, {times - 1}"
+    assert sync() == []
+    assert sorted(bytes_in(folder)) == ["Day.md", "Night.md"]
+    assert len(heads(memoranda)) == 2
 
 
 def test_watching_sees_folders_below_and_the_store(memoranda: Memoranda, folder: Path, tmp_path: Path) -> None:

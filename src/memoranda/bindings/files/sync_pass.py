@@ -92,8 +92,10 @@ class Pass(ABC, Generic[Said]):
         self._edited: dict[str, bytes] = {}
         self._notes: dict[str, Said] = {}
         self._problems: dict[str, str] = {}
-        # Files whose memory is still there, those where it is no longer what it was, and the record where needed.
+        # Files whose memory is still there, those where it is no longer what it was, and the record where needed;
+        # by the version that was found first, the file that it is in.
         self._alive: set[str] = set()
+        self._found: dict[str, str] = {}
         self._moved: set[str] = set()
         self._heads: dict[str, Record] = {}
         # Memories without a file, and whether an id is known.
@@ -193,7 +195,7 @@ class Pass(ABC, Generic[Said]):
         entries = self._state.entries
         for record in self._service.export(self._access, project=self._project, history=False, carry=False):
             name = self._holder(record)
-            if not name or name in self._alive:
+            if (not name or name in self._alive) and not (name := self._earlier_in(record)):
                 self._loose.append(record["id"])
             else:
                 self._hold(name, record)
@@ -204,8 +206,14 @@ class Pass(ABC, Generic[Said]):
                 self._loose.remove(head)
                 self._hold(name, self._shown(head))
 
+    def _earlier_in(self, record: Record) -> str:
+        """The file of a memory that was revised while the store was looked at, and so is met a second time."""
+        chain = self._versions(record["id"]) if record.get("supersedes") and self._found else ()
+        return next((self._found[each] for each in chain if each in self._found), "")
+
     def _hold(self, name: str, record: Record) -> None:
         self._alive.add(name)
+        self._found[record["id"]] = name
         entry = self._state.entries.get(name)
         if entry is None or entry.record != record["integrity"]["content_hash"]:
             self._moved.add(name)
