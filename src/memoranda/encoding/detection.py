@@ -43,8 +43,11 @@ def detect(text: str) -> list[Finding]:
     if "=" in text or ":" in text:
         found += _assigned(text, lower)
     # Most texts have no word that could be a key, and need no closer look.
-    if _LONG_WORD.search(text) is not None:
-        found += [*_known(text), *_bearers(text), *_random(text)]
+    words = [word.span() for word in _LONG_WORD.finditer(text)]
+    if words:
+        found += [*_known(text, words), *_bearers(text, lower)]
+        if any(end - start >= _MIN_RUN_CHARS for start, end in words):
+            found += _random(text)
     if not found:
         return found
     kept: list[Finding] = []
@@ -115,13 +118,13 @@ class _Spans:
 _LONG_WORD: Final = re.compile(r"[A-Za-z0-9_.:/+=~@-]{14,}+", re.ASCII)
 
 
-def _known(text: str) -> Iterator[Finding]:
+def _known(text: str, words: Iterable[tuple[int, int]]) -> Iterator[Finding]:
     # So many patterns take a while to be made; most texts do not need them.
-    from memoranda.encoding.vendors import KINDS, KNOWN
+    from memoranda.encoding.vendors import KNOWN, kind_of
 
-    for word in _LONG_WORD.finditer(text):
-        for match in KNOWN.finditer(text, *word.span()):
-            kind = KINDS[str(match.lastgroup)]
+    for start, end in words:
+        for match in KNOWN.finditer(text, start, end):
+            kind = kind_of(text, match.start(), end)
             if kind != "openai-key" or _is_issued(match[0]):
                 yield Finding(kind, *match.span())
 
@@ -191,6 +194,7 @@ _NAMED_WORDS: Final = ("passw", "passphrase", "pwd", "secret", "token", "key", "
 _BEARER: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:bearer|basic)[ ](?P<value>[A-Za-z0-9._~+/=-]{20,}+)", re.ASCII | re.IGNORECASE
 )
+_BEARER_WORDS: Final = ("bearer ", "basic ")
 _VALUE: Final = re.compile(r"[=:>,|][ \t\"'`=]{0,5}+(?P<value>[A-Za-z0-9_=-]{14,128}+)(?=[\s\"'`;,\\]|$)", re.ASCII)
 _NAME_CHARS: Final = 40
 _VENDOR_NAME: Final = re.compile(
@@ -211,10 +215,10 @@ _WORDLIKE: Final = 0.3
 
 
 def _assigned(text: str, lower: str) -> Iterator[Finding]:
-    for match in _URL_PASSWORD.finditer(text) if "://" in text else ():
+    for match in _URL_PASSWORD.finditer(text) if "@" in text and "://" in text else ():
         if not _PLACEHOLDER.fullmatch(match["value"]):
             yield Finding("url-password", *match.span("value"))
-    for match in _NAMED.finditer(text) if any(word in lower for word in _NAMED_WORDS) else ():
+    for match in _NAMED.finditer(text) if _has(lower, _NAMED_WORDS) else ():
         is_right = _is_password if match["password"] else _is_token
         if is_right(match["value"]):
             yield Finding("named-secret", *match.span("value"))
@@ -233,8 +237,16 @@ def _is_unnamed_key(value: str) -> bool:
     return value.isalnum() and sum(map(str.isdigit, value)) >= _MIN_DIGITS and any(map(str.isalpha, value))
 
 
-def _bearers(text: str) -> Iterator[Finding]:
-    for match in _BEARER.finditer(text):
+def _has(lower: str, words: tuple[str, ...]) -> bool:
+    """Whether a text has one of these; asked of every text, and sooner told than by `any`."""
+    for word in words:  # noqa: SIM110
+        if word in lower:
+            return True
+    return False
+
+
+def _bearers(text: str, lower: str) -> Iterator[Finding]:
+    for match in _BEARER.finditer(text) if _has(lower, _BEARER_WORDS) else ():
         if _is_token(match["value"]):
             yield Finding("authorization", *match.span("value"))
 
@@ -279,7 +291,7 @@ _MANY_WORDS: Final = 3
 
 
 def _spoken(text: str, lower: str) -> Iterator[Finding]:
-    if any(word in lower for word in _SAID_WORDS):
+    if _has(lower, _SAID_WORDS):
         for match in _SAID.finditer(text):
             if match["quoted"] is not None and _is_phrase(match["quoted"]):
                 yield Finding("password", *match.span("quoted"))
@@ -288,7 +300,7 @@ def _spoken(text: str, lower: str) -> Iterator[Finding]:
 
 
 def _codes(text: str, lower: str) -> Iterator[Finding]:
-    if any(word in lower for word in _CODE_WORDS):
+    if _has(lower, _CODE_WORDS):
         for match in _CODE.finditer(text):
             is_on_card = match[0][:2].lower() == "cv"
             if is_on_card or sum(map(str.isdigit, match["value"])) > _FEW_DIGITS:
@@ -325,6 +337,8 @@ _CARD: Final = re.compile(
     r"(?![\w/-]|\.[0-9])",
     re.ASCII,
 )
+# As many digits as the shortest has.
+_MANY_NUMBERS: Final = re.compile(r"[0-9](?:[ -]?[0-9]){12}", re.ASCII)
 # What the numbers of each brand begin with, and how many digits they have.
 _BRANDS: Final = re.compile(
     r"4(?:[0-9]{12}|[0-9]{15}|[0-9]{18})|(?:5[1-5]|2[2-7])[0-9]{14}|3[47][0-9]{13}|6(?:011|5[0-9]{2}|4[4-9][0-9])[0-9]{12}"
@@ -334,7 +348,7 @@ _BRANDS: Final = re.compile(
 
 
 def _cards(text: str) -> Iterator[Finding]:
-    for match in _CARD.finditer(text):
+    for match in _CARD.finditer(text) if _MANY_NUMBERS.search(text) is not None else ():
         digits = match[0].replace(" ", "").replace("-", "")
         if _BRANDS.fullmatch(digits) and len(set(digits)) > 1 and _has_check_digit(digits):
             yield Finding("card-number", *match.span())
@@ -348,7 +362,8 @@ def _has_check_digit(digits: str) -> bool:
 
 # --- what is too random to be words ------------------------------------------------------------------
 
-_RUN: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{32,}+={0,2}", re.ASCII)
+_MIN_RUN_CHARS: Final = 32
+_RUN: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{_MIN_RUN_CHARS},}}+={{0,2}}", re.ASCII)
 # Shorter than that are most ids that services hand out (ULID 26, KSUID 27, message and request ids 24 to 30).
 # Longer than this are files, not keys.
 _MAX_RUN_CHARS: Final = 256

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 # Prefixes under which vendors issue credentials, as their documentation gives them; checked against gitleaks' list.
@@ -101,8 +102,19 @@ _VENDORS: Final = (
     ("jwt", r"eyJ[A-Za-z0-9_-]{10,}+\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+"),
 )
 # Where a credential may begin: not inside a word.
-KNOWN: Final = re.compile(
-    r"(?<![A-Za-z0-9_-])(?:" + "|".join(f"(?P<v{n}>{pattern})" for n, (_, pattern) in enumerate(_VENDORS)) + ")",
-    re.ASCII,
-)
-KINDS: Final = {f"v{n}": kind for n, (kind, _) in enumerate(_VENDORS)}
+_BEGINS: Final = r"(?<![A-Za-z0-9_-])"
+KNOWN: Final = re.compile(_BEGINS + "(?:" + "|".join(pattern for _, pattern in _VENDORS) + ")", re.ASCII)
+
+
+@cache
+def _named() -> re.Pattern[str]:
+    """The same with a name for each: which it is takes five times as long to tell as whether it is any."""
+    named = "|".join(f"(?P<v{number}>{pattern})" for number, (_, pattern) in enumerate(_VENDORS))
+    return re.compile(f"{_BEGINS}(?:{named})", re.ASCII)
+
+
+def kind_of(text: str, start: int, end: int) -> str:
+    """Whose a credential is that KNOWN found there, in a word that ends there."""
+    match = _named().match(text, start, end)
+    assert match is not None
+    return _VENDORS[int(str(match.lastgroup)[1:])][0]
