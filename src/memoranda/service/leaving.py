@@ -6,7 +6,7 @@ What stays behind although it might have left is reported by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
@@ -60,6 +60,8 @@ class _Leaving:
     history: bool
     # Its owner asks for everything, and no preset is in force.
     is_owner: bool
+    # Which versions of the last page nothing can keep here: that is asked of each twice.
+    free: set[int] = field(default_factory=set)
 
     def pages(self, space: str | None = None) -> Iterator[list[Version]]:
         """What may leave, page by page; the store is not being read while someone takes a page, who may take time."""
@@ -71,6 +73,7 @@ class _Leaving:
     def page(self, space: str | None, after: int, limit: int) -> tuple[list[Version], int | None]:
         """What of the versions after one may leave, and after which the next page begins; None after the last."""
         everything = Selection(standing="all", space=space)
+        self.free.clear()
         with self.context.engine.read(self.tenant) as snapshot:
             page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
             leaving = [with_elsewhere(snapshot, each) for each in page if self.may_leave(snapshot, each)]
@@ -110,6 +113,7 @@ class _Leaving:
             self.report.refuse("", version.document.name, StoreCorrupt("damaged; run 'memoranda verify'"))
             return False
         if self._is_free(version):
+            self.free.add(version.version_id)
             return True
         record = outline(self.context, version)
         scope = scope_of(record)
@@ -127,14 +131,13 @@ class _Leaving:
     def _is_free(self, version: Version) -> bool:
         """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
         document = version.document
-        is_foreign = document.standard != ump.STANDARD
-        return (
-            self.is_owner and is_foreign and not (is_binding(version.bounds) or compliance.may_declare(document.native))
-        )
+        if not self.is_owner or document.standard == ump.STANDARD:
+            return False
+        return not (is_binding(version.bounds) or compliance.may_declare(document.native))
 
     def is_whole(self, version: Version) -> bool:
         """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""
-        if self._is_free(version) or not rules.redact(outline(self.context, version))[1]:
+        if version.version_id in self.free or not rules.redact(outline(self.context, version))[1]:
             return True
         error = Unsupported("its consent cuts it when it leaves, and this form only holds what is whole")
         self.report.refuse("", self._name(version), error)

@@ -87,7 +87,7 @@ class SqlSnapshot(BackgroundReads):
         return self._tenant_id
 
     def _versions(self, query: str, /, **params: Any) -> list[Version]:
-        return [self._version(VersionRow(*row)) for row in self._rows(query, **params)]
+        return [self._version(VersionRow._make(row)) for row in self._rows(query, **params)]
 
     def _version(self, row: VersionRow, opener: Opener | None = None) -> Version:
         native, cause, said, kept, is_readable = self._opened(row, opener or self._cipher.open)
@@ -129,7 +129,7 @@ class SqlSnapshot(BackgroundReads):
         return found[0] if found else None
 
     def versions(self, version_ids: Sequence[int]) -> list[Version]:
-        rows = [VersionRow(*row) for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))]
+        rows = [VersionRow._make(row) for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))]
         # The ring is looked at once for all of them, and not at all for what is not encrypted.
         opener = self._cipher.opener(self._ring_changes) if any(row.key_id is not None for row in rows) else None
         return self._remembered([self._version(row, opener) for row in rows])
@@ -382,29 +382,30 @@ class SqlSnapshot(BackgroundReads):
 
 
 def _state(row: VersionRow, is_readable: bool) -> State:
+    # By their places: by their names it takes twice as long, and every read makes many.
     return State(
-        status=row.status,
-        valid_from=row.valid_from,
-        valid_to=row.valid_to,
-        declared_valid_to=row.declared_to,
-        recorded=row.recorded,
-        closed=row.closed,
-        retired=row.retired,
-        tombstoned=row.tombstoned,
-        expires=row.expires,
-        erased=bool(row.erased) or not is_readable,
-        superseded_by=row.successor or "",
-        followed=row.followed,
-        overridden=row.overridden,
-        ignored=row.ignored,
-        contradicted=row.contradicted,
-        observed=row.observed,
-        updated=row.updated,
-        held=bool(row.held),
-        needs_review=bool(row.review),
-        verification=row.verification,
-        space=row.space,
-        successor_names=orjson.loads(row.successor_names) if row.successor_names else _NO_NAMES,
+        row.status,
+        row.valid_from,
+        row.valid_to,
+        row.declared_to,
+        row.observed,
+        row.updated,
+        row.recorded,
+        row.space,
+        row.closed,
+        row.retired,
+        row.tombstoned,
+        row.expires,
+        bool(row.erased) or not is_readable,
+        row.successor or "",
+        orjson.loads(row.successor_names) if row.successor_names else _NO_NAMES,
+        bool(row.held),
+        bool(row.review),
+        row.verification,
+        row.followed,
+        row.overridden,
+        row.ignored,
+        row.contradicted,
     )
 
 
