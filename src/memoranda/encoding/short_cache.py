@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,9 +21,8 @@ def short_cache(limit: int, *, length: int = 256) -> Callable[[Callable[P, T]], 
 
         @wraps(function)
         def call(*args: P.args, **named: P.kwargs) -> T:
-            last = args[-1]
-            is_short = isinstance(last, str | bytes) and len(last) <= length
-            return kept(*args) if is_short else function(*args, **named)
+            # Asked a dozen times for every memory.
+            return kept(*args) if len(cast("Sized", args[-1])) <= length else function(*args, **named)
 
         return call
 

@@ -19,7 +19,6 @@ _RFC3339 = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- only written, with its Z
-_MILLISECOND = timedelta(milliseconds=1)
 
 DAY_MS = 86_400_000
 # What RFC 3339 can write: the years 0001 to 9999.
@@ -41,7 +40,7 @@ def parse_instant(text: str) -> Instant:
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError("not an RFC 3339 date-time with an offset")
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    year, month, day, hour, minute, second = map(int, match.group(1, 2, 3, 4, 5, 6))
     # A leap second is a legal RFC 3339 time that datetime cannot hold; it is the same instant as :59.999…
     leap = second == 60
     if match[8]:
@@ -50,8 +49,10 @@ def parse_instant(text: str) -> Instant:
         offset = timedelta(hours=int(match[10]), minutes=int(match[11]))
         zone = timezone(-offset if match[9] == "-" else offset)
     moment = datetime(year, month, day, hour, minute, 59 if leap else second, tzinfo=zone)
-    fraction_ms = 999 if leap else int((match[7] or "0").ljust(3, "0")[:3])
-    return Instant((moment - _EPOCH) // _MILLISECOND + fraction_ms)
+    fraction = match[7]
+    fraction_ms = 999 if leap else 0 if fraction is None else int(fraction.ljust(3, "0")[:3])
+    since = moment - _EPOCH
+    return Instant((since.days * 86_400 + since.seconds) * 1_000 + fraction_ms)
 
 
 if TYPE_CHECKING:

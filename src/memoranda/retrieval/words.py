@@ -58,6 +58,7 @@ _CONTRACTED: Final = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNOR
 
 # What stands around words and is no part of them; "C#" and "-5" are other words than "C" and "5".
 _MARKS: Final = ".,;:!?\"'()…“”‘’"
+_MARKED: Final = re.compile(f"[{_MARKS}]")
 # `pnp*` in a question.
 STARRED: Final = re.compile(rf"(?<!\S)([^\W_]{{{BEGINNING_CHARS},{WORD_CHARS_LIMIT}}})\*(?!\S)")
 
@@ -117,7 +118,10 @@ def spelt(token: str, language: str) -> tuple[list[str], str]:
 
 def said(text: str) -> str:
     """What a text says, by which two are known to say the same: but for case, spaces and the marks around words."""
-    return " ".join(word for each in text.casefold().split() if (word := each.strip(_MARKS)))
+    parts = text.casefold().split()
+    if _MARKED.search(text) is not None:
+        parts = [word for each in parts if (word := each.strip(_MARKS))]
+    return " ".join(parts)
 
 
 @cache

@@ -86,9 +86,10 @@ class Fingerprints:
         tokens, wholes, language = tokens_of(projection.text, projection.language)
         known = self._words_of(tenant, language)
         terms: dict[int, int] = {}
-        length, starts = 0, set()
-        for numbers, start in [known[token] for token in tokens]:
-            starts.add(start)
+        length, starts = 0, []
+        for token in tokens:
+            numbers, start = known[token]
+            starts.append(start)
             length += len(numbers)
             for number in numbers:
                 terms[number] = terms.get(number, 0) + 1

@@ -122,7 +122,7 @@ def _gather(value: Any, found: list[str], originals: bool) -> None:
             found.append(value)
     elif type(value) in _NUMBERS:
         return
-    elif isinstance(value, Mapping):
+    elif type(value) is dict or isinstance(value, Mapping):
         for name, each in value.items():
             if originals or name != NATIVE_KEY:
                 _gather(each, found, originals)
