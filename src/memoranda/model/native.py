@@ -33,7 +33,9 @@ def unwrap(holder: object) -> Document | None:
     """The original that a map holds under NATIVE_KEY, if there is one. Nothing about it was checked."""
     # Most are a plain dictionary, which is sooner told than any mapping, and hold none.
     native = holder.get(NATIVE_KEY) if type(holder) is dict or isinstance(holder, Mapping) else None
-    if native is None or not isinstance(native, Mapping) or not all(isinstance(native.get(name), str) for name in _FIELDS):
+    if native is None or not isinstance(native, Mapping):
+        return None
+    if not all(isinstance(native.get(name), str) for name in _FIELDS):
         return None
     try:
         data = base64_decode(native["data"])
