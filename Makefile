@@ -49,9 +49,21 @@ serve: install  ## install, then serve on 127.0.0.1:8420 (ARGS="--port 9000" to 
 test: lint  ## install, then run everything CI runs, on all cores (ARGS="-n 0 tests/service" for a part, on one)
 	@$(MAKE) --no-print-directory -j2 types tests
 
+# Stores of tests lie in memory where there is room for them, and what is in those of green tests goes with each test: to
+# wait for a disk at thousands of commits proves nothing more (what must have reached it: tests/proofs/power_cut.py).
+ROOM := $(shell grep -q '^[^ ]* /dev/shm [^ ]* [^ ]*noexec' /proc/mounts || df -Pm /dev/shm 2>/dev/null | awk '$$4 >= 4096 && NR == 2 { print "/dev/shm" }')
+PYTEST := TMPDIR=$(or $(TMPDIR),$(ROOM),/tmp) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+# Each of the processes that run the tests would compile every file of them, all at the same time. This does it once.
+CASES := $(shell find tests -name 'test_*.py')
+COMPILED := $(VENV)/.compiled
+$(COMPILED): $(TOOLS) $(CASES)
+	@echo $(filter $(CASES),$?) | xargs -P 2 -n 150 $(BIN)/python -m pytest --collect-only -qq >/dev/null || true
+	@touch $(COMPILED)
+
 # Types are checked beside them: tests wait for processes now and then, and leave a core to it.
-tests: develop
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
+tests: $(COMPILED)
+	@$(PYTEST) $(ARGS)
 
 # What services do, on the other database. What damages a file, or starts processes with stores of their own, is marked.
 # Not there: cal_model, which side_by_side asks of both; grains_crash and writer, which are about SQLite's file and its one writer.
@@ -61,11 +73,11 @@ POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_com
   oams_one_memory oams_policy one_memory openwop_commitments openwop_distill openwop_ids openwop_memory openwop_proposals openwop_runs openwop_secrets ranking recall remember retrieve rules same_order short_ids verbs)
 POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes selections) tests/service/side_by_side.py tests/chaos/with_nodes.py
 test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
-	@MEMORANDA_TEST_STORE=postgres $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not sqlite" $(POSTGRES) $(ARGS)
+	@MEMORANDA_TEST_STORE=postgres $(PYTEST) -m "not sqlite" $(POSTGRES) $(ARGS)
 	@$(BIN)/python -m pytest -q -n $(WORKERS) tests/storage/postgres_moving.py tests/bindings/side_by_side.py
 
 explore: develop  ## the properties with examples never asked before (ARGS as for test)
-	@MEMORANDA_TEST_EXAMPLES=new $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m hypothesis $(ARGS)
+	@MEMORANDA_TEST_EXAMPLES=new $(PYTEST) -m hypothesis $(ARGS)
 
 chaos: develop  ## faults of all kinds on a server under load, for MINUTES=30, compared with a model (ARGS="--seed 2", "--nodes 3" on PostgreSQL)
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(ARGS)
@@ -74,7 +86,7 @@ soak: develop  ## 64 clients at once, three minutes and 200,000 requests: errors
 	@$(BIN)/python -m tests.chaos --soak --minutes 3 $(ARGS)
 
 test-loaded: develop  ## the tests TIMES=10 times while LOAD=4 busy processes load the machine (ARGS as for test)
-	@$(BIN)/python -m tests.loaded $(TIMES) $(LOAD) -n $(WORKERS) --dist worksteal $(ARGS)
+	@TMPDIR=$(or $(TMPDIR),$(ROOM),/tmp) $(BIN)/python -m tests.loaded $(TIMES) $(LOAD) -n $(WORKERS) --dist worksteal $(ARGS)
 
 clients: develop  ## try MCP clients of others (TypeScript, inspector, fastmcp), installed into .venv/clients; needs npm
 	@$(BIN)/python -m tests.clients $(VENV)/clients

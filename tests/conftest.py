@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,10 @@ settings.load_profile(os.environ.get("MEMORANDA_TEST_EXAMPLES", "same"))
 
 # Whatever is about meaning says so (tests/embedders.py): no other test, and no process that one starts, loads a model.
 os.environ.setdefault("MEMORANDA_EMBEDDER", "off")
+
+# Started in the background of a shell, tests ignore Ctrl-C, and so would each process that is to end by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 stores.install()
 

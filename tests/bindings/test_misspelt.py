@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests import forking
 from tests.bindings.http.running import OWNER, Running, draft, running
 
 from memoranda import Memoranda
@@ -121,9 +121,10 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "memoranda", "--data", str(tmp_path / "home"), "--owner", OWNER, "--json"]
     file = tmp_path / "all.ndjson"
     file.write_text(json.dumps(MISSPELT_CONSENT) + "\n", encoding="utf-8")
-    imported = subprocess.run([*command, "import", str(file)], capture_output=True, timeout=60, check=False)
+    imported = forking.run([*command, "import", str(file)])
     assert b"Consent" in imported.stdout + imported.stderr
-    found = subprocess.run([*command, "recall", "exported"], capture_output=True, timeout=60, check=True)
+    found = forking.run([*command, "recall", "exported"])
+    assert found.returncode == 0
     assert json.loads(found.stdout)["results"] == []
-    asked = subprocess.run([*command, "recall", "x", "--limt", "3"], capture_output=True, timeout=60, check=False)
+    asked = forking.run([*command, "recall", "x", "--limt", "3"])
     assert asked.returncode == 2

@@ -21,6 +21,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from tests import forking
 from tests.commands import command
 from tests.embedders import WORDS_ALONE
 from tests.storage.contract import everything
@@ -161,7 +162,7 @@ def vars_of(value: Any) -> dict[str, Any]:
 async def served(home: Path) -> AsyncIterator[tuple[str, str]]:
     """`memoranda serve` in a process of its own: its address, and a key for the owner."""
     tokens = ["--data", str(home), "--owner", OWNER, "--json", "serve", "--port", "0"]
-    process = subprocess.Popen([*MEMORANDA, *tokens], stdout=subprocess.PIPE)
+    process = forking.Forked([*MEMORANDA, *tokens], stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
         announced = json.loads(process.stdout.readline())
@@ -202,7 +203,7 @@ async def by_mcp_http(home: Path) -> AsyncIterator[Call]:
 @asynccontextmanager
 async def by_mcp_stdio(home: Path) -> AsyncIterator[Call]:
     arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
-    transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments, env=WORDS_ALONE))
+    transport = stdio_client(StdioServerParameters(command=forking.python(), args=arguments, env=WORDS_ALONE))
     async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
         yield tool_calls(client)
 
@@ -295,7 +296,7 @@ async def answers_by_http(home: Path) -> list[dict[str, Any]]:
 
 async def answers_by_mcp(home: Path) -> list[dict[str, Any]]:
     arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
-    transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments, env=WORDS_ALONE))
+    transport = stdio_client(StdioServerParameters(command=forking.python(), args=arguments, env=WORDS_ALONE))
     async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
         results = [await client.call_tool("cal", {"query": text, "namespace": "kitchen"}) for text in QUERIES]
         return [dict(result.structured_content or {}) for result in results]

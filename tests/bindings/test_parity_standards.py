@@ -14,6 +14,7 @@ import anyio
 import httpx
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from tests import forking
 from tests.bindings.test_parity import BELIEF, MEMORANDA, OWNER, served
 from tests.commands import command
 from tests.embedders import WORDS_ALONE
@@ -162,7 +163,7 @@ def grain_words(operation: str, body: dict[str, Any]) -> list[str]:
 @asynccontextmanager
 async def tools(home: Path, prefix: str) -> AsyncIterator[Call]:
     arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
-    transport = stdio_client(StdioServerParameters(command=MEMORANDA[0], args=arguments, env=WORDS_ALONE))
+    transport = stdio_client(StdioServerParameters(command=forking.python(), args=arguments, env=WORDS_ALONE))
     async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
 
         async def call(operation: str, body: dict[str, Any]) -> Any:

@@ -28,6 +28,7 @@ from memoranda.settings import load_settings
 from memoranda.storage.heads import Loss, losses_path
 from tests.chaos.owners import Act, Owner, marks_in
 from tests.embedders import WORDS_ALONE
+from tests.forking import Forked
 
 ROOT: Final = Path(__file__).parents[2]
 DATABASE: Final = "memoranda.db"
@@ -81,13 +82,13 @@ class Storm:
     # --- the server ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def served(self) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    def served(self) -> Iterator[tuple[Forked, str]]:
         """The server; killed in the end, if it still lives."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
         command = [sys.executable, "-m", "tests.chaos.served", str(self._offset), "--json", "serve", "--port", "0"]
         environment = {**kept, "MEMORANDA_HOME": str(self.home), "MEMORANDA_EMBEDDER": "off"}
         log = (self._folder / "server.log").open("ab")
-        with log, subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, cwd=ROOT) as process:
+        with log, Forked(command, env=environment, stdout=subprocess.PIPE, stderr=log.fileno(), cwd=ROOT) as process:
             try:
                 assert process.stdout is not None
                 said = process.stdout.readline()
@@ -166,13 +167,13 @@ class Storm:
             self.outcome.violations += owner.violations
             owner.violations.clear()
 
-    def _clock(self, _: subprocess.Popen[bytes], seconds: float) -> None:
+    def _clock(self, _: Forked, seconds: float) -> None:
         """The clock goes back and forth by hours."""
         for __ in range(3):
             self._offset.write_text(str(self.rng.randrange(-36_000_000, 36_000_000)))
             self._pause(seconds / 3)
 
-    def _disk(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+    def _disk(self, process: Forked, seconds: float) -> None:
         """The disk takes no more for a while; when it does again, everything goes on."""
         log = self.home / f"{DATABASE}-wal"
         before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (log.stat().st_size, -1))

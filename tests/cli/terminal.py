@@ -8,12 +8,12 @@ import pty
 import re
 import select
 import struct
-import subprocess
 import termios
 import time
 from types import TracebackType
 from typing import Self
 
+from tests.forking import Forked
 from tests.waiting import HANG_SECONDS
 
 ROWS, COLUMNS = 50, 200
@@ -30,9 +30,7 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         # This terminal cannot tell where its cursor is.
         shown = {**environment, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
-        self._process = subprocess.Popen(
-            command, stdin=slave, stdout=slave, stderr=slave, env=shown, start_new_session=True
-        )
+        self._process = Forked(command, stdin=slave, stdout=slave, stderr=slave, env=shown, start_new_session=True)
         os.close(slave)
         self._raw = ""
         self._place = 0

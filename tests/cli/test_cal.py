@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Command, Ran
 from tests.cli.terminal import Terminal
+from tests.forking import put_memoranda
 
 from memoranda.app import Memoranda
 from memoranda.encoding.json_text import parse
@@ -343,7 +344,9 @@ def test_a_query_loads_neither_the_prompt_nor_a_server(home: Path) -> None:
 
 def test_the_examples_of_the_page_run_and_print_what_it_shows(tmp_path: Path, home: Path) -> None:
     blocks = re.findall(r"```(sh|text)\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    (tmp_path / "bin").mkdir()
+    put_memoranda(tmp_path / "bin")
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "MEMORANDA_HOME": str(home)}
     printed = ""
     for kind, text in blocks:

@@ -15,6 +15,7 @@ import pytest
 from tests.cli.conftest import Command, Ran
 from tests.cli.terminal import Terminal
 from tests.consolidation.test_model import Endpoint
+from tests.forking import put_memoranda
 
 from memoranda.standards.oams.memory import STRATEGIES
 
@@ -237,7 +238,9 @@ def test_a_model_that_does_not_answer_costs_only_the_wording(filled: Command, en
 
 def test_the_examples_of_the_page_run_and_print_what_it_shows(tmp_path: Path, home: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    (tmp_path / "bin").mkdir()
+    put_memoranda(tmp_path / "bin")
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "MEMORANDA_HOME": str(home)}
     printed, shown = "", 0
     for kind, block in re.findall(r"```(sh|text)\n(.*?)```", text, flags=re.DOTALL):

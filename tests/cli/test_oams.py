@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
+from tests.forking import Forked, put_memoranda
 from tests.standards.oams.strategies import HOSTILE, memories, memory
 from tests.waiting import until
 
@@ -284,7 +285,7 @@ def test_an_export_that_is_ended_midway_leaves_nothing_that_looks_whole(
     out = tmp_path / "folder" / "out"
     out.parent.mkdir()
     command = [sys.executable, "-m", "memoranda", "export", "--format", "oams", str(out)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "MEMORANDA_HOME": str(home)}) as going:
+    with Forked(command, stdout=subprocess.DEVNULL, env={**os.environ, "MEMORANDA_HOME": str(home)}) as going:
         until(lambda: list(out.parent.iterdir()), "the export begins")
         going.kill() if end == "kill" else going.send_signal(2)
     left = list(out.parent.iterdir())
@@ -639,7 +640,9 @@ def test_looking_into_a_file_opens_no_store_and_loads_no_server(tmp_path: Path) 
 
 def test_the_examples_of_the_page_run_and_print_what_it_shows(tmp_path: Path, home: Path) -> None:
     blocks = re.findall(r"```(sh|text)\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    (tmp_path / "bin").mkdir()
+    put_memoranda(tmp_path / "bin")
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "MEMORANDA_HOME": str(home)}
     printed = ""
     assert len(blocks) == 14

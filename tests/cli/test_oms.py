@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forking
 from tests.cli.conftest import Command
 
 from memoranda.encoding.bases import base64_decode
@@ -147,8 +148,7 @@ def test_the_bytes_of_a_grain_come_back_as_they_were_put(tmp_path: Path) -> None
     blob.write_bytes(grains.encode(TEA, cbor=True).blob)
 
     def memoranda(*tokens: str) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-m", "memoranda", "oms", *tokens]
-        return subprocess.run(command, env=environment, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        return forking.run([sys.executable, "-m", "memoranda", "oms", *tokens], env=environment)
 
     stored = memoranda("put", str(blob))
     assert stored.returncode == 0

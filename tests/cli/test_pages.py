@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.forking import CALLER
 from tests.embedders import WORDS_ALONE
+from tests.forking import Forked, put_memoranda
 from tests.waiting import HANG_SECONDS
 
 from memoranda.cli.catalogue import SECTIONS
@@ -94,23 +94,10 @@ def _without_comments(block: str) -> str:
 
 
 @contextmanager
-def commands(path: Path) -> Iterator[None]:
-    """What becomes a command for each that is called."""
-    server = [sys.executable, str(Path(__file__).with_name("forking.py")), str(path)]
-    with subprocess.Popen(server, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            yield
-        finally:
-            process.terminate()
-
-
-@contextmanager
 def served(environment: dict[str, str], folder: Path) -> Iterator[int]:
     """What `memoranda serve --oauth` starts; its port."""
     command = [sys.executable, "-m", "memoranda", "--json", "serve", "--oauth", "--port", "0"]
-    with subprocess.Popen(command, env=environment, cwd=folder, stdout=subprocess.PIPE) as process:
+    with Forked(command, env=environment, cwd=folder, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             yield int(parse(process.stdout.readline())["url"].rsplit(":", 1)[1])
@@ -164,9 +151,7 @@ def test_the_commands_of_the_pages_run_in_order_in_an_empty_home(tmp_path: Path)
     # As on the machine of somebody who has the agents that the pages name.
     for name in ("bin", ".cursor", ".codex"):
         (tmp_path / name).mkdir()
-    caller = tmp_path / "bin" / "memoranda"
-    caller.write_text(f"#!{sys.executable} -IS\n" + CALLER.format(socket=str(tmp_path / "socket")))
-    caller.chmod(0o755)
+    put_memoranda(tmp_path / "bin")
     if shutil.which("curl") is None:
         (tmp_path / "bin" / "curl").write_text(f"#!{sys.executable} -IS\n{CURL}")
         (tmp_path / "bin" / "curl").chmod(0o755)
@@ -174,7 +159,7 @@ def test_the_commands_of_the_pages_run_in_order_in_an_empty_home(tmp_path: Path)
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**kept, **WORDS_ALONE, "HOME": str(tmp_path), "PATH": path, "MEMORANDA_PASSPHRASE": "correct horse"}
     shell = shutil.which("bash") or "sh"
-    with commands(tmp_path / "socket"), served(environment, tmp_path) as port:
+    with served(environment, tmp_path) as port:
         for page in PAGES:
             script = "\n".join(["set -eu", *blocks_of(page)])
             script = script.replace(":8420", f":{port}").replace("curl -s", "curl -sS --fail")

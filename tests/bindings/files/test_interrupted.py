@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.forking import Forked
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
@@ -26,9 +27,9 @@ def lines() -> list[bytes]:
     return [json.dumps({"key": f"k{number}", "value": f"fact {number}", **told}).encode() for number in range(COUNT)]
 
 
-def started(home: Path, *words: str) -> subprocess.Popen[bytes]:
+def started(home: Path, *words: str) -> Forked:
     command = [sys.executable, "-m", "memoranda", "--data", str(home), *words]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return Forked(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def count(m: Memoranda) -> int:
@@ -112,7 +113,7 @@ def test_an_export_that_is_ended_leaves_the_old_one_as_it_was(
     assert _contents(target) != before
 
 
-def _ends_soon(process: subprocess.Popen[bytes]) -> bool:
+def _ends_soon(process: Forked) -> bool:
     try:
         process.wait(timeout=0.002)
     except subprocess.TimeoutExpired:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 from tests.bindings.http.running import NO_AUTHORITIES
 from tests.embedders import WORDS_ALONE
+from tests.forking import Forked
 from tests.waiting import HANG_SECONDS
 
 from memoranda.encoding.json_text import parse
@@ -50,7 +51,7 @@ def serving(home: Path, *options: str, **settings: str) -> Iterator[Server]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
     command = [sys.executable, "-m", "memoranda", "--json", "serve", "--port", "0", *options]
     environment = {**kept, **WORDS_ALONE, "MEMORANDA_HOME": str(home), **settings}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with Forked(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
             assert process.stdout is not None
             said = parse(process.stdout.readline())

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import httpx
 from tests.commands import command
+from tests.forking import Forked
 from tests.postgres import server
 from tests.waiting import HANG_SECONDS
 
@@ -24,7 +25,7 @@ from memoranda.keys import operator_key
 def node(home: Path, address: str) -> Iterator[httpx.Client]:
     """A server process on a store, and a client of it."""
     tokens = ("--data", str(home), "--store", address, "--json", "serve", "--port", "0")
-    with subprocess.Popen([sys.executable, "-m", "memoranda", *tokens], stdout=subprocess.PIPE) as process:
+    with Forked([sys.executable, "-m", "memoranda", *tokens], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             said = parse(process.stdout.readline())

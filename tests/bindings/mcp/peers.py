@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
@@ -23,6 +22,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from tests import forking
 from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS, until
 
@@ -160,7 +160,7 @@ async def stdio_peer(
     person: Person | None = None,
 ) -> AsyncIterator[Client]:
     arguments = [str(STDIO_SERVER), str(home), *offer]
-    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=WORDS_ALONE)
+    parameters = StdioServerParameters(command=forking.python(), args=arguments, env=WORDS_ALONE)
     with (home.parent / "stderr.txt").open("a") as log:
         transport = stdio_client(parameters, errlog=log)
         async with Client(

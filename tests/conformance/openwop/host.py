@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from tests import forking
 from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS, until
 
@@ -181,9 +182,7 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
 
 def _key(more: dict[str, str], name: str, tenant: str, scopes: str) -> str:
     tokens = ["key", "add", name, "--tenant", tenant, "--scopes", scopes, "--json"]
-    made = subprocess.run(
-        [sys.executable, "-m", "memoranda", *tokens], env=_environment(more), capture_output=True, check=True
-    )
+    made = forking.run([sys.executable, "-m", "memoranda", *tokens], env=_environment(more))
     key: str = json.loads(made.stdout)["key"]
     return key
 
@@ -191,7 +190,7 @@ def _key(more: dict[str, str], name: str, tenant: str, scopes: str) -> str:
 @contextmanager
 def _started(folder: Path) -> Iterator[str]:
     tokens = ["serve", "--seams", "--port", "0", "--json", "--log-level", "error"]
-    with subprocess.Popen(
+    with forking.Forked(
         [sys.executable, "-m", "memoranda", *tokens],
         env=_environment({"MEMORANDA_HOME": str(folder)}),
         stdout=subprocess.PIPE,
