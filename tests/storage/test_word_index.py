@@ -165,3 +165,36 @@ def test_of_an_index_that_is_written_to_only_the_last_state_is_kept(world: World
         assert world.recall("tea")
         counts.append(len(kept))
     assert max(counts) == counts[0]
+
+
+def test_a_write_leaves_what_was_found_out_of_settled_segments(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And where nothing is written for a while all segments are one, in which the same is found."""
+    # As if each were a large one, with its parts in rows of their own.
+    monkeypatch.setattr(word_index, "_FEW", 0)
+    monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(word_index, "SMALL_DOCS", FAN_IN)
+    monkeypatch.setattr(word_index, "_QUIET", 4)
+
+    def write(number: int) -> None:
+        world.remember(f"apple word{number}", kind="episodic", scope={"session": f"s{number // 2}"})
+
+    def segments() -> list[int]:
+        with world.engine.read(world.owner.default_tenant) as snapshot:
+            index = WordIndex(snapshot._connection, snapshot._tenant_id, world.engine._memory.segments)  # type: ignore[attr-defined]
+            return [id(each.facts) for each in index.segments()]
+
+    for number in range(2 * FAN_IN + 4):
+        write(number)
+    first, second = segments()
+    write(100)
+    assert segments()[0] == first
+    assert segments()[1] != second
+    found = [each.record["id"] for each in world.recall("apple word3 word35", limit=50)]
+    assert len(found) == 2 * FAN_IN + 5
+    for _ in range(3):
+        segments()
+    assert len(segments()) == 1
+    assert [each.record["id"] for each in world.recall("apple word3 word35", limit=50)] == found
+    write(101)
+    assert len(segments()) == 2
+    assert len(world.recall("apple", limit=50)) == 2 * FAN_IN + 6

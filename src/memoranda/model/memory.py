@@ -98,6 +98,12 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     object: str = ""
     # Two open versions of one tenant with equal sameness say the same thing; empty means "never a duplicate".
     sameness: str = ""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it is true from when it was observed on, and nothing says until when."""
+        return self.expires is None and self.valid_to is None and self.valid_from <= self.observed
+
     # The consent that it rests on, and the consent that it withdraws, by name; empty: none.
     basis: str = ""
     withdraws: str = ""

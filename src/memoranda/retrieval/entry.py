@@ -10,9 +10,13 @@ from collections.abc import Mapping, Sequence
 from struct import pack
 from typing import Final, NamedTuple
 
-# Bits of `marks`: who may see a version, and whether others are shown only a part of it.
+# Bits of `marks`: who may see a version, whether others are shown only a part of it, and whether it is true from when
+# it was observed on and nothing says until when.
 VISIBILITY_BITS: Final = {"private": 1, "shared": 2, "public": 4}
 REDACTED_BIT: Final = 8
+LASTING_BIT: Final = 16
+# What of them is about who sees it.
+EYES_BITS: Final = 15
 
 # What fits into the bytes that a length and a count have.
 LENGTH_LIMIT: Final = 65_535
@@ -34,6 +38,10 @@ class Indexed(NamedTuple):
 
 
 NOTHING: Final = Indexed({}, 0)
+
+
+def marks_of(visibility: str, *, redacted: bool, lasting: bool) -> int:
+    return VISIBILITY_BITS[visibility] | (REDACTED_BIT if redacted else 0) | (LASTING_BIT if lasting else 0)
 
 
 class Entry(NamedTuple):

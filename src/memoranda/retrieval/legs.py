@@ -34,6 +34,10 @@ Indexes: TypeAlias = NDArray[np.int64]
 
 # So many are all weighed.
 FEW: Final = 16_384
+# And so many without finding out first which of their words matter.
+VERY_FEW: Final = 4_096
+# So many places are sorted sooner than marked.
+SOON_SORTED: Final = 2_048
 # Of so many words it is kept how many windows hold them.
 _KEPT_WORDS: Final = 16_384
 # What rounding may add to a sum of single-precision numbers.
@@ -120,16 +124,29 @@ class Words:
             found[held.places] = held.counts
         return found
 
+    @property
+    def is_allowed(self) -> bool:
+        """Whether all that may be seen may come back."""
+        return self.segment.allowed is self.segment.mask
+
+    def places_of(self, words: Iterable[int]) -> Indexes:
+        """Where some words stand, in no order, a place as often as it has one of them."""
+        found = [each.places for word in words if (each := self.held[word]) is not None]
+        return found[0] if len(found) == 1 else np.concatenate(found or [_NOWHERE])
+
     @cached_property
     def holders(self) -> Flags:
         """What holds a word and may come back."""
         found = np.zeros(self.size, np.bool_)
-        for each in self.held:
-            if each is not None:
-                found[each.places] = True
-        if self.segment.allowed is not self.segment.mask:
+        found[self.places_of(range(len(self.held)))] = True
+        if not self.is_allowed:
             found &= self.segment.allowed
         return found
+
+    @cached_property
+    def holding(self) -> Indexes:
+        """The same, by their places."""
+        return self.holders.nonzero()[0]
 
 
 class _Texts:
@@ -174,14 +191,24 @@ class _Texts:
                 found[links.take(held.places)] = True
         return found
 
-    def holding_any(self, words: Iterable[int], others: Indexes | None = None) -> Indexes:
+    @property
+    def is_own(self) -> bool:
+        """Whether a text is a version, and all that hold a word may come back."""
+        return not self._links and self.words.is_allowed
+
+    def holding_any(self, words: Sequence[int], others: Indexes | None = None) -> Indexes:
         """The texts that hold one of some words, and some others."""
+        if self.is_own and len(words) == len(self.words.held):
+            return self.words.holding
+        own = self.words.places_of(words)
+        # What is linked to nothing is linked to -1.
+        linked = [links.take(own) for links in self._links]
+        places = np.concatenate([own, *linked] if others is None else [own, *linked, others])
+        if len(places) <= SOON_SORTED:
+            found = distinct(places)
+            return found[1:] if len(found) and found[0] < 0 else found
         marks = np.zeros(self.words.size + 1, np.bool_)
-        for word in words:
-            if self.words.held[word] is not None:
-                marks |= self._marked(word)
-        if others is not None:
-            marks[others] = True
+        marks[places] = True
         return marks[:-1].nonzero()[0]
 
     def scores(self, bm25: _Bm25, places: Indexes) -> Floats:
@@ -235,16 +262,15 @@ class WordLeg:
         """`firsts`: some that are probably good; None: everything is weighed. `size`: how many may come back."""
         self._texts, self._bm25 = texts, bm25
         everything = range(len(bm25.weights))
-        if firsts is None or size <= LEG_LIMIT:
+        if firsts is None or size <= LEG_LIMIT or bm25.holding.sum() <= VERY_FEW:
             self.places = [each.holding_any(everything) for each in texts]
         else:
             words = self._needed(firsts)
             self.places = [each.holding_any(words, some) for each, some in zip(texts, firsts, strict=True)]
         self._scores = self.of(self.places)
-        held = [each.words.holders.take(places) for each, places in zip(texts, self.places, strict=True)]
-        self._held = [scores[some] for scores, some in zip(self._scores, held, strict=True)]
+        held = [_held_of(*each) for each in zip(texts, self.places, self._scores, strict=True)]
+        self._holders, self._held = [places for places, _ in held], [scores for _, scores in held]
         self._scale = _Scale.of(self._held, is_part=size > LEG_LIMIT)
-        self._holders = [places[some] for places, some in zip(self.places, held, strict=True)]
         self.best = float(self._scale.most) if size else 0.0
         self.weights, self.mean_length = bm25.weights, bm25.mean_length
 
@@ -277,6 +303,14 @@ class WordLeg:
         cuts = best.searchsorted(starts)
         parts = zip(self._holders, starts[:-1], cuts[:-1], cuts[1:], strict=True)
         return [places.take(best[first:last] - start) for places, start, first, last in parts]
+
+
+def _held_of(texts: _Texts, places: Indexes, scores: Floats) -> tuple[Indexes, Floats]:
+    """Of some texts those that come back, with their scores."""
+    if texts.is_own:
+        return places, scores
+    some = texts.words.holders.take(places).nonzero()[0]
+    return places.take(some), scores.take(some)
 
 
 class WordLegs:
@@ -368,7 +402,8 @@ def line_of(docs: int, floor: float, line: float, share: float) -> float:
 
 
 _NOTHING: Final = np.zeros(0, np.float32)
-_NOT_NEAR: Final = Near(np.zeros(0, np.int64), _NOTHING, _NOTHING, _NOTHING, _NOTHING, 0.0)
+_NOWHERE: Final = np.zeros(0, np.int64)
+_NOT_NEAR: Final = Near(_NOWHERE, _NOTHING, _NOTHING, _NOTHING, _NOTHING, 0.0)
 
 
 def _or_else(leg: Leg, other: Leg, known: Indexes) -> Leg:
@@ -378,6 +413,14 @@ def _or_else(leg: Leg, other: Leg, known: Indexes) -> Leg:
     values = np.concatenate((leg.values, other.values[unknown]))
     order = np.argsort(places)
     return Leg(places[order], values[order])
+
+
+def distinct(some: NDArray[Any]) -> NDArray[Any]:
+    """The same in order, each once; of a few thousand numbers sooner than `numpy.unique`, which hashes them."""
+    found = np.sort(some)
+    is_new = np.ones(len(found), np.bool_)
+    np.not_equal(found[1:], found[:-1], out=is_new[1:])
+    return found[is_new]
 
 
 def among(some: NDArray[np.signedinteger], sought: NDArray[np.signedinteger]) -> Flags:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
-from memoranda.retrieval.legs import Indexes, Leg, Searched, WordLegs, among, meaning_legs
+from memoranda.retrieval.legs import Indexes, Leg, Searched, WordLegs, among, distinct, meaning_legs
 from memoranda.retrieval.segment import Facts, Flags, Floats
 from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (
@@ -106,6 +106,12 @@ class Rows:
         found = (held.take(at, mode="clip") == places).nonzero()[0]
         return at.take(found) + self._starts[segment], found
 
+    def places(self, rows: Indexes) -> list[Indexes]:
+        """In each segment the places of some rows, which are in order."""
+        cuts = rows.searchsorted(self._starts).tolist()
+        parts = zip(self._held, self._starts, cuts, cuts[1:], strict=False)
+        return [places.take(rows[first:last] - start) for places, start, first, last in parts]
+
     def all(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """A column of the segments, of every row."""
         found = [column.take(places) for column, places in zip(columns, self._held, strict=True)]
@@ -115,11 +121,13 @@ class Rows:
         """A column of the segments, of some rows."""
         if len(columns) == 1:
             return columns[0].take(self._held[0].take(rows))
-        found = np.zeros(len(rows), columns[0].dtype)
+        found: NDArray[Any] | None = None
         for column, places, start in zip(columns, self._held, self._starts, strict=False):
-            here = ((rows >= start) & (rows < start + len(places))).nonzero()[0]
-            found[here] = column.take(places.take(rows.take(here) - start))
-        return found
+            if len(places):
+                # Of rows of other segments anything.
+                own = column.take(places.take(rows - start, mode="clip"))
+                found = own if found is None else np.where(rows < start, found, own)
+        return np.zeros(0, columns[0].dtype) if found is None else found
 
 
 class Column(NamedTuple):
@@ -181,13 +189,15 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         if self._rest is not None:
             best = best[: int(np.count_nonzero(self._scores.take(best) > self._rest))]
         said = self._rows.take([each.facts.said for each in self._segments], best)
-        firsts = np.unique(said, return_index=True)[1]
+        named = [each for each in said.tolist() if each]
+        if len(set(named)) == len(named):
+            return first if self._rest is None else best
         is_repeat = said != 0
-        is_repeat[firsts] = False
+        is_repeat[np.unique(said, return_index=True)[1]] = False
         if self._rest is not None:
             others: Indexes = best[~is_repeat]
             return others
-        return first if len(firsts) == len(best) else self._folded(first, is_repeat)
+        return self._folded(first, is_repeat)
 
     def _folded(self, first: Indexes, is_repeat: Flags) -> Indexes:
         """The same of everything: the scores of repeats are made less, and a part of them says so."""
@@ -213,9 +223,10 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return self._words.text.mean_length
 
     @property
-    def decisive(self) -> NDArray[np.int64]:
-        """Those by which the scores of all were made: the best of each leg."""
-        return self._versions(self._decisive)
+    def decisive(self) -> list[tuple[Facts, Indexes]]:
+        """Those by which the scores of all were made, the best of each leg: in each segment their places."""
+        parts = zip(self._segments, self._rows.places(self._decisive), strict=True)
+        return [(each.facts, places) for each, places in parts]
 
     @cached_property
     def whole(self) -> Ranking:
@@ -264,7 +275,7 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     def by_words(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """What holds a word, with how well it matches: by itself, and with its neighbours."""
-        held = [each.holders.nonzero()[0] for each in self._words.words]
+        held = [each.holding for each in self._words.words]
         versions = Rows(held).all([each.facts.versions for each in self._segments])
         for leg in (self._words.text, self._words.window):
             yield versions, np.concatenate(leg.of(held))
@@ -348,7 +359,7 @@ def _moved(leg: Leg, links: Indexes) -> Leg:
 
 def _held(question: Question, words: WordLegs, near: Sequence[Indexes]) -> list[Indexes]:
     """What comes back: what holds a word or is near; of a question that says only when, what is of then."""
-    held = [each.holders.nonzero()[0] for each in words.words]
+    held = [each.holding for each in words.words]
     held = [np.union1d(places, some) if len(some) else places for places, some in zip(held, near, strict=True)]
     if question.spans and not any(map(len, held)):
         # "What happened yesterday?"
@@ -363,12 +374,12 @@ def _told(
     """What comes back and of which a leg says something, or of what stands beside it, or is of the same session."""
     places = [np.concatenate([leg.places for leg in each]) for each in zip(*legs, strict=True)]
     sessions = [each.facts.sessions.take(some) for each, some in zip(segments, places, strict=True)]
-    distinct = np.unique(np.concatenate(sessions))
-    distinct = distinct[distinct != 0]
+    named = distinct(np.concatenate(sessions))
+    named = named[named != 0]
     found = []
     for each, some, beside, is_near in zip(segments, places, words.words, near, strict=True):
-        everything = np.concatenate((some, each.facts.in_sessions(distinct)[0]))
-        found.append(np.unique(np.concatenate((everything[beside.holders.take(everything)], is_near))))
+        everything = np.concatenate((some, each.facts.in_sessions(named)[0]))
+        found.append(distinct(np.concatenate((everything[beside.holders.take(everything)], is_near))))
     return found
 
 
@@ -418,7 +429,7 @@ class _Parts:
     def in_any_leg(self) -> Indexes:
         """The rows of which some leg says more than nothing."""
         told = [column.rows[column.values > 0] for column in self._legs.values() if column.rows is not None]
-        return np.unique(np.concatenate(told))
+        return distinct(np.concatenate(told))
 
     def columns(self, persons: Sequence[np.uint64]) -> Iterator[tuple[str, Column]]:
         yield from self._legs.items()
@@ -462,12 +473,15 @@ class _Parts:
         told = np.flatnonzero(topic > 0)
         sessions = self.rows.take([each.facts.sessions for each in self._segments], told)
         is_alone = sessions == 0
-        rows, values = [told[is_alone]], [topic[told[is_alone]].astype(np.float64)]
-        distinct, where = np.unique(sessions[~is_alone], return_inverse=True)
-        best = np.zeros(len(distinct))
-        np.maximum.at(best, where, topic[told[~is_alone]])
-        for number, segment in enumerate(self._segments if len(distinct) else ()):
-            places, of = segment.facts.in_sessions(distinct)
+        alone, others = told[is_alone], told[~is_alone]
+        rows, values = [alone], [topic.take(alone).astype(np.float64)]
+        sessions = sessions[~is_alone]
+        order = sessions.argsort(kind="stable")
+        sessions = sessions.take(order)
+        begins = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1])) if len(sessions) else _NONE
+        best = np.maximum.reduceat(topic.take(others.take(order)), begins) if len(sessions) else topic[:0]
+        for number, segment in enumerate(self._segments if len(sessions) else ()):
+            places, of = segment.facts.in_sessions(sessions.take(begins))
             at, held = self.rows.find(number, places)
             rows.append(at)
             values.append(best.take(of.take(held)))

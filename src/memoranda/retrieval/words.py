@@ -27,8 +27,8 @@ from memoranda.retrieval.languages import (
     stem,
 )
 
-# Changed with whatever changes the words of a text: what was indexed under another is indexed anew.
-ANALYSIS: Final = 4
+# Changed with whatever changes what a segment says of a text: what was indexed under another is indexed anew.
+ANALYSIS: Final = 5
 
 # A longer word is noise (base64, hashes); a text of more words is a file, not a memory.
 WORD_CHARS_LIMIT: Final = 64

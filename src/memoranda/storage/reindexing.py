@@ -15,7 +15,7 @@ import msgspec
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection, Version
-from memoranda.retrieval.entry import NOTHING, REDACTED_BIT, VISIBILITY_BITS, Entry
+from memoranda.retrieval.entry import NOTHING, Entry, marks_of
 from memoranda.retrieval.words import ANALYSIS
 from memoranda.storage.database import Connection, Database
 from memoranda.storage.fingerprints import Fingerprints
@@ -123,7 +123,7 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
         for start in range(0, len(rows), _CHUNK):
             some = rows[start : start + _CHUNK]
             versions = {each.version_id: each for each in snapshot.versions([row[0] for row in some])}
-            for version_id, space, user, agent, session, at, visibility, redacted in some:
+            for version_id, space, user, agent, session, at, visibility, redacted, lasting in some:
                 # Of one without a document nothing is in the index; that it has none, `Engine.check` tells.
                 projection = self.reads(versions[version_id]) if version_id in versions else None
                 found.append(
@@ -134,7 +134,7 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
                         agent=int.from_bytes(agent or b"", "little"),
                         session=int.from_bytes(session or b"", "little"),
                         at=at,
-                        marks=VISIBILITY_BITS[visibility] | (REDACTED_BIT if redacted else 0),
+                        marks=marks_of(visibility, redacted=redacted, lasting=lasting),
                         indexed=NOTHING if projection is None else self.prints.indexed(self.tenant, projection),
                     )
                 )

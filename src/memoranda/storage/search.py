@@ -2,7 +2,8 @@
 
 Ranking is done on the segments of the word index (`retrieval`): they tell where, whose and how visible each version is,
 so every number of a ranking comes from what passes. What only the database tells (kinds, fields, times) is asked of
-those that hold a word of the question, before anything is cut to the best; of what merely expires in time, of the best.
+those that hold a word of the question, before anything is cut to the best; of what merely expires in time, of the best,
+where its segment does not tell that it never does. Whatever is shown the database is asked about.
 """
 
 from __future__ import annotations
@@ -195,14 +196,15 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
         known: dict[int, str] = {}
         while True:
-            asked = {version_id for version_id in ranking.decisive.tolist() if version_id not in known}
+            doubtful, sure = self._in_doubt(ranking)
+            asked = {version_id for version_id in doubtful if version_id not in known}
             shown = {version_id for version_id in ranking.best(0, first)[0] if version_id not in known}
             passing = self._passing(sorted(asked | shown))
             known.update(passing)
             failing = asked - passing.keys()
             if not failing:
                 return segments, ranking, known
-            is_filter = len(failing) * _MANY_FAIL > len(asked)
+            is_filter = len(failing) * _MANY_FAIL > len(asked) + sure
             if is_filter:
                 failing |= self._failing_ahead(segments, ranking, known, failing)
             gone = np.array(sorted(failing), np.int64)
@@ -283,7 +285,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         if not found:
             return None
         # A day that no text names is not missing from one: when a memory is of is compared by itself.
-        needed = asked(timeless(text), spoken)
+        undated = timeless(text)
+        needed = found if undated == text else asked(undated, spoken)
         return [
             word
             for word in found
@@ -389,9 +392,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         scope = self._scope(selection)
         scopes = (scope, replace(scope, space=self._print(""))) if selection.or_no_space else (scope,)
         closed = self._closed(selection)
+        # One instant is like another as long as the same has ended.
+        ended = None if closed is None or selection.at is None else int(np.count_nonzero(closed[:, 1] <= selection.at))
         found = []
         for segment in WordIndex(self.connection, self.tenant_id, self.memory.segments).segments():
-            mask = segment.facts.view((scopes, selection.at), closed, partial(_mask, scopes, closed, selection.at))
+            mask = segment.facts.view((scopes, ended), closed, partial(_mask, scopes, closed, selection.at))
             if np.any(mask):
                 found.append(_Place(segment, mask))
         return found
@@ -434,6 +439,23 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         filters = (selection.kinds, selection.form, selection.known_at)
         is_now = selection.standing == "live" and (selection.statuses is None or set(_USUAL) <= set(selection.statuses))
         return bool(tests) or any(each is not None for each in filters) or not is_now or selection.exportable
+
+    def _in_doubt(self, ranking: Ranking) -> tuple[list[int], int]:
+        """Of those by which scores are made, the ones of which only the database tells whether they pass, and how many
+        others there are: what is live, had begun by then and never ends passes, if nothing but a scope is asked for.
+        """
+        selection, decisive = self.selection, ranking.decisive
+        if self._asks_more or selection.has_fields or selection.standard is not None:
+            return [each for facts, places in decisive for each in facts.versions.take(places).tolist()], 0
+        closed, moment = self._closed(selection), self.now if selection.at is None else selection.at
+        doubtful, sure = list[int](), 0
+        for facts, places in decisive:
+            is_sure = facts.view("lasting", closed, partial(_lasting, closed)).take(places)
+            is_sure &= facts.times.take(places) <= moment
+            rest = places[~is_sure]
+            doubtful += facts.versions.take(rest).tolist()
+            sure += len(places) - len(rest)
+        return doubtful, sure
 
     def _passing_all(self, versions: NDArray[np.int64]) -> dict[int, str]:
         """Everything that holds a word and passes, with its address."""
@@ -482,6 +504,14 @@ def _mask(scopes: Sequence[Scope], closed: Closed | None, at: Instant | None, fa
     if closed is not None and len(closed):
         found &= facts.without(closed[:, 0] if at is None else closed[closed[:, 1] <= at, 0])
     return found
+
+
+def _lasting(closed: Closed | None, facts: Facts) -> NDArray[np.bool_]:
+    """What of a segment is live and never ends by itself."""
+    from memoranda.retrieval.entry import LASTING_BIT
+
+    found: NDArray[np.bool_] = (facts.marks & LASTING_BIT) != 0
+    return found if closed is None or not len(closed) else found & facts.without(closed[:, 0])
 
 
 def _with_reasons(matches: Matches, ranking: Ranking, segments: list[Searched], *, is_explained: bool) -> Matches:

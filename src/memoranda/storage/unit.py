@@ -11,7 +11,7 @@ from memoranda.model.change import AuditEntry, ChangeType
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, Document, Projection, State, Version
-from memoranda.retrieval.entry import REDACTED_BIT, VISIBILITY_BITS, Entry, Indexed
+from memoranda.retrieval.entry import Entry, Indexed, marks_of
 from memoranda.storage.background import BackgroundWrites
 from memoranda.storage.buffered import Buffered
 from memoranda.storage.cipher import SEAL_BYTES, Cipher, Sealer
@@ -386,7 +386,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             agent=prints.number(tenant_id, scope.agent),
             session=prints.number(tenant_id, scope.session),
             at=projection.observed,
-            marks=VISIBILITY_BITS[scope.visibility] | (REDACTED_BIT if projection.redacted else 0),
+            marks=marks_of(scope.visibility, redacted=projection.redacted, lasting=projection.is_lasting),
             indexed=indexed,
         )
 

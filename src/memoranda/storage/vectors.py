@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model.instant import Instant
+from memoranda.retrieval.entry import EYES_BITS
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database
 from memoranda.storage.documents import Age
@@ -197,8 +198,9 @@ def _before(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
             for other in segments:
                 others = other.facts
                 fits = others.sessions == facts.sessions[place]
-                for name in ("spaces", "users", "marks"):
+                for name in ("spaces", "users"):
                     fits &= getattr(others, name) == getattr(facts, name)[place]
+                fits &= (others.marks ^ facts.marks[place]) & EYES_BITS == 0
                 at = facts.times[place]
                 fits &= (others.times < at) | ((others.times == at) & (others.versions < version_id))
                 places = np.flatnonzero(fits)

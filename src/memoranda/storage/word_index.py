@@ -32,6 +32,9 @@ _INLINE_BYTES: Final = 65_536
 LARGEST_DOCS: Final = 131_072
 # Sixteen to the power of this are more than that.
 _TIERS: Final = 5
+# So many versions are looked at as one when so many questions found the same segments.
+_WHOLE_DOCS: Final = 262_144
+_QUIET: Final = 128
 # As many versions are put together without arrays.
 _FEW: Final = 32
 # What a version takes in memory, without its words.
@@ -73,6 +76,8 @@ class OpenSegment(NamedTuple):
 
     facts: Facts
     find: Callable[[int], Postings | None]
+    # Of what is settled: never another's, so that what is kept under it is of this one.
+    serial: int = -1
 
 
 class _Base(NamedTuple):
@@ -149,16 +154,34 @@ class WordIndex:
         """All versions in two: those that are settled, and the last few, which change with every write.
 
         The cut between them moves back to where no session goes on, so that neighbours are found whatever segments
-        they are in.
+        they are in. Where nothing was written for a while, all in one: that is asked in two thirds of the time.
         """
-        runs = list(_runs(self.names()))
+        names = self.names()
+        runs = list(_runs(names))
         settled = runs if runs and runs[-1][0].docs >= SMALL_DOCS else runs[:-1]
-        base = self._base(settled) if settled else None
+        if not settled:
+            return [self._open(runs[-1])] if runs else []
         if len(settled) == len(runs):
-            return [] if base is None else [base]
-        last = self._run_of(runs[-1])
-        fresh = OpenSegment(last.facts, last.find)
-        return [fresh] if base is None else self._cut(base, fresh, tuple(name for run in runs for name in run))
+            return [self._base(settled, "base")]
+        if self._is_quiet(tuple(names)):
+            return [self._base(runs, "whole")]
+        return self._cut(self._base(settled, "base"), self._open(runs[-1]), tuple(names))
+
+    def _is_quiet(self, names: tuple[SegmentName, ...]) -> bool:
+        """Whether as many questions as that pays for found the same segments."""
+        if sum(name.docs for name in names) > _WHOLE_DOCS:
+            return False
+        asked: list[int] | None = self._latest("asked", names)
+        if asked is None:
+            asked = [0]
+            self._keep((self._tenant_id, "asked"), names, asked, 0)
+        # Two who count at once may count one.
+        asked[0] += 1
+        return asked[0] > _QUIET
+
+    def _open(self, run: Sequence[SegmentName]) -> OpenSegment:
+        whole = self._run_of(run)
+        return OpenSegment(whole.facts, whole.find)
 
     def _run_of(self, run: Sequence[SegmentName]) -> Segment:
         """Small segments that follow one another, as one."""
@@ -185,18 +208,18 @@ class WordIndex:
     def _keep(self, key: tuple[Any, ...], names: tuple[SegmentName, ...], made: Any, size: int) -> None:
         self._cache.put(key, _Latest(names, made), size + _NAME_BYTES * len(names))
 
-    def _base(self, runs: Sequence[Sequence[SegmentName]]) -> OpenSegment:
-        """Runs and large segments one behind the other; their facts as one."""
+    def _base(self, runs: Sequence[Sequence[SegmentName]], what: str) -> OpenSegment:
+        """Runs and large segments one behind the other, kept under what they are; their facts as one."""
         from memoranda.retrieval.segment import joined, shifted
 
         names = tuple(name for run in runs for name in run)
-        kept: _Base | None = self._latest("base", names)
+        kept: _Base | None = self._latest(what, names)
         if kept is None:
             parts = [self._part_of_base(run) for run in runs]
             starts = [0, *accumulate(len(facts) for facts, _ in parts)]
             facts = joined([facts for facts, _ in parts])
             kept = _Base(facts, starts[:-1], [firsts for _, firsts in parts], next(_serials))
-            self._keep((self._tenant_id, "base"), names, kept, _DOC_BYTES * len(facts))
+            self._keep((self._tenant_id, what), names, kept, _DOC_BYTES * len(facts))
         base = kept
 
         def find(word: int) -> Postings | None:
@@ -207,7 +230,7 @@ class WordIndex:
                 self._cache.put((base.serial, word), known, 64 + (0 if found is None else 5 * len(found[0])))
             return known[0]
 
-        return OpenSegment(base.facts, find)
+        return OpenSegment(base.facts, find, base.serial)
 
     def _part_of_base(self, run: Sequence[SegmentName]) -> tuple[Facts, Any]:
         """The facts of a run, and the first words of the parts of a large segment."""
@@ -249,8 +272,8 @@ class WordIndex:
         if kept is None:
             cut = base.facts.cut_before(fresh.facts)
             rest = base.facts.part(cut, len(base.facts))
-            kept = cut, base.facts.part(0, cut), joined([rest, fresh.facts])
-            self._keep((self._tenant_id, "cut"), names, kept, 16 * cut + _DOC_BYTES * len(kept[2]))
+            kept = cut, self._head(base, cut), joined([rest, fresh.facts])
+            self._keep((self._tenant_id, "cut"), names, kept, _DOC_BYTES * len(kept[2]))
         cut, head, tail = kept
         moved = len(base.facts) - cut
         if not moved:
@@ -259,6 +282,15 @@ class WordIndex:
             OpenSegment(head, lambda word: until(base.find(word), cut)[0]),
             OpenSegment(tail, lambda word: shifted([until(base.find(word), cut)[1], fresh.find(word)], [0, moved])),
         ]
+
+    def _head(self, base: OpenSegment, cut: int) -> Facts:
+        """What is settled up to a cut. Most writes leave that where it is: what was found out of it stays."""
+        key = (self._tenant_id, "head")
+        kept: tuple[tuple[int, int], Facts] | None = self._cache.get(key)
+        if kept is None or kept[0] != (base.serial, cut):
+            kept = (base.serial, cut), base.facts.part(0, cut)
+            self._cache.put(key, kept, 16 * cut)
+        return kept[1]
 
     def merged(self, names: Sequence[SegmentName], gone: Any = None) -> Segment:
         """All of some segments that follow one another, as one, without some versions."""

@@ -524,7 +524,9 @@ DELETE FROM segment_part WHERE tenant_id = :tenant_id AND first_version BETWEEN 
 
 -- What the word index knows of versions besides their words, as the store knows it.
 -- name: index_rows
-SELECT version_id, space, user_key, agent_key, session_key, observed_ms, visibility, redacted FROM state
+SELECT version_id, space, user_key, agent_key, session_key, observed_ms, visibility, redacted,
+  expires_ms IS NULL AND declared_to_ms IS NULL AND valid_from_ms <= observed_ms
+FROM state
 WHERE tenant_id = :tenant_id AND version_id >= :first AND version_id < :end AND erased = 0 ORDER BY version_id
 
 -- name: index_rows_some
