@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import hmac
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -33,6 +32,7 @@ from memoranda.bindings.console.visit import ROOT, Answer, File, Page, Redirect,
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
 from memoranda.bindings.http.threads import Threads
+from memoranda.bindings.http.turns import ROOM, Turn
 from memoranda.bindings.http.ump import refuse
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access
@@ -121,47 +121,10 @@ FORMS: Final[Mapping[str, Show]] = {
     "/sessions/{id}/end": govern.end_session,
 }
 
-# What reads everything, and how many of them may at once.
+# What has everything read: few at once.
 LONG: Final = frozenset(
     (moving.export, moving.import_file, moving.undo, review.waiting, review.conclude, review.refuse, govern.overview)
 )
-LONG_LIMIT: Final = 2
-
-
-class Turn:
-    """The right to read everything, which few have at once: the others are for who only looks.
-
-    It is given back when the answer is made, or when what it began is over.
-    """
-
-    def __init__(self, room: threading.BoundedSemaphore | None) -> None:
-        self._room, self._held, self._is_passed_on = room, room, False
-        self._is_taken = room is None
-        self._lock = threading.Lock()
-
-    def take(self, text: Texts) -> None:
-        """Raises RateLimited where others have it."""
-        if self._is_taken:
-            return
-        if self._room is not None and not self._room.acquire(blocking=False):
-            raise RateLimited(text("wrong.busy"), retry_after_seconds=5.0)
-        self._is_taken = True
-
-    def pass_on(self) -> None:
-        """What was begun gives it back itself."""
-        self._is_passed_on = True
-
-    def leave(self) -> bool:
-        """The answer is made; whether that is all."""
-        if not self._is_passed_on:
-            self.release()
-        return not self._is_passed_on
-
-    def release(self) -> None:
-        with self._lock:
-            held, self._held = (self._held, None) if self._is_taken else (None, self._held)
-        if held is not None:
-            held.release()
 
 
 class Console:
@@ -170,7 +133,6 @@ class Console:
     def __init__(self, service: Service, threads: Threads, clock: Callable[[], float] = time.monotonic) -> None:
         self._service = service
         self._threads = threads
-        self._long = threading.BoundedSemaphore(LONG_LIMIT)
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=clock)
         self.routes = [
             Route(ROOT, _to_first, methods=["GET"]),
@@ -190,12 +152,12 @@ class Console:
             # Who has not signed in is not listened to.
             if request.method == "POST" and (refused := await self._threads.run(self._refused, request)) is not None:
                 return refused
-            turn = Turn(self._long if show in LONG else None)
+            turn = Turn(ROOM if show in LONG else None)
             try:
                 if request.method == "POST":
                     try:
                         # Before a file is: it may be large.
-                        turn.take(texts_of(request))
+                        turn.take(texts_of(request)("wrong.busy"))
                         form, upload = await _form(request, FILE_BYTES if show is moving.import_file else FORM_BYTES)
                     except MemorandaError as error:
                         return _wrong(error, request)
@@ -228,7 +190,7 @@ class Console:
                 return _go(f"{SIGN_IN}?next={quote(_own_path(request), safe='')}")
             return _wrong(error, request)
         try:
-            turn.take(texts_of(request))
+            turn.take(texts_of(request)("wrong.busy"))
             if request.method == "POST" and not _is_ours(form, session):
                 raise ForbiddenScope(texts_of(request)("wrong.not_ours"))
             visit = Visit(

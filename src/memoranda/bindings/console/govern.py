@@ -15,7 +15,6 @@ from memoranda.standards.oams.namespace import parse_namespace, space_of
 from memoranda.standards.ump.requests import AuditRequest
 
 _EVENTS = 100
-_DIGITS = 16
 _DAY_MS = 86_400_000
 # Whoever needs it for longer has a key, which is listed.
 _TOKEN_DAYS = 90
@@ -79,7 +78,7 @@ def revoke_key(visit: Visit) -> Answer:
 def mint_token(visit: Visit) -> Answer:
     """Make a token that ends by itself, for a part of this memory; it is shown once, on the page that answers."""
     _require_owner(visit)
-    days = _number(visit, "days") or 1
+    days = visit.number(visit.given("days")) or 1
     if days > _TOKEN_DAYS:
         raise InvalidInput(visit.text("wrong.too_long", most=_TOKEN_DAYS))
     audience = visit.given("audience").strip() or None
@@ -154,16 +153,9 @@ def set_rules(visit: Visit) -> Answer:
     """Ask for something else from now on."""
     if not _is_owner(visit.access):
         raise ForbiddenScope(visit.text("wrong.no_rules"))
-    limits = {name: _number(visit, name) for name in ("memories", "bytes", "writes_per_minute")}
+    limits = {name: visit.number(visit.given(name)) for name in ("memories", "bytes", "writes_per_minute")}
     visit.service.set_rules(visit.access, OwnRules(presets=tuple(visit.form.get("preset", ())), **limits))
     return Redirect(f"{ROOT}/rules", visit.text("rules.saved"))
-
-
-def _number(visit: Visit, name: str) -> int:
-    text = visit.given(name).strip()
-    if text and not (text.isdecimal() and text.isascii() and len(text) < _DIGITS):
-        raise InvalidInput(visit.text("wrong.no_number", text=ascii(text[:40])))
-    return int(text or 0)
 
 
 def _usage(quotas: Quotas, memories: int, used: int | None) -> list[tuple[str, int, int, tuple[str, str]]]:

@@ -149,9 +149,7 @@ def _recalled(visit: Visit, question: str, only: Narrowed, *, explained: bool = 
 
 
 def _latest(visit: Visit, only: Narrowed) -> tuple[list[dict[str, Any]], int | None]:
-    after = visit.asked("after")
-    if after and not after.isdecimal():
-        raise InvalidInput(visit.text("wrong.no_number", text=ascii(after[:40])))
+    after = visit.number(visit.asked("after"))
     records, following = visit.service.list_records(
         visit.access,
         project=only.scope.get("project"),
@@ -163,7 +161,7 @@ def _latest(visit: Visit, only: Narrowed) -> tuple[list[dict[str, Any]], int | N
         standard=only.standard,
         valid_at=only.valid_at,
         known_at=only.known_at,
-        after=int(after or 0),
+        after=after,
         limit=PAGE,
     )
     return [{"record": record} for record in records], following

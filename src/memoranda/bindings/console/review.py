@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import islice
 from typing import Final
 from urllib.parse import urlencode
 
-from memoranda.bindings.console.memories import ORDERS, REASON
+from memoranda.bindings.console.memories import REASON
 from memoranda.bindings.console.visit import ROOT, Answer, Page, Redirect, Visit
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput
@@ -16,7 +15,6 @@ from memoranda.standards.oams.memory import STRATEGIES
 from memoranda.standards.openwop.proposals import Revision
 from memoranda.standards.ump.requests import ForgetRequest
 
-_SUSPECTS: Final = 50
 _SUGGESTIONS: Final = 50
 _RUNS: Final = 10
 # Neither applied nor refused nor put away.
@@ -31,13 +29,15 @@ def waiting(visit: Visit) -> Answer:
     project, strategy = visit.asked("project"), visit.asked("strategy")
     outputs = _run(visit, project, strategy, is_dry=True).outputs if strategy else ()
     suggested = [each for each in outputs if each.result in ("created", "updated")][:_SUGGESTIONS]
-    secrets, orders = visit.asked("secrets"), visit.asked("orders")
+    after = visit.number(visit.asked("after"))
     return Page(
         template="review.html",
         told={
             "proposals": proposals,
-            "secrets": list(islice(visit.service.suspects(visit.access), _SUSPECTS)) if secrets else None,
-            "orders": list(islice(visit.service.orders(visit.access), _SUSPECTS)) if orders else None,
+            # A page at a time: whoever has a hundred thousand memories is not to wait for all of them.
+            "secrets": visit.service.suspects_page(visit.access, after=after) if visit.asked("secrets") else None,
+            "orders": visit.service.orders_page(visit.access, after=after) if visit.asked("orders") else None,
+            "after": after,
             "projects": visit.service.projects(visit.access),
             "project": project,
             "strategy": strategy,
@@ -108,13 +108,19 @@ def keep_right(visit: Visit) -> Answer:
 def take_out(visit: Visit) -> Answer:
     """Take what looks like a secret out of a memory, for good."""
     visit.service.redact(visit.access, visit.given("id"))
-    return Redirect(f"{ROOT}/review?secrets=yes", visit.text("said.taken_out"))
+    return Redirect(_same_look(visit, "secrets"), visit.text("said.taken_out"))
 
 
 def allow(visit: Visit) -> Answer:
     """Say that a memory may read as it does."""
     visit.service.allow_orders(visit.access, visit.given("id"))
-    return Redirect(ROOT + ORDERS, visit.text("said.allowed"))
+    return Redirect(_same_look(visit, "orders"), visit.text("said.allowed"))
+
+
+def _same_look(visit: Visit, what: str) -> str:
+    """The page of what was found that somebody decided on."""
+    after = visit.number(visit.given("after"))
+    return f"{ROOT}/review?{what}=yes" + (f"&after={after}" if after else "")
 
 
 def reject(visit: Visit) -> Answer:

@@ -15,6 +15,8 @@ from memoranda.service.core.sessions import Session
 from memoranda.service.service import Service
 
 ROOT: Final = "/console"
+# As many digits a whole number may have, and no more.
+_DIGITS: Final = 16
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +76,13 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     def asked(self, name: str) -> str:
         """What the address says; empty where it says nothing."""
         return (self.query.get(name) or ("",))[0].strip()
+
+    def number(self, text: str) -> int:
+        """A whole number, as an address or a form says it; 0 where it says none. Raises InvalidInput."""
+        text = text.strip()
+        if text and not (text.isdecimal() and text.isascii() and len(text) < _DIGITS):
+            raise InvalidInput(self.text("wrong.no_number", text=ascii(text[:40])))
+        return int(text or 0)
 
     def given(self, name: str) -> str:
         """What a form says."""

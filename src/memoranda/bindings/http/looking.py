@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import to_builtins
 
 from memoranda.bindings.http.call import Call
-from memoranda.bindings.http.moving import in_turn
+from memoranda.bindings.http.turns import in_turn
 from memoranda.bindings.http.ump import EXAMPLE_ID, EXAMPLE_OWNER, UMP, memory_id
 from memoranda.service.core.rules import OwnRules
 from memoranda.service.service import Service

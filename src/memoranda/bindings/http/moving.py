@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from msgspec import to_builtins
 
 from memoranda.bindings.http.call import Call
+from memoranda.bindings.http.turns import in_turn
 from memoranda.bindings.http.ump import EXAMPLE_ID, UMP
 from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.json_text import parse
 from memoranda.encoding.shapes import written
-from memoranda.errors import InvalidInput, MemorandaError, RateLimited
+from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.exchange import Item, numbered
 from memoranda.service.report import Report
 from memoranda.service.service import Service
@@ -29,31 +27,6 @@ from memoranda.standards.ump.requests import (
     ImportRequest,
     UndoImportRequest,
 )
-
-# How many may have everything read at once; the other threads are for who asks for less.
-LONG_LIMIT: Final = 2
-_turns = threading.BoundedSemaphore(LONG_LIMIT)
-Asked = TypeVar("Asked")
-
-
-@contextmanager
-def _turn() -> Iterator[None]:
-    if not _turns.acquire(blocking=False):
-        raise RateLimited("others are having everything read just now; try again", retry_after_seconds=5.0)
-    try:
-        yield
-    finally:
-        _turns.release()
-
-
-def in_turn(verb: Callable[[Service, Call, Asked], dict[str, Any]]) -> Callable[[Service, Call, Asked], dict[str, Any]]:
-    """The same, a few at once. Raises RateLimited."""
-
-    def waiting(service: Service, call: Call, asked: Asked) -> dict[str, Any]:
-        with _turn():
-            return verb(service, call, asked)
-
-    return waiting
 
 
 def export(service: Service, call: Call, asked: ExportRequest) -> dict[str, Any]:
