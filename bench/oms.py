@@ -14,8 +14,8 @@ from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
 from memoranda import Memoranda
 from memoranda.service.exchange import numbered
-from memoranda.standards.oms.container import Writer
-from memoranda.standards.oms.container_reader import Reader
+from memoranda.standards.oms.container import ContainerWriter
+from memoranda.standards.oms.container_reader import ContainerReader
 from memoranda.standards.oms.grains import Grain, decode, encode
 
 _CREATED_AT = 1768471200000
@@ -86,20 +86,20 @@ def measure_file(folder: Path, grains: list[Grain], label: str, *, compress: boo
     path = folder / "bench.mg"
     start = time.perf_counter()
     with path.open("wb") as out, tempfile.TemporaryFile() as spool:
-        writer = Writer(out, spool, compress=compress)
+        writer = ContainerWriter(out, spool, compress=compress)
         for grain in grains:
             writer.append(grain)
         writer.finish()
     write_s = time.perf_counter() - start
     start = time.perf_counter()
     with path.open("rb") as file:
-        Reader(file).verify()
+        ContainerReader(file).verify()
     verify_s = time.perf_counter() - start
     finds = []
     for grain in random.Random(5).sample(grains, 50):
         start = time.perf_counter()
         with path.open("rb") as file:
-            found = Reader(file).find(grain.address)
+            found = ContainerReader(file).find(grain.address)
         finds.append((time.perf_counter() - start) * 1000)
         assert found == grain
     return {
@@ -134,20 +134,20 @@ def measure_exchange(folder: Path, grains: Iterable[Grain]) -> Figures:
     """From an `.mg` file into a store, and from the store into another file."""
     source, copy = folder / "in.mg", folder / "out.mg"
     with source.open("wb") as out, tempfile.TemporaryFile() as spool:
-        writer = Writer(out, spool)
+        writer = ContainerWriter(out, spool)
         for grain in grains:
             writer.append(grain)
         count = writer.finish().count
     with Memoranda.open(folder / "exchange") as m:
         with source.open("rb") as file:
-            reader = Reader(file)
+            reader = ContainerReader(file)
             start = time.perf_counter()
             report = m.service.import_items(m.access, numbered("oms", reader.deliveries()))
             import_s = time.perf_counter() - start
         assert report.created == count, report.refusals[:1]
         start = time.perf_counter()
         with copy.open("wb") as out, tempfile.TemporaryFile() as spool:
-            writer = Writer(out, spool)
+            writer = ContainerWriter(out, spool)
             for delivery, state in m.service.grains.export(m.access):
                 writer.append(delivery, state)
             written = writer.finish()

@@ -325,7 +325,7 @@ def passes(m: Memoranda) -> Iterator[object]:
     yield archive.checksum in archive.entry["tags"][0] or len(archive.checksum)
     with pytest.raises(TokenBudgetExceededError) as raised:
         host.distill(ref, token_budget=1)
-    yield raised.value.budget, raised.value.wop_code
+    yield raised.value.budget, raised.value.openwop_code
     yield host.distill(ref, given=["The port is 9000."], is_indexed=False).entry["content"].splitlines()[3:]
     joined = host.compact(ref)
     yield joined.event["type"], sorted(joined.entry["content"].splitlines())

@@ -101,11 +101,11 @@ class WorkflowError(InvalidInput):
     """Not what a workflow host may ask."""
 
     def __init__(
-        self, message: str | None = None, *, wop_code: str, details: Mapping[str, object] | None = None
+        self, message: str | None = None, *, openwop_code: str, details: Mapping[str, object] | None = None
     ) -> None:
         super().__init__(message)
         # One of openwop's codes, such as "token_budget_exceeded".
-        self.wop_code = wop_code
+        self.openwop_code = openwop_code
         # What a program needs to know about it; never entry data.
         self.details = dict(details or {})
 

@@ -24,7 +24,7 @@ from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.wire.reader import from_json
 from memoranda.standards.oms import canonical, cbor, cose, disclosure, grains, mapping, policy, signature
 from memoranda.standards.oms.advice import warnings_for
-from memoranda.standards.oms.container_reader import Reader, recover
+from memoranda.standards.oms.container_reader import ContainerReader, recover
 from memoranda.standards.oms.fields import compact
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.header import Header, namespace_hash
@@ -141,7 +141,7 @@ def _delivery(data: bytes) -> None:
 def _file(data: bytes) -> None:
     """Everything there is to do with a file; what one way of reading refuses, another may not crash on."""
     whole = list(recover(io.BytesIO(data))) if data[:3] == b"MG\x01" else []
-    reader = Reader(io.BytesIO(data), max_unfolded_bytes=4 * 1024 * 1024)
+    reader = ContainerReader(io.BytesIO(data), max_unfolded_bytes=4 * 1024 * 1024)
     for address in (ADDRESS, *(grains.address_of(signature.blob_of(each)) for each in whole[:1])):
         with contextlib.suppress(MemorandaError):
             reader.find(address)

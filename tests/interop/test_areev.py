@@ -23,8 +23,8 @@ from memoranda import Memoranda
 from memoranda.errors import GrainError
 from memoranda.service.exchange import numbered
 from memoranda.standards.oms import grains
-from memoranda.standards.oms.container import Writer
-from memoranda.standards.oms.container_reader import Reader
+from memoranda.standards.oms.container import ContainerWriter
+from memoranda.standards.oms.container_reader import ContainerReader
 from memoranda.standards.oms.grains import Grain
 
 _TABLE: Final = tomllib.loads((Path(__file__).parent / "divergences.toml").read_text("utf-8"))
@@ -205,19 +205,19 @@ def test_a_memory_of_its_goes_through_our_store_and_an_mg_file_and_back(other: O
         assert (report.created, report.refusals) == (len(theirs), [])
         assert all(m.service.grains.get(m.access, address).delivery == blob for address, blob in theirs.items())
         file = io.BytesIO()
-        writer = Writer(file, io.BytesIO())
+        writer = ContainerWriter(file, io.BytesIO())
         for delivery, state in m.service.grains.export(m.access):
             writer.append(delivery, state)
         writer.finish()
-    ours = list(Reader(file).deliveries())
+    ours = list(ContainerReader(file).deliveries())
     assert dict(other.handed_over(other.take(ours))) == theirs
 
 
 def test_an_mg_file_of_ours_reaches_it_grain_by_grain(other: Other) -> None:
     file = io.BytesIO()
-    writer = Writer(file, io.BytesIO(), compress=True)
+    writer = ContainerWriter(file, io.BytesIO(), compress=True)
     for grain in some_grains(20):
         writer.append(grain)
     writer.finish()
-    deliveries = list(Reader(file).deliveries())
+    deliveries = list(ContainerReader(file).deliveries())
     assert [blob for _, blob in other.handed_over(other.take(deliveries))] == deliveries

@@ -13,7 +13,7 @@ from memoranda.errors import MemorandaError, QuotaExceeded
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop.entry import Draft
-from tests.bindings.http.running import running, wop_error_of
+from tests.bindings.http.running import openwop_error_of, running
 from tests.matrix.doors import DAY, SPACE, WRITES, House
 from tests.standards.openwop.samples import ARTIFACTS
 
@@ -154,7 +154,7 @@ def test_over_http_files_and_logs_are_refused_with_the_code_of_their_standard(tm
         ):
             for headers in ({}, {"Idempotency-Key": "once"}):
                 refused = client.request(method, where, json=body, headers=headers)
-                assert wop_error_of(refused) == (429, "rate_limited"), refused.text
+                assert openwop_error_of(refused) == (429, "rate_limited"), refused.text
                 assert "9000 bytes is the most" in refused.text
         assert client.get("/v1/host/workspace/files").json()["files"] == []
 

@@ -20,8 +20,8 @@ from memoranda.encoding import json_text
 from memoranda.keys import operator_key
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.opening import system_clock
-from memoranda.service.openwop import commitments as wop_commitments
-from memoranda.service.openwop import runs as wop_runs
+from memoranda.service.openwop import commitments as openwop_commitments
+from memoranda.service.openwop import runs as openwop_runs
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.openwop.events import COMMITMENT_FIRED, check_event
 from memoranda.storage.sqlite import SqliteDatabase
@@ -74,7 +74,7 @@ def fire_for_ever(home: Path, tenant: str, ready: Path) -> None:
 
 
 def fire(store: Store, tenant: str) -> None:
-    wop_commitments.fire_due(store.context, tenant, workflow_id=WORKFLOW)
+    openwop_commitments.fire_due(store.context, tenant, workflow_id=WORKFLOW)
 
 
 class Killer:
@@ -167,7 +167,7 @@ def _fired(store: Store, tenant: str) -> Counter[str]:
     fired: Counter[str] = Counter()
     enqueued: list[str] = []
     with store.engine.read(tenant) as snapshot:
-        runs = [wop_runs.decoded(kept) for kept in snapshot.runs(before=None, limit=1_000)]
+        runs = [openwop_runs.decoded(kept) for kept in snapshot.runs(before=None, limit=1_000)]
         for run in runs:
             for event in map(json_text.parse, snapshot.run_events(run.run_id, after=-1, limit=100)):
                 if event["type"] == COMMITMENT_FIRED:

@@ -178,7 +178,7 @@ def test_a_budget_that_cannot_be_met_writes_nothing(wop: Wop) -> None:
     for how in (*asked, {"given": ["x" * 70_000]}):
         with pytest.raises(WorkflowError) as refused:
             wop.wop.distill(wop.owner, REF, **how)
-        assert refused.value.wop_code == "token_budget_exceeded"
+        assert refused.value.openwop_code == "token_budget_exceeded"
         budget, needed = (int(str(refused.value.details[name])) for name in ("budget", "minimumRequired"))
         assert needed > budget
     assert everything(wop) == before

@@ -111,7 +111,7 @@ def test_a_host_without_semantic_search_refuses_to_rank_by_relevance(wop: Wop) -
     with pytest.raises(WorkflowError) as raised:
         wop.entries(rank="relevance", query="deployments")
     assert problem_of(raised.value)[0] == 422
-    assert raised.value.wop_code == "capability_required"
+    assert raised.value.openwop_code == "capability_required"
     modes = wop.wop.discovery(is_attended=True)["memory"]["search"]["modes"]
     assert modes == ["filter"]
     with_search = Openwop(replace(wop.context, meaning=letters()), None)

@@ -246,7 +246,7 @@ def test_a_malformed_artifact_can_be_kept_and_not_applied(wop: Wop, reviewer: Ac
     for attempt in (wop.wop.apply_proposal, wop.wop.approve_proposal):
         with pytest.raises(WorkflowError) as refused:
             attempt(activator, made["id"])
-        assert refused.value.wop_code == "malformed_artifact"
+        assert refused.value.openwop_code == "malformed_artifact"
     assert wop.wop.proposal(reviewer, made["id"])["state"] == "revised"
     assert wop.facts("proposal.activated", access=reviewer) == []
 

@@ -309,7 +309,7 @@ def test_a_fork_from_past_the_end_or_of_nothing_is_refused_in_this_order(wop: Wo
     ):
         with pytest.raises(WorkflowError) as refused:
             wop.wop.fork(wop.owner, run.run_id, mode=mode, from_seq=from_seq)
-        assert refused.value.wop_code == code
+        assert refused.value.openwop_code == code
     assert refused.value.details["sourceRunId"] == run.run_id
     assert refused.value.details["reason"] == "retention_expired"
 
@@ -344,7 +344,7 @@ def test_a_file_that_changed_meanwhile_is_a_conflict_and_removal_never_reuses_a_
     for guards in ({"if_none_match": "*"}, {"if_match": '"9"'}):
         with pytest.raises(WorkflowError) as refused:
             wop.wop.write_file(wop.owner, "A.md", "other", **guards)
-        assert refused.value.wop_code == "workspace_conflict"
+        assert refused.value.openwop_code == "workspace_conflict"
     with pytest.raises(WorkflowError):
         wop.wop.remove_file(wop.owner, "A.md", if_match='"9"')
     assert wop.wop.file(wop.owner, "A.md") == first
@@ -399,7 +399,7 @@ def test_files_have_limits(wop: Wop) -> None:
             wop.wop.file(wop.owner, path)
     with pytest.raises(WorkflowError) as refused:
         wop.wop.write_file(wop.owner, "A.md", "x" * (MAX_FILE_BYTES + 1))
-    assert refused.value.wop_code == "workspace_too_large"
+    assert refused.value.openwop_code == "workspace_too_large"
     for n in range(MAX_VERSIONS + 3):
         wop.wop.write_file(wop.owner, "A.md", str(n))
     assert wop.wop.file(wop.owner, "A.md", 4)["content"] == "3"

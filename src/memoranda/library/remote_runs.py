@@ -173,7 +173,7 @@ class RemoteRuns(ABC):
         try:
             said = self._pass("distillation", ref, **asked, isIndexed=is_indexed, ofArchives=of_archives)
         except WorkflowError as error:
-            if error.wop_code != TOKEN_BUDGET_EXCEEDED:
+            if error.openwop_code != TOKEN_BUDGET_EXCEEDED:
                 raise
             budget, least = (int(str(error.details[name])) for name in ("budget", "minimumRequired"))
             raise TokenBudgetExceededError(budget, least) from None

@@ -132,7 +132,7 @@ def oams_error_of(answer: httpx.Response) -> tuple[int, int]:
     return answer.status_code, error["code"]
 
 
-def wop_error_of(answer: httpx.Response) -> tuple[int, str]:
+def openwop_error_of(answer: httpx.Response) -> tuple[int, str]:
     """Status and code of an error of openwop, whose form is checked on the way."""
     error = answer.json()
     assert {"error", "message"} <= set(error) <= {"error", "message", "details"}, error

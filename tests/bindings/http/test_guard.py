@@ -19,10 +19,10 @@ from tests.bindings.http.running import (
     draft,
     error_of,
     oams_error_of,
+    openwop_error_of,
     path_of,
     remember,
     running,
-    wop_error_of,
 )
 from tests.embedders import WORDS_ALONE
 
@@ -77,7 +77,7 @@ def test_nothing_is_done_without_a_good_credential(patient: Running, operation: 
         if operation.standard is OAMS:
             assert oams_error_of(answer) == (401, -32096)
         elif operation.standard is OPENWOP:
-            assert wop_error_of(answer) == (401, "unauthenticated")
+            assert openwop_error_of(answer) == (401, "unauthenticated")
         else:
             assert error_of(answer) == (401, "unauthorized")
         assert answer.headers["www-authenticate"].startswith("Bearer")

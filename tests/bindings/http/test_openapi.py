@@ -91,9 +91,9 @@ def test_errors_of_openwop_are_as_described(server: Running, client: httpx.Clien
             ),
         }
     for status, answer in answers.items():
-        check(answer.json(), "WopError")
+        check(answer.json(), "OpenwopError")
         # A wrong method is not an answer of any operation.
-        is_described = status == 405 or f"wop{status}" in DOCUMENT["components"]["responses"]
+        is_described = status == 405 or f"openwop{status}" in DOCUMENT["components"]["responses"]
         assert (answer.status_code, is_described) == (status, True)
 
 
@@ -184,7 +184,7 @@ def made_for(client: httpx.Client, operation: Operation) -> dict[str, str]:
     ids = [client.post(f"/v1/memory/{quote(EXAMPLE_REF, safe='')}", json=entry).json()["id"] for _ in range(2)]
     commitments = client.post("/v1/host/commitments/infer", json={"memoryRef": EXAMPLE_REF}).json()["commitments"]
     run_id = client.post("/v1/host/runs", json={"workflowId": "acme.support"}).json()["runId"]
-    if operation.name == "wop_undo":
+    if operation.name == "openwop_undo":
         started = {"workflowId": "memoranda.consolidation", "inputs": {"memoryRef": EXAMPLE_REF}}
         run_id = client.post("/v1/runs", json=started).json()["runId"]
     client.put(f"/v1/host/workspace/files/{EXAMPLE_PATH}", json={"content": "x"})
@@ -196,7 +196,7 @@ def made_for(client: httpx.Client, operation: Operation) -> dict[str, str]:
         "wh_example": client.post(
             "/v1/webhooks", json={"url": "https://hooks.example/openwop", "events": ["run.failed"]}
         ).json()["webhookId"]
-        if operation.name == "wop_unregister"
+        if operation.name == "openwop_unregister"
         else "",
         "prop_example": client.post("/v1/host/sample/proposals", json=EXAMPLE_PROPOSAL).json()["id"],
     }

@@ -23,8 +23,8 @@ from tests.bindings.http.running import (
     OWNER,
     Running,
     draft,
+    openwop_error_of,
     running,
-    wop_error_of,
 )
 from tests.waiting import HANG_SECONDS, until
 
@@ -85,7 +85,7 @@ def test_runs_are_read_page_by_page_and_none_is_lost(client: httpx.Client) -> No
     assert len(found) == len(set(found))
     assert begun <= set(found)
     for wrong in ({"cursor": "x"}, {"cursor": "1.r", "before": "2026-01-01T00:00:00Z"}, {"cursor": "9" * 16 + ".r"}):
-        assert wop_error_of(client.get("/v1/host/runs", params=wrong)) == (400, "validation_error")
+        assert openwop_error_of(client.get("/v1/host/runs", params=wrong)) == (400, "validation_error")
 
 
 @pytest.mark.requirement("WOP-3-workspace-snapshot")
@@ -144,7 +144,7 @@ def test_a_stream_shows_what_its_mode_says_and_other_modes_are_refused(client: h
     for mode in ("values", "messages", "nonsense", "DEBUG"):
         for headers in (JSON_LOG, {"accept": "text/event-stream"}):
             refused = client.get(log, params={"streamMode": mode}, headers=headers)
-            assert wop_error_of(refused) == (400, "unsupported_stream_mode")
+            assert openwop_error_of(refused) == (400, "unsupported_stream_mode")
             assert refused.json()["details"] == {"supported": ["updates", "debug"]}
     # A poll has no mode: it is the log.
     polled = client.get(f"{log}/poll", params={"timeout": 0}).json()["events"]
@@ -239,7 +239,7 @@ def test_a_log_comes_as_json_to_whoever_prefers_it(client: httpx.Client, accept:
 def test_a_place_that_is_none_is_refused(client: httpx.Client, last: str) -> None:
     run_id = begin(client)
     answer = client.get(f"/v1/runs/{run_id}/events", params={"lastSequence": last})
-    assert wop_error_of(answer) == (400, "validation_error")
+    assert openwop_error_of(answer) == (400, "validation_error")
 
 
 @pytest.mark.requirement("WOP-5-rate")
@@ -250,7 +250,7 @@ def test_of_one_credential_so_many_readers_may_wait(server: Running, client: htt
         opened = [each.send(each.build_request("GET", f"/v1/runs/{run_id}/events"), stream=True) for each in streams]
         assert [answer.status_code for answer in opened] == [200] * 50 + [429]
         opened[-1].read()
-        assert wop_error_of(opened[-1]) == (429, "rate_limited")
+        assert openwop_error_of(opened[-1]) == (429, "rate_limited")
         assert int(opened[-1].headers["retry-after"]) > 0
         for answer in opened:
             answer.close()
@@ -278,11 +278,11 @@ def test_a_replay_is_refused_when_the_log_is_gone(server: Running, client: httpx
     engine = server.service._context.engine
     engine.write(OWNER, lambda unit: unit.put_run("run_lost", lost.encoded(), started=lost.started))
     answer = client.post("/v1/runs/run_lost:fork", json={"mode": "replay", "fromSeq": 0})
-    assert wop_error_of(answer) == (422, "replay_memory_snapshot_unavailable")
+    assert openwop_error_of(answer) == (422, "replay_memory_snapshot_unavailable")
     assert answer.json()["details"] == {"fromSeq": 0, "sourceRunId": "run_lost", "reason": "event_log_unavailable"}
     # The bounds come first.
     beyond = client.post("/v1/runs/run_lost:fork", json={"mode": "replay", "fromSeq": 1})
-    assert wop_error_of(beyond) == (422, "invalid_from_seq")
+    assert openwop_error_of(beyond) == (422, "invalid_from_seq")
 
 
 def test_a_replay_is_refused_when_what_it_wrote_was_erased(client: httpx.Client) -> None:
@@ -293,7 +293,7 @@ def test_a_replay_is_refused_when_what_it_wrote_was_erased(client: httpx.Client)
     name = found.json()["results"][0]["record"]["id"]
     assert client.post("/ump/forget", json={"id": name, "hard": True}).json() == {"result": "erased"}
     answer = client.post(f"/v1/runs/{run_id}:fork", json={"mode": "replay"})
-    assert wop_error_of(answer) == (422, "replay_memory_snapshot_unavailable")
+    assert openwop_error_of(answer) == (422, "replay_memory_snapshot_unavailable")
     assert answer.json()["details"]["reason"] == "retention_expired"
 
 
@@ -391,21 +391,21 @@ def test_who_may_only_read_is_told_what_is_missing(
     readers: dict[str, httpx.Client], method: str, path: str, body: Any
 ) -> None:
     answer = readers["read"].request(method, path, **({} if body is None else {"json": body}))
-    assert wop_error_of(answer) == (403, "forbidden")
+    assert openwop_error_of(answer) == (403, "forbidden")
     assert answer.json()["details"] == {"scopeRequired": "write"}
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [*READS, ("GET", "/v1/memory/x", None)])
 def test_who_may_only_write_reads_nothing(readers: dict[str, httpx.Client], method: str, path: str, body: Any) -> None:
     answer = readers["write"].request(method, path, headers=JSON_LOG)
-    assert wop_error_of(answer) == (403, "forbidden")
+    assert openwop_error_of(answer) == (403, "forbidden")
     assert answer.json()["details"] == {"scopeRequired": "read"}
 
 
 @pytest.mark.parametrize(("method", "path", "body"), LEARNS)
 def test_learning_needs_its_own_scope(readers: dict[str, httpx.Client], method: str, path: str, body: Any) -> None:
     answer = readers["read"].request(method, path, **({} if body is None else {"json": body}))
-    assert wop_error_of(answer) in [(403, "forbidden"), (400, "validation_error")]
+    assert openwop_error_of(answer) in [(403, "forbidden"), (400, "validation_error")]
     if answer.status_code == 403:
         assert answer.json()["details"] == {"scopeRequired": "derive"}
 
@@ -416,7 +416,7 @@ def test_who_is_granted_a_part_reaches_nothing_of_the_whole(
     readers: dict[str, httpx.Client], who: str, method: str, path: str, body: Any
 ) -> None:
     answer = readers[who].request(method, path, headers=JSON_LOG, **({} if body is None else {"json": body}))
-    assert wop_error_of(answer) in [(403, "forbidden"), (400, "validation_error")]
+    assert openwop_error_of(answer) in [(403, "forbidden"), (400, "validation_error")]
 
 
 def test_a_peer_lists_only_what_is_shared(client: httpx.Client, readers: dict[str, httpx.Client]) -> None:
@@ -429,18 +429,21 @@ def test_a_peer_lists_only_what_is_shared(client: httpx.Client, readers: dict[st
 @pytest.mark.requirement("WOP-5-rate")
 def test_errors_outside_of_any_route_have_the_envelope(server: Running, tmp_path: Path) -> None:
     with server.client(server.key()) as client:
-        assert wop_error_of(client.get("/v1/agents", headers={"host": "evil.example"})) == (403, "forbidden")
-        assert wop_error_of(client.get("/v1/agents", headers={"origin": "https://evil.example"})) == (403, "forbidden")
-        assert wop_error_of(client.post("/v1/agents")) == (405, "method_not_allowed")
+        assert openwop_error_of(client.get("/v1/agents", headers={"host": "evil.example"})) == (403, "forbidden")
+        assert openwop_error_of(client.get("/v1/agents", headers={"origin": "https://evil.example"})) == (
+            403,
+            "forbidden",
+        )
+        assert openwop_error_of(client.post("/v1/agents")) == (405, "method_not_allowed")
         assert client.post("/v1/agents").headers["allow"]
-        assert wop_error_of(client.get("/v1/")) == (404, "not_found")
+        assert openwop_error_of(client.get("/v1/")) == (404, "not_found")
         large = client.post("/v1/memory/x", content=b" " * 3_000_000, headers={"content-type": "application/json"})
-        assert wop_error_of(large) == (400, "validation_error")
+        assert openwop_error_of(large) == (400, "validation_error")
         form = client.post("/v1/runs", content=b"{}", headers={"content-type": "text/plain"})
-        assert wop_error_of(form) == (400, "validation_error")
+        assert openwop_error_of(form) == (400, "validation_error")
     with running(tmp_path / "slow", rate_limit=1) as slow, slow.client(slow.key()) as client:
         answers = [client.get("/v1/agents") for _ in range(10)]
-        assert wop_error_of(answers[-1]) == (429, "rate_limited")
+        assert openwop_error_of(answers[-1]) == (429, "rate_limited")
         assert answers[-1].headers["retry-after"]
 
 
@@ -450,10 +453,10 @@ def test_errors_outside_of_any_route_have_the_envelope(server: Running, tmp_path
 @pytest.mark.requirement("WOP-5-seams")
 def test_nothing_for_suites_is_served_unless_it_is_asked_for(client: httpx.Client) -> None:
     for operation in SEAMS.operations:
-        assert wop_error_of(client.post(operation.path, json={}))[0] in (404, 405)
+        assert openwop_error_of(client.post(operation.path, json={}))[0] in (404, 405)
     assert "fixtures" not in client.get("/.well-known/openwop").json()
     started = client.post("/v1/runs", json={"workflowId": "conformance-noop"})
-    assert wop_error_of(started) == (400, "validation_error")
+    assert openwop_error_of(started) == (400, "validation_error")
 
 
 @pytest.mark.requirement("WOP-4-honour")
@@ -501,7 +504,7 @@ def test_the_secrets_of_another_tenants_run_cannot_be_set(server: Running, clien
     with server.client(server.key("tenant-b")) as other:
         asked = {"secretId": "s", "value": "long enough"}
         answer = other.post(f"/v1/host/runs/{run_id}/secrets", json=asked)
-        assert wop_error_of(answer) == (404, "not_found")
+        assert openwop_error_of(answer) == (404, "not_found")
         for path in ("finish", "events", "undo"):
             body = {"type": "node.started"} if path == "events" else {}
             assert other.post(f"/v1/host/runs/{run_id}/{path}", json=body).status_code == 404
@@ -558,6 +561,6 @@ def test_no_body_makes_the_server_fail(hostile: httpx.Client, operation: Operati
         answer = hostile.request(operation.method, path, json=body)
         assert answer.status_code < 500, answer.text
         if answer.status_code >= 400:
-            wop_error_of(answer)
+            openwop_error_of(answer)
 
     ask()

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.bindings.http.running import Running, running, wop_error_of
+from tests.bindings.http.running import Running, openwop_error_of, running
 from tests.bindings.http.test_openwop import begin, finish, put
 
 from memoranda.standards.openwop.runs import STATUSES, check_snapshot
@@ -80,6 +80,6 @@ def test_every_snapshot_that_a_host_gives_is_one(server: Running) -> None:
 )
 def test_no_run_is_ended_so_that_its_snapshot_would_be_none(client: httpx.Client, ended: dict[str, Any]) -> None:
     run_id = begin(client)
-    assert wop_error_of(client.post(f"/v1/host/runs/{run_id}/finish", json=ended)) == (400, "validation_error")
+    assert openwop_error_of(client.post(f"/v1/host/runs/{run_id}/finish", json=ended)) == (400, "validation_error")
     assert check_snapshot(client.get(f"/v1/runs/{run_id}").json())["status"] == "running"
     finish(client, run_id)

@@ -8,7 +8,7 @@ import uuid
 import httpx
 import pytest
 from msgspec.structs import replace
-from tests.bindings.http.running import ALL, OWNER, Running, wop_error_of
+from tests.bindings.http.running import ALL, OWNER, Running, openwop_error_of
 from tests.waiting import HANG_SECONDS
 
 from memoranda.errors import WorkflowError
@@ -67,16 +67,16 @@ def test_another_request_under_a_key_is_a_mismatch_and_is_not_done(
     client: httpx.Client, entries: str, key: str
 ) -> None:
     put(client, entries, key, "one")
-    assert wop_error_of(put(client, entries, key, "two")) == (409, "idempotency_key_mismatch")
+    assert openwop_error_of(put(client, entries, key, "two")) == (409, "idempotency_key_mismatch")
     other = f"{entries}-other"
-    assert wop_error_of(put(client, other, key, "one")) == (409, "idempotency_key_mismatch")
+    assert openwop_error_of(put(client, other, key, "one")) == (409, "idempotency_key_mismatch")
     assert contents(client, entries) == ["one"]
 
 
 @pytest.mark.parametrize("wrong", [b"", b"x" * 256, b"a b", "é".encode()])
 def test_a_key_that_is_none_is_refused(client: httpx.Client, entries: str, wrong: bytes) -> None:
     answer = client.post(entries, json={"content": "x"}, headers=[(b"idempotency-key", wrong)])
-    assert wop_error_of(answer) == (400, "validation_error")
+    assert openwop_error_of(answer) == (400, "validation_error")
     assert contents(client, entries) == []
 
 
@@ -98,7 +98,7 @@ def test_what_was_forgotten_is_not_told_by_its_key(
     made = put(client, entries, key, "a secret to be forgotten").json()
     assert client.delete(f"{entries}/{made['id']}").status_code == 204
     again = put(client, entries, key, "a secret to be forgotten")
-    assert wop_error_of(again) == (404, "not_found")
+    assert openwop_error_of(again) == (404, "not_found")
     assert "forgotten" not in again.json().get("content", "")
     assert contents(client, entries) == []
 
@@ -112,7 +112,7 @@ def test_another_tenant_and_who_may_do_less_have_keys_of_their_own(
         assert (theirs.status_code, REPLAY in theirs.headers) == (201, False)
         assert theirs.json()["id"] != first["id"]
     with server.client(server.key(OWNER, "read")) as reader:
-        assert wop_error_of(put(reader, entries, key)) == (403, "forbidden")
+        assert openwop_error_of(put(reader, entries, key)) == (403, "forbidden")
 
 
 def test_of_many_at_once_one_is_done(server: Running, entries: str, key: str) -> None:
@@ -130,7 +130,7 @@ def test_of_many_at_once_one_is_done(server: Running, entries: str, key: str) ->
         thread.join(HANG_SECONDS)
     done = [answer for answer in answers if answer.status_code == 201]
     assert len({answer.json()["id"] for answer in done}) == 1
-    assert {wop_error_of(each) for each in answers if each not in done} <= {(409, "idempotency_in_flight")}
+    assert {openwop_error_of(each) for each in answers if each not in done} <= {(409, "idempotency_in_flight")}
     with server.client(bearer) as client:
         assert contents(client, entries) == ["once"]
 

@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tests.bindings.http.running import OWNER, Running, running, wop_error_of
+from tests.bindings.http.running import OWNER, Running, openwop_error_of, running
 from tests.bindings.http.test_openwop import begin, finish, put, tell
 from tests.service.wop import Wop
 from tests.waiting import HANG_SECONDS, until
@@ -422,12 +422,12 @@ def test_nothing_is_sent_to_addresses_inside(tmp_path: Path, url: str) -> None:
 def test_webhooks_are_the_owners_to_set(tmp_path: Path) -> None:
     with running(tmp_path / "home") as server, server.client(server.key()) as client:
         inside = client.post("/v1/webhooks", json={"url": "https://10.0.0.1/", "events": ["run.completed"]})
-        assert wop_error_of(inside) == (400, "validation_error")
+        assert openwop_error_of(inside) == (400, "validation_error")
         nothing = client.post("/v1/webhooks", json={"url": "https://hooks.example/", "events": []})
-        assert wop_error_of(nothing) == (400, "validation_error")
+        assert openwop_error_of(nothing) == (400, "validation_error")
         with server.client(server.key(OWNER, "read")) as reader:
             asked = reader.post("/v1/webhooks", json={"url": "https://hooks.example/", "events": ["run.completed"]})
-            assert wop_error_of(asked) == (403, "forbidden")
+            assert openwop_error_of(asked) == (403, "forbidden")
         gate = server.service.gate
         peer = SigningKey(b"p" * 32).did
         granted = gate.mint_token(verbs=("read", "write"), scope={"owner": OWNER}, ttl_ms=60_000, audience=peer)

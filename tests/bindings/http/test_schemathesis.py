@@ -38,7 +38,7 @@ CHECKS = [
 # refuses with status 200.
 STRICT = ("oams_store", "oams_get", "oams_forget", "oams_list", "oams_batch_store", "oams_recall")
 # Streams have their own tests: one has no end, and of the other the first event comes before its status is known.
-STREAMS = ("subscribe", "cal_stream", "wop_all_events")
+STREAMS = ("subscribe", "cal_stream", "openwop_all_events")
 ASKABLE = [
     pytest.param(operation, mode, id=f"{operation.name}-{mode.value}")
     for operation in OPERATIONS

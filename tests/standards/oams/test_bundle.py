@@ -18,7 +18,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
 from memoranda.model.instant import parse_instant
 from memoranda.standards.oams import bundle
-from memoranda.standards.oams.bundle import Manifest, Reader, Writer
+from memoranda.standards.oams.bundle import BundleReader, BundleWriter, Manifest
 from memoranda.standards.oams.memory import check, packed_vector
 
 NOW = parse_instant("2026-04-27T12:00:00Z")
@@ -32,9 +32,9 @@ class Files:
     lines: bytes
     vectors: bytes | None = None
 
-    def reader(self) -> Reader:
+    def reader(self) -> BundleReader:
         vectors = None if self.vectors is None else io.BytesIO(self.vectors)
-        return Reader(self.manifest, io.BytesIO(self.lines), vectors)
+        return BundleReader(self.manifest, io.BytesIO(self.lines), vectors)
 
     def said(self) -> dict[str, Any]:
         said = json.loads(self.manifest)
@@ -47,7 +47,7 @@ class Files:
 
 
 def written(values: list[Any], *, inline: bool = True, run_bytes: int = 1000) -> Files:
-    writer = Writer(io.BytesIO(), inline_embeddings=inline, run_bytes=run_bytes)
+    writer = BundleWriter(io.BytesIO(), inline_embeddings=inline, run_bytes=run_bytes)
     for value in values:
         writer.add(value, json_text.dump(value))
     lines, vectors = io.BytesIO(), io.BytesIO()
@@ -179,7 +179,7 @@ def test_no_flipped_bit_goes_unnoticed(data: st.DataObject) -> None:
     damaged = bytearray(files.lines)
     damaged[at // 8] ^= 1 << at % 8
     with pytest.raises(InvalidInput):
-        Reader(files.manifest, io.BytesIO(bytes(damaged)), io.BytesIO(files.vectors or b"")).check()
+        BundleReader(files.manifest, io.BytesIO(bytes(damaged)), io.BytesIO(files.vectors or b"")).check()
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_an_invalid_memory_in_a_sound_bundle_is_named_by_file_and_line() -> None
 
 
 def test_a_native_document_with_line_breaks_becomes_one_line() -> None:
-    writer = Writer(io.BytesIO())
+    writer = BundleWriter(io.BytesIO())
     value = memory()
     writer.add(check(value, complete=True)[0], json.dumps(value, indent=2).encode())
     lines = io.BytesIO()

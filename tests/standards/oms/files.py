@@ -10,8 +10,8 @@ from tests.standards.oms.published import CREATED_AT, belief, of_type
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.standards.oms import grains
-from memoranda.standards.oms.container import Writer
-from memoranda.standards.oms.container_reader import Reader
+from memoranda.standards.oms.container import ContainerWriter
+from memoranda.standards.oms.container_reader import ContainerReader
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.oms.signature import SignedGrain, open_envelope, sign
@@ -32,12 +32,12 @@ def signed_grain() -> SignedGrain:
 def written(items: Iterable[Grain | SignedGrain | bytes], states: Iterable[IndexState] = (), **options: Any) -> bytes:
     """The bytes of a file with these grains; the first of them have these states."""
     out, remaining = io.BytesIO(), iter(states)
-    writer = Writer(out, io.BytesIO(), **options)
+    writer = ContainerWriter(out, io.BytesIO(), **options)
     for item in items:
         writer.append(item, next(remaining, DEFAULT))
     writer.finish()
     return out.getvalue()
 
 
-def reader(data: bytes, **options: Any) -> Reader:
-    return Reader(io.BytesIO(data), **options)
+def reader(data: bytes, **options: Any) -> ContainerReader:
+    return ContainerReader(io.BytesIO(data), **options)

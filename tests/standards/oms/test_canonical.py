@@ -209,7 +209,7 @@ def test_bytes_are_binary_in_its_smallest_form() -> None:
 def test_a_value_reads_back_as_itself(value: Any) -> None:
     data = canonical.encode_value(value)
     assert same(canonical.decode_value(data), value)
-    assert canonical._Reader(data, MAX_DEPTH).whole() == canonical.decode_value(data)
+    assert canonical._MsgpackReader(data, MAX_DEPTH).whole() == canonical.decode_value(data)
 
 
 @pytest.mark.requirement("OMS-4-deterministic")
@@ -228,7 +228,7 @@ def test_the_precise_reader_and_the_fast_one_agree(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
     try:
-        precise = canonical._Reader(bytes(whole), MAX_DEPTH).whole()
+        precise = canonical._MsgpackReader(bytes(whole), MAX_DEPTH).whole()
     except GrainError:
         with pytest.raises(GrainError):
             canonical.decode_value(bytes(whole))

@@ -17,8 +17,8 @@ from tests.standards.oms.strategies import grain_fields
 
 from memoranda.errors import MemorandaError, NotFound, SignatureInvalid, TooLarge
 from memoranda.standards.oms import grains
-from memoranda.standards.oms.container import CHUNK_BYTES, Order, Writer
-from memoranda.standards.oms.container_reader import Reader
+from memoranda.standards.oms.container import CHUNK_BYTES, ContainerWriter, Order
+from memoranda.standards.oms.container_reader import ContainerReader
 from memoranda.standards.oms.signature import SignedGrain, blob_of
 
 V1 = bytes.fromhex(BY_ID["V1"]["expected"]["blob_hex"])
@@ -84,7 +84,7 @@ def test_what_is_written_is_read(fields: list[dict[str, Any]], cbor: bool, compr
 @pytest.mark.requirement("OMS-11.3-flags")
 def test_a_grain_given_twice_is_written_once() -> None:
     out = io.BytesIO()
-    writer = Writer(out, io.BytesIO())
+    writer = ContainerWriter(out, io.BytesIO())
     for grain in [*some_grains(), *some_grains()]:
         writer.append(grain)
     outcome = writer.finish()
@@ -170,7 +170,7 @@ def test_four_gibibytes_are_the_end() -> None:
     fitting = 16 + sum(4 + len(item.blob) for item in items[:3])
     for limit in (fitting, fitting + len(items[3].blob) + 3):
         out = io.BytesIO()
-        writer = Writer(out, io.BytesIO(), max_file_bytes=limit)
+        writer = ContainerWriter(out, io.BytesIO(), max_file_bytes=limit)
         for item in items[:3]:
             writer.append(item)
         with pytest.raises(TooLarge, match=f"{limit} bytes"):
@@ -189,7 +189,7 @@ class Grudging(io.BytesIO):
 
 def test_short_reads_are_no_damage() -> None:
     items = some_grains(5)
-    file = Reader(Grudging(written(items, [VERIFIED] * 5)))
+    file = ContainerReader(Grudging(written(items, [VERIFIED] * 5)))
     file.verify()
     assert file.find(items[3].address) == items[3]
 
@@ -226,14 +226,14 @@ def test_one_grain_of_many_is_found_without_reading_the_others(tmp_path: Path) -
     items = some_grains(20_000)
     path = tmp_path / "many.mg"
     with path.open("wb") as out, tempfile.TemporaryFile() as spool:
-        writer = Writer(out, spool)
+        writer = ContainerWriter(out, spool)
         for item in items:
             writer.append(item)
         writer.finish()
     with path.open("rb") as file:
-        many = Reader(file)
+        many = ContainerReader(file)
         many.verify()
         assert sum(1 for _ in many.deliveries()) == len(items)
     with CountingFile(path) as counted:
-        assert Reader(counted).find(items[4321].address) == items[4321]
+        assert ContainerReader(counted).find(items[4321].address) == items[4321]
         assert counted.bytes_read < 20_000

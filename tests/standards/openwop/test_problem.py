@@ -31,7 +31,7 @@ from memoranda.standards.openwop.problem import STATUSES, check_problem, code_of
         (errors.StoreUnavailable(), "unavailable", 503),
         (errors.StoreCorrupt(), "internal_error", 500),
         (errors.MemorandaError(), "internal_error", 500),
-        (WorkflowError("x", wop_code="token_budget_exceeded"), "token_budget_exceeded", 422),
+        (WorkflowError("x", openwop_code="token_budget_exceeded"), "token_budget_exceeded", 422),
     ],
 )
 def test_every_error_has_its_code_and_status(error: MemorandaError, code: str, status: int) -> None:
@@ -60,7 +60,9 @@ def test_a_code_has_the_status_of_the_digest(code: str, status: int) -> None:
 
 @pytest.mark.requirement("WOP-1.9-envelope")
 def test_the_envelope_is_closed_and_everything_else_is_in_its_details() -> None:
-    error = WorkflowError("too small", wop_code="token_budget_exceeded", details={"budget": 1, "minimumRequired": 9})
+    error = WorkflowError(
+        "too small", openwop_code="token_budget_exceeded", details={"budget": 1, "minimumRequired": 9}
+    )
     assert problem_of(error, details={"correlationId": "c"})[1] == {
         "error": "token_budget_exceeded",
         "message": "too small",

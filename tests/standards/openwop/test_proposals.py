@@ -173,7 +173,7 @@ def test_a_malformed_artifact_may_be_kept_but_not_applied() -> None:
     current = revised(draft(), Revision.parse({"artifact": {"cron": "soon"}}), AT)
     with pytest.raises(WorkflowError) as refused:
         check_applicable(current)
-    assert refused.value.wop_code == "malformed_artifact"
+    assert refused.value.openwop_code == "malformed_artifact"
     assert refused.value.details == {"proposalId": "prop_1", "kind": "automation"}
     with pytest.raises(WorkflowError):
         applied(current, AT, installed_ref="x")

@@ -30,7 +30,7 @@ from memoranda.service.exchange import Item
 from memoranda.service.oms.views import jsonable
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import Order, Written
-from memoranda.standards.oms.container_reader import MAX_UNFOLDED_BYTES, Reader
+from memoranda.standards.oms.container_reader import MAX_UNFOLDED_BYTES, ContainerReader
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.oms.profile import EXTENDED
@@ -122,10 +122,10 @@ def count(source: str) -> int | None:
 
 
 @contextmanager
-def reading(file: IO[bytes], beside: Path | None = None) -> Iterator[Reader]:
+def reading(file: IO[bytes], beside: Path | None = None) -> Iterator[ContainerReader]:
     """The container in a file; a compressed one unfolds on disk."""
     with scratch(beside) as spool:
-        yield Reader(file, spool=spool)
+        yield ContainerReader(file, spool=spool)
 
 
 @contextmanager
@@ -215,7 +215,7 @@ def all_in(sources: Iterable[str]) -> Iterator[tuple[bytes | Grain, IndexState]]
                     yield found, state
 
 
-def _with_states(reader: Reader) -> Iterator[tuple[bytes, IndexState]]:
+def _with_states(reader: ContainerReader) -> Iterator[tuple[bytes, IndexState]]:
     states = dict(reader.states())
     for delivery in reader.deliveries():
         state = states.get(sha256(signature.blob_of(delivery)).hexdigest(), DEFAULT) if states else DEFAULT
@@ -245,17 +245,19 @@ def pack(
         # What we could not unfold ourselves is not written.
         limit = MAX_UNFOLDED_BYTES if compress else container.MAX_FILE_BYTES
         if target == STANDARD_STREAM:
-            writer = container.Writer(sys.stdout.buffer, spool, order=order, compress=compress, max_file_bytes=limit)
+            writer = container.ContainerWriter(
+                sys.stdout.buffer, spool, order=order, compress=compress, max_file_bytes=limit
+            )
             written = _fill(writer, items, known, progress)
             sys.stdout.buffer.flush()
             return written
         with writing(Path(target)) as file:
-            writer = container.Writer(file, spool, order=order, compress=compress, max_file_bytes=limit)
+            writer = container.ContainerWriter(file, spool, order=order, compress=compress, max_file_bytes=limit)
             return _fill(writer, items, known, progress)
 
 
 def _fill(
-    writer: container.Writer,
+    writer: container.ContainerWriter,
     items: Iterable[tuple[bytes | Grain, IndexState]],
     known: Iterable[tuple[str, IndexState]],
     progress: Progress,

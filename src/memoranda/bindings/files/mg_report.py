@@ -15,7 +15,7 @@ from memoranda.service.oms.views import jsonable
 from memoranda.service.report import Report
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import FileHeader
-from memoranda.standards.oms.container_reader import Reader
+from memoranda.standards.oms.container_reader import ContainerReader
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.header import Header
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
@@ -75,7 +75,7 @@ def verify(source: str, progress: Progress) -> Checked:
 def _verify_container(checked: Checked, file: IO[bytes], progress: Progress) -> None:
     with scratch() as spool:
         try:
-            reader = Reader(file, spool=spool)
+            reader = ContainerReader(file, spool=spool)
             reader.verify(progress)
         except MemorandaError as error:
             _find_damage(checked, file, error)
@@ -126,7 +126,7 @@ def describe(source: str, *, address: str | None, limit: int) -> dict[str, Any]:
         return {"file": source, "kind": kind, "grains": [shown]}
 
 
-def _container(reader: Reader, address: str | None, limit: int) -> dict[str, Any]:
+def _container(reader: ContainerReader, address: str | None, limit: int) -> dict[str, Any]:
     if address is not None:
         # What is found by its address proves itself: no need to read the rest.
         return {"grains": [delivered(signature.delivery_of(reader.find(address)))]}

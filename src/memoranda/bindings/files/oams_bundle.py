@@ -54,7 +54,7 @@ class BundleWriter:
         # Before the draft is made, and at the latest when the process ends: an interrupt may come at any instruction.
         self._tidy = weakref.finalize(self, shutil.rmtree, self._draft, ignore_errors=True)
         self._scratch: IO[bytes] | None = None
-        self._writer: bundle.Writer | None = None
+        self._writer: bundle.BundleWriter | None = None
         self.manifest: Manifest | None = None
 
     def __enter__(self) -> Self:
@@ -67,7 +67,7 @@ class BundleWriter:
             self._scratch = tempfile.TemporaryFile(dir=self._draft)
         except OSError as error:
             raise StoreUnavailable(f"{self._folder}: {error.strerror}") from None
-        self._writer = bundle.Writer(
+        self._writer = bundle.BundleWriter(
             self._scratch, inline_embeddings=self._inline_embeddings, run_bytes=self._run_bytes
         )
         return self
@@ -137,7 +137,7 @@ class BundleReader:
         # Told of the bytes that were checked.
         self._progress = progress
         self._opened = ExitStack()
-        self._reader: bundle.Reader | None = None
+        self._reader: bundle.BundleReader | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as opened, _within(self._folder):
@@ -149,7 +149,7 @@ class BundleReader:
             vectors_path = self._folder / bundle.VECTORS_NAME
             has_vectors = vectors_path.is_symlink() or vectors_path.exists()
             vectors_file = opened.enter_context(open_regular(vectors_path)) if has_vectors else None
-            self._reader = bundle.Reader(manifest, lines_file, vectors_file)
+            self._reader = bundle.BundleReader(manifest, lines_file, vectors_file)
             self._reader.check(self._progress)
             self._opened = opened.pop_all()
         return self

@@ -77,7 +77,7 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
         *openwop_webhooks.OPERATIONS,
         metrics.OPERATION,
         _document(ump.UMP, "/openapi.json", "openapi"),
-        _document(openwop.OPENWOP, "/v1/openapi.json", "wop_openapi"),
+        _document(openwop.OPENWOP, "/v1/openapi.json", "openwop_openapi"),
         *found.operations,
     )
 
@@ -206,9 +206,9 @@ class _Parts:
             "cal": self._cal_streams,
             "cal_stream": self._cal_streams,
             "cal_cancel": CancelStream(self._cal_streams),
-            "wop_events": self._run_events.events,
-            "wop_all_events": self._run_events.all_events,
-            "wop_poll": self._run_events.poll,
+            "openwop_events": self._run_events.events,
+            "openwop_all_events": self._run_events.all_events,
+            "openwop_poll": self._run_events.poll,
         }
 
     def lifespan(

@@ -55,7 +55,7 @@ class RunEvents:
         # RFC of the stream: at most 30 s of silence.
         self._keepalive_seconds = min(keepalive_seconds, 30.0)
         self._limit = STREAMS_LIMIT
-        self._readers: set[_Reader] = set()
+        self._readers: set[_LogReader] = set()
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events."""
@@ -98,7 +98,7 @@ class RunEvents:
         for reader in tuple(self._readers):
             reader.stop()
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send, reader: _Reader) -> None:
+    async def _stream(self, scope: Scope, receive: Receive, send: Send, reader: _LogReader) -> None:
         try:
             with self._admitted(reader):
                 await reader.run(receive, send, self._keepalive_seconds, is_head=scope["method"] == "HEAD")
@@ -110,7 +110,7 @@ class RunEvents:
         return _RunReader(self._service, self._threads, scope["state"]["caller"].bearer, run_id, after, mode)
 
     @contextmanager
-    def _admitted(self, reader: _Reader) -> Iterator[None]:
+    def _admitted(self, reader: _LogReader) -> Iterator[None]:
         of_credential = sum(other.bearer == reader.bearer for other in self._readers)
         if len(self._readers) >= self._limit or of_credential >= STREAMS_PER_CREDENTIAL_LIMIT:
             raise RateLimited("too many open streams; close one or try later", retry_after_seconds=10)
@@ -121,7 +121,7 @@ class RunEvents:
             self._readers.discard(reader)
 
 
-class _Reader(Listener, ABC):
+class _LogReader(Listener, ABC):
     """One reader of a log."""
 
     def __init__(self, service: Service, threads: Threads, bearer: str, mode: StreamMode) -> None:
@@ -210,7 +210,7 @@ class _Reader(Listener, ABC):
                 return
 
 
-class _RunReader(_Reader):
+class _RunReader(_LogReader):
     """One reader of the log of one run."""
 
     def __init__(
@@ -227,7 +227,7 @@ class _RunReader(_Reader):
         return [(event["sequence"], event) for event in found], is_complete
 
 
-class _TenantReader(_Reader):
+class _TenantReader(_LogReader):
     """One reader of the logs of all runs of a tenant, in the order in which they were written; it never ends."""
 
     def __init__(self, service: Service, threads: Threads, bearer: str, after: int | None, mode: StreamMode) -> None:

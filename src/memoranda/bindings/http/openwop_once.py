@@ -94,9 +94,9 @@ def _webhook(service: Service, call: Call, written: Any) -> Answer:
 
 
 _READ_AGAIN: Final[Mapping[str, Callable[[Service, Call, Any], Answer]]] = {
-    "WopEntry": _entry,
-    "WopFile": _file,
-    "WopRegisteredWebhook": _webhook,
+    "OpenwopEntry": _entry,
+    "OpenwopFile": _file,
+    "OpenwopRegisteredWebhook": _webhook,
 }
 
 

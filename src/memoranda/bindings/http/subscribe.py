@@ -1,6 +1,6 @@
 """GET /ump/subscribe: changes as server-sent events (UMP §3.8).
 
-No thread is held while a subscriber waits: the store's bell wakes its task, which then reads the feed in a thread,
+No thread is held while a subscriber waits: the store's notifier wakes its task, which then reads the feed in a thread,
 as the caller it was then and still is. Each event's id is its place in the feed, so that a client that comes back
 with `Last-Event-ID` misses nothing and sees nothing twice.
 """

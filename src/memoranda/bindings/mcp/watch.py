@@ -49,7 +49,7 @@ async def follow(service: Service, renew: Renew, after: int, wanted: Wanted, del
     loop = asyncio.get_running_loop()
 
     def ring() -> None:
-        # The bell may be halfway through its round when the loop ends.
+        # The notifier may be halfway through its round when the loop ends.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(rung.set)
 

@@ -19,7 +19,7 @@ from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, Query
 from memoranda.service.cal import evolve
 from memoranda.service.cal import prepare as cal_prepare
 from memoranda.service.cal.audit import entry_for
-from memoranda.service.cal.recall import Reader
+from memoranda.service.cal.recall import GrainReader
 from memoranda.service.cal.run import CAL_VERSION, TEMPLATES_LIMIT, Runner, kept_template, template_kind
 from memoranda.service.cal.session import Session, check_op, narrowed, refuse, require_enabled
 from memoranda.service.core.access import Access
@@ -294,14 +294,14 @@ def _on_record(context: Context, session: Session, given: Given, name: str | Non
 
 
 @contextmanager
-def _reading(context: Context, session: Session, seconds: float, code: str) -> Iterator[Reader]:
+def _reading(context: Context, session: Session, seconds: float, code: str) -> Iterator[GrainReader]:
     with context.engine.read(session.tenant) as snapshot:
         yield _reader(context, session, snapshot, seconds, code)
 
 
-def _reader(context: Context, session: Session, snapshot: Snapshot, seconds: float, code: str) -> Reader:
+def _reader(context: Context, session: Session, snapshot: Snapshot, seconds: float, code: str) -> GrainReader:
     is_minimal = "hipaa" in context.presets_in(snapshot)
-    return Reader(
+    return GrainReader(
         context=context,
         session=session,
         snapshot=snapshot,

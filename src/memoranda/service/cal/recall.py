@@ -95,7 +95,7 @@ class _Question:
 
 
 @dataclass(slots=True)
-class Reader:
+class GrainReader:
     """Reads for one request, all from one snapshot."""
 
     context: Context

@@ -13,7 +13,7 @@ from memoranda.model.memory import Version, is_over
 from memoranda.model.selection import IsOneOf
 from memoranda.retrieval.languages import LANGUAGES
 from memoranda.service.cal.answer import recalled, result_of, text_of
-from memoranda.service.cal.recall import SCAN_LIMIT, Reader
+from memoranda.service.cal.recall import SCAN_LIMIT, GrainReader
 from memoranda.service.cal.window import Found
 from memoranda.service.core.indexing import whole
 from memoranda.service.oms.views import is_listed, jsonable
@@ -66,7 +66,7 @@ Body = dict[str, Any]
 class Runner:
     """Runs the statement of one query on one reader."""
 
-    reader: Reader
+    reader: GrainReader
     query: Query
     query_hash: str
     offset: int = 0

@@ -68,7 +68,7 @@ class TokenBudgetExceededError(WorkflowError):
     def __init__(self, budget: int, minimum: int) -> None:
         super().__init__(
             f"a budget of {budget} tokens is too small; {minimum} are needed",
-            wop_code=TOKEN_BUDGET_EXCEEDED,
+            openwop_code=TOKEN_BUDGET_EXCEEDED,
             details={"budget": budget, "minimumRequired": minimum},
         )
         self.budget, self.minimum = budget, minimum

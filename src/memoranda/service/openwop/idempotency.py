@@ -62,13 +62,15 @@ def claim(context: Context, access: Access, operation: str, key: str, digest: st
         _sweep(unit, hours, hour)
         known = _known(unit, hours, name, hour)
         if known is not None and known.digest != asked:
-            raise WorkflowError("this Idempotency-Key was used for another request", wop_code=IDEMPOTENCY_KEY_MISMATCH)
+            raise WorkflowError(
+                "this Idempotency-Key was used for another request", openwop_code=IDEMPOTENCY_KEY_MISMATCH
+            )
         if known is not None and known.status:
             return known
         if known is not None and known.lease_ms > now:
             raise WorkflowError(
                 "the first request with this Idempotency-Key is not done yet",
-                wop_code=IDEMPOTENCY_IN_FLIGHT,
+                openwop_code=IDEMPOTENCY_IN_FLIGHT,
                 details={"retryAfter": 1},
             )
         taken = fresh if known is None else replace(fresh, hour=known.hour)

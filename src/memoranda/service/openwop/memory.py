@@ -71,7 +71,7 @@ def list_entries(
     wanted = options or ListOptions()
     if wanted.rank == "relevance" and not context.has_semantic_search:
         # RFC 0113: a ranking by words would be another one than what is asked for.
-        raise WorkflowError("rank: this host has no semantic search (memory.search)", wop_code=CAPABILITY_REQUIRED)
+        raise WorkflowError("rank: this host has no semantic search (memory.search)", openwop_code=CAPABILITY_REQUIRED)
     tenant, now = access.default_tenant, context.clock()
     space = space_of(access, ref, tenant)
     if space is None:

@@ -106,7 +106,7 @@ def write(
     version = next_version(current, last, if_match=if_match, if_none_match=if_none_match)
     if current is None and len(unit.items(HEADS)) >= MAX_FILES:
         raise WorkflowError(
-            f"there are {MAX_FILES} files already", wop_code=WORKSPACE_TOO_LARGE, details={"maxFiles": MAX_FILES}
+            f"there are {MAX_FILES} files already", openwop_code=WORKSPACE_TOO_LARGE, details={"maxFiles": MAX_FILES}
         )
     file = workspace_file(path=path, content=content, version=version, updated=now, content_type=content_type)
     place = {"place": _changed(unit)}

@@ -161,7 +161,7 @@ def _checksum(value: object) -> str | None:
 # --- writing -----------------------------------------------------------------------------------------
 
 
-class Writer:
+class BundleWriter:
     """Collects memories, then writes them sorted. Holds one run of them in memory, whatever their number."""
 
     def __init__(self, scratch: Scratch, *, inline_embeddings: bool = True, run_bytes: int = lines.RUN_BYTES) -> None:
@@ -269,7 +269,7 @@ def readme(manifest: Manifest) -> str:
 # --- reading -----------------------------------------------------------------------------------------
 
 
-class Reader:
+class BundleReader:
     """A bundle whose files someone else opened, and keeps open and unchanged while this is in use.
 
     Nothing is handed out before checksum, count and the shape of embeddings.bin are found right.

@@ -14,7 +14,7 @@ from typing import Any, Final
 import ormsgpack
 
 from memoranda.standards.oms.normal import MAX_DEPTH, check_float, is_normal, normalised
-from memoranda.standards.oms.reader import Reader
+from memoranda.standards.oms.reader import ValueReader
 
 _SORTED: Final = ormsgpack.OPT_SORT_KEYS
 
@@ -38,7 +38,7 @@ def read(data: bytes, max_depth: int) -> tuple[Any, bool]:
     except (ValueError, TypeError):
         # Malformed, or a map with keys that are not text: the slow reader names the place.
         pass
-    return _Reader(data, max_depth).whole(), True
+    return _MsgpackReader(data, max_depth).whole(), True
 
 
 def unpack(data: bytes) -> Any:
@@ -47,7 +47,7 @@ def unpack(data: bytes) -> Any:
         return ormsgpack.unpackb(data)
     except (ValueError, TypeError):
         # Byte strings are legal in places, and the library has another opinion of them.
-        return _Reader(data, MAX_DEPTH).whole()
+        return _MsgpackReader(data, MAX_DEPTH).whole()
 
 
 def pack(normal: Any) -> bytes:
@@ -76,7 +76,7 @@ _SMALLER_BINARY: Final = {1: -1, 2: 0xFF, 4: 0xFFFF}
 _SMALLER_CONTAINER: Final = {2: 0x0F, 4: 0xFFFF}
 
 
-class _Reader(Reader):
+class _MsgpackReader(ValueReader):
     """Accepts exactly what `encode_value` writes."""
 
     form = "canonical MessagePack"

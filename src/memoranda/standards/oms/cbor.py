@@ -13,7 +13,7 @@ from typing import Any, Final
 import cbor2
 
 from memoranda.standards.oms.normal import MAX_DEPTH, check_float, is_normal, normalised
-from memoranda.standards.oms.reader import Reader
+from memoranda.standards.oms.reader import ValueReader
 
 
 def encode_value(value: Any, *, max_depth: int = MAX_DEPTH) -> bytes:
@@ -31,7 +31,7 @@ def decode_value(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
 
     No library reads it: they expand tags, accept other spellings and keep the last of duplicate keys.
     """
-    return _Reader(data, max_depth).whole()
+    return _CborReader(data, max_depth).whole()
 
 
 _UNSIGNED, _NEGATIVE, _BINARY, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
@@ -41,7 +41,7 @@ _FLOATS: Final = {25: ">e", 26: ">f", 27: ">d"}
 _CONSTANTS: Final = {20: False, 21: True, 22: None}
 
 
-class _Reader(Reader):
+class _CborReader(ValueReader):
     """Accepts exactly what `encode_value` writes."""
 
     form = "deterministic CBOR"

@@ -172,7 +172,7 @@ class Checked(bytes):
         return made
 
 
-class Writer:
+class ContainerWriter:
     """Collects grains one by one; `finish` writes the file. Grains with the same address are written once."""
 
     def __init__(

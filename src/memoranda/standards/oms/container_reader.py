@@ -46,7 +46,7 @@ _KEYS: Final = 2**64
 _TOLD_EVERY: Final = 256
 
 
-class Reader:
+class ContainerReader:
     """An `.mg` file that someone else opened, and keeps open and unchanged while this is in use.
 
     `documents` are the DID documents against which signatures are verified. `spool` is a scratch file for the grains
@@ -232,7 +232,7 @@ class Reader:
 
 
 def recover(file: Readable) -> Iterator[bytes]:
-    """Every whole grain of a damaged file up to the damage, as it was delivered and as `Writer.append` takes it.
+    """Every whole grain of a damaged file up to the damage, as it was delivered, for `ContainerWriter.append`.
 
     It goes by the grains alone and needs neither offsets nor footer. Without the footer nothing vouches for a grain
     that is well-formed but not what it was: compare its address, or its signature, with what you know.

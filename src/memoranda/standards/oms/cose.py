@@ -45,7 +45,7 @@ class Sign1:
 
 def parse(data: bytes) -> Sign1:
     """Take a COSE_Sign1 apart, tagged or bare. Raises GrainError with ERR_CORRUPT."""
-    reader = _Reader(data, start=1 if data[:1] == bytes((_TAG_SIGN1,)) else 0)
+    reader = _CoseReader(data, start=1 if data[:1] == bytes((_TAG_SIGN1,)) else 0)
     parts = reader.whole()
     if not isinstance(parts, list) or len(parts) != 4:
         raise _corrupt("it is not an array of four")
@@ -55,7 +55,7 @@ def parse(data: bytes) -> Sign1:
     if payload is not None and not isinstance(payload, bytes):
         raise _corrupt("the payload is not a byte string")
     # RFC 9052 section 3: an empty protected header is the empty byte string.
-    headers = _Reader(protected).whole() if protected else {}
+    headers = _CoseReader(protected).whole() if protected else {}
     if not isinstance(headers, dict):
         raise _corrupt("the protected header is not a map")
     # RFC 9052 section 3: a label stands in one of the two headers, once.
@@ -102,7 +102,7 @@ def _head(major: int, argument: int) -> bytes:
     raise ValueError("an integer of more than 64 bits")
 
 
-class _Reader:
+class _CoseReader:
     """Reads one CBOR value that has exactly one spelling, but for the order of labels."""
 
     def __init__(self, data: bytes, *, start: int = 0) -> None:

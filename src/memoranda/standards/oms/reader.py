@@ -10,7 +10,7 @@ from memoranda.errors import GrainError
 from memoranda.standards.oms.normal import BOM, shown
 
 
-class Reader(ABC):
+class ValueReader(ABC):
     """Reads one value that fills the data; raises GrainError for the first thing that is not in its one spelling."""
 
     # What the data is not, in messages.

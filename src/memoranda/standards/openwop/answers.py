@@ -76,7 +76,7 @@ _INVENTORY_ENTRY: Final = closed(
 )
 
 ANSWERS: Final[dict[str, Schema]] = {
-    "WopDiscovery": opened(
+    "OpenwopDiscovery": opened(
         "protocolVersion supportedEnvelopes schemaVersions limits memory agents",
         protocolVersion=TEXT,
         supportedEnvelopes=some(TEXT),
@@ -88,26 +88,26 @@ ANSWERS: Final[dict[str, Schema]] = {
         replay=OBJECT,
         fixtures=some(TEXT),
     ),
-    "WopEntry": _ENTRY,
-    "WopEntries": closed("entries", entries=some(ref("WopEntry"))),
-    "WopForgotten": closed("forgotten", forgotten=COUNT),
-    "WopStarted": closed(
+    "OpenwopEntry": _ENTRY,
+    "OpenwopEntries": closed("entries", entries=some(ref("OpenwopEntry"))),
+    "OpenwopForgotten": closed("forgotten", forgotten=COUNT),
+    "OpenwopStarted": closed(
         "runId status eventsUrl statusUrl", runId=_NAME, status=one_of(STATUSES), eventsUrl=TEXT, statusUrl=TEXT
     ),
-    "WopRun": opened("runId workflowId status variables", **_RUN, variables=OBJECT),
-    "WopRuns": closed("runs", runs=some(opened("runId workflowId status", **_RUN)), nextCursor=TEXT),
-    "WopHostRun": opened(
+    "OpenwopRun": opened("runId workflowId status variables", **_RUN, variables=OBJECT),
+    "OpenwopRuns": closed("runs", runs=some(opened("runId workflowId status", **_RUN)), nextCursor=TEXT),
+    "OpenwopHostRun": opened(
         "runId workflowId status variables metadata isReplay",
         **_RUN,
         variables={**OBJECT, "description": "As they were given; what they name is not read."},
         metadata=OBJECT,
         isReplay=FLAG,
     ),
-    "WopIds": closed("ids", ids=some(_NAME)),
-    "WopPass": closed(
+    "OpenwopIds": closed("ids", ids=some(_NAME)),
+    "OpenwopPass": closed(
         "run event",
-        run=ref("WopHostRun"),
-        event=ref("WopEvent"),
+        run=ref("OpenwopHostRun"),
+        event=ref("OpenwopEvent"),
         entryId={**_NAME, "description": "What it made: read it to see what it says."},
         checksum=TEXT,
         index=opened("", path=TEXT, version=COUNT),
@@ -115,8 +115,8 @@ ANSWERS: Final[dict[str, Schema]] = {
         contradictions=some(some(_NAME)),
         strengthened={"type": "object", "additionalProperties": COUNT},
     ),
-    "WopFired": closed("commitment", event=ref("WopEvent"), commitment=_COMMITMENT),
-    "WopForked": closed(
+    "OpenwopFired": closed("commitment", event=ref("OpenwopEvent"), commitment=_COMMITMENT),
+    "OpenwopForked": closed(
         "runId sourceRunId fromSeq mode status eventsUrl statusUrl",
         runId=_NAME,
         sourceRunId=_NAME,
@@ -126,7 +126,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         eventsUrl=TEXT,
         statusUrl=TEXT,
     ),
-    "WopEvent": opened(
+    "OpenwopEvent": opened(
         "eventId runId type payload timestamp sequence",
         eventId=_NAME,
         runId=_NAME,
@@ -137,22 +137,22 @@ ANSWERS: Final[dict[str, Schema]] = {
         nodeId=_NAME,
         causationId=_NAME,
     ),
-    "WopEvents": closed("events isComplete", events=some(ref("WopEvent")), isComplete=FLAG),
-    "WopAllEvents": closed(
+    "OpenwopEvents": closed("events isComplete", events=some(ref("OpenwopEvent")), isComplete=FLAG),
+    "OpenwopAllEvents": closed(
         "events places lastSequence end",
-        events=some(ref("WopEvent")),
+        events=some(ref("OpenwopEvent")),
         places={**some(COUNT), "description": "Where each stands among all."},
         lastSequence=COUNT,
         end={**COUNT, "description": "Where the logs end now."},
     ),
-    "WopRegisteredWebhook": closed(
+    "OpenwopRegisteredWebhook": closed(
         "webhookId secret secretFingerprint signatureAlgorithm",
         webhookId=_NAME,
         secret={**TEXT, "description": "For the signatures; told once."},
         secretFingerprint=TEXT,
         signatureAlgorithm={"const": "v1"},
     ),
-    "WopWebhooks": closed(
+    "OpenwopWebhooks": closed(
         "webhooks",
         webhooks=some(
             closed(
@@ -167,27 +167,27 @@ ANSWERS: Final[dict[str, Schema]] = {
             )
         ),
     ),
-    "WopRegistered": closed(
+    "OpenwopRegistered": closed(
         "registered", registered={**FLAG, "description": "False: shorter than eight characters, never redacted."}
     ),
-    "WopRestored": closed("restored", restored=COUNT),
-    "WopInventory": closed("agents total", agents=some(_INVENTORY_ENTRY), total=COUNT),
-    "WopFile": closed("path content version updatedAt", **_FILE),
-    "WopFiles": closed("files", files=some(opened("path version updatedAt", **_FILE))),
-    "WopWatch": closed("memoryRef", memoryRef=_REF, watched={**FLAG, "default": True}),
-    "WopCommitment": _COMMITMENT,
-    "WopCommitments": closed("commitments", commitments=some(_COMMITMENT)),
-    "WopSchedule": closed(
+    "OpenwopRestored": closed("restored", restored=COUNT),
+    "OpenwopInventory": closed("agents total", agents=some(_INVENTORY_ENTRY), total=COUNT),
+    "OpenwopFile": closed("path content version updatedAt", **_FILE),
+    "OpenwopFiles": closed("files", files=some(opened("path version updatedAt", **_FILE))),
+    "OpenwopWatch": closed("memoryRef", memoryRef=_REF, watched={**FLAG, "default": True}),
+    "OpenwopCommitment": _COMMITMENT,
+    "OpenwopCommitments": closed("commitments", commitments=some(_COMMITMENT)),
+    "OpenwopSchedule": closed(
         "memoryRef cron timezone nextAt", memoryRef=_REF, cron=TEXT, timezone=TEXT, tokenBudget=COUNT, nextAt=MOMENT
     ),
-    "WopSchedules": closed("schedules", schedules=some(ref("WopSchedule"))),
-    "WopProposal": _PROPOSAL,
-    "WopProposals": closed("proposals", proposals=some(ref("WopProposal"))),
-    "WopApproved": closed("approvalId", approvalId=TEXT),
-    "WopInstalled": closed("installedArtifactRef", installedArtifactRef=TEXT),
-    "WopArtifacts": closed("artifacts", artifacts={"type": "object", "additionalProperties": OBJECT}),
-    "WopOpen": OBJECT,
-    "WopError": {
+    "OpenwopSchedules": closed("schedules", schedules=some(ref("OpenwopSchedule"))),
+    "OpenwopProposal": _PROPOSAL,
+    "OpenwopProposals": closed("proposals", proposals=some(ref("OpenwopProposal"))),
+    "OpenwopApproved": closed("approvalId", approvalId=TEXT),
+    "OpenwopInstalled": closed("installedArtifactRef", installedArtifactRef=TEXT),
+    "OpenwopArtifacts": closed("artifacts", artifacts={"type": "object", "additionalProperties": OBJECT}),
+    "OpenwopOpen": OBJECT,
+    "OpenwopError": {
         **closed(
             "error message", error={"type": "string", "pattern": "^[a-z][a-z0-9_]*$"}, message=TEXT, details=OBJECT
         ),

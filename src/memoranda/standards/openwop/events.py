@@ -210,7 +210,7 @@ def check_stream_mode(value: str) -> StreamMode:
             return mode
     raise WorkflowError(
         f"streamMode {shown(value)} is not served",
-        wop_code=UNSUPPORTED_STREAM_MODE,
+        openwop_code=UNSUPPORTED_STREAM_MODE,
         details={"supported": list(STREAM_MODES)},
     )
 

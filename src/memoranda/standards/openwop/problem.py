@@ -99,7 +99,7 @@ def problem_of(error: MemorandaError, *, details: Mapping[str, object] | None = 
 def code_of(error: MemorandaError) -> str:
     """openwop's code for an error."""
     if isinstance(error, WorkflowError):
-        return error.wop_code
+        return error.openwop_code
     return next((code for kind, code in _CODES if isinstance(error, kind)), INTERNAL_ERROR)
 
 
@@ -111,7 +111,7 @@ def error_of(said: Mapping[str, Any], *, retry_after_seconds: float) -> Memorand
     # Of several with one code the widest: what it was told of is one of these.
     kind = next((kind for kind, each in reversed(_CODES) if each == code), None)
     if kind is None:
-        return WorkflowError(message, wop_code=code, details=details if isinstance(details, Mapping) else None)
+        return WorkflowError(message, openwop_code=code, details=details if isinstance(details, Mapping) else None)
     return errors.ForbiddenScope(message) if code == FORBIDDEN else kind(message)
 
 

@@ -204,7 +204,9 @@ def check_applicable(current: Proposal) -> None:
         check_artifact(current["kind"], current["artifact"])
     except InvalidInput as error:
         raise WorkflowError(
-            error.message, wop_code=MALFORMED_ARTIFACT, details={"proposalId": current["id"], "kind": current["kind"]}
+            error.message,
+            openwop_code=MALFORMED_ARTIFACT,
+            details={"proposalId": current["id"], "kind": current["kind"]},
         ) from None
 
 

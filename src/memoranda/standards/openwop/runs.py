@@ -188,7 +188,7 @@ class ForkRequest(OpenwopShape, forbid_unknown_fields=False):
         if self.from_seq > event_count:
             raise WorkflowError(
                 f"fromSeq {self.from_seq} is past the end of the run, which has {event_count} events",
-                wop_code=INVALID_FROM_SEQ,
+                openwop_code=INVALID_FROM_SEQ,
                 details={"fromSeq": self.from_seq, "eventCount": event_count},
             )
 
@@ -199,6 +199,6 @@ def snapshot_unavailable(
     """MAE-3: memory as of there cannot be served, and current memory is never put in its place."""
     return WorkflowError(
         "memory as it was at that point of the run is no longer there",
-        wop_code=SNAPSHOT_UNAVAILABLE,
+        openwop_code=SNAPSHOT_UNAVAILABLE,
         details={"fromSeq": from_seq, "sourceRunId": source_run_id, "reason": reason},
     )

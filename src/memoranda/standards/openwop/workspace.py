@@ -93,7 +93,7 @@ def check_content(value: object, *, max_bytes: int = MAX_FILE_BYTES) -> str:
     if size_bytes > max_bytes:
         raise WorkflowError(
             f"content has {size_bytes} bytes; the limit is {max_bytes}",
-            wop_code=WORKSPACE_TOO_LARGE,
+            openwop_code=WORKSPACE_TOO_LARGE,
             details={"maxFileBytes": max_bytes},
         )
     return value
@@ -161,7 +161,7 @@ def _conflict(current: int | None) -> WorkflowError:
     said = "there is no such file" if current is None else f"the file is at version {current}"
     return WorkflowError(
         f"not the version that was expected: {said}",
-        wop_code=WORKSPACE_CONFLICT,
+        openwop_code=WORKSPACE_CONFLICT,
         # A file that is not there is at version 0, before its first.
         details={"currentVersion": current or 0},
     )

@@ -36,7 +36,7 @@ def parse_yaml(source: str) -> Any:
     from ruamel.yaml.error import YAMLError
 
     try:
-        value = _Reader(YAML(typ="safe", pure=True).parse(source)).document()
+        value = _FrontMatterReader(YAML(typ="safe", pure=True).parse(source)).document()
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1} column {mark.column + 1}" if mark is not None else ""
@@ -48,7 +48,7 @@ def parse_yaml(source: str) -> Any:
     return json_text.parse(json_text.dump(value))
 
 
-class _Reader:
+class _FrontMatterReader:
     """Builds values from a stream of YAML events."""
 
     def __init__(self, events: Iterator[Any]) -> None:

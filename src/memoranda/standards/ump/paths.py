@@ -70,7 +70,7 @@ def parse_path(text: str) -> Path | None:
     """Read a path; None if it is none."""
     if text.startswith("/") or ("/" in text and text.partition("/")[0] in _FIELDS):
         return _pointer(text.removeprefix("/"))
-    return _Reader(text).path()
+    return _PathReader(text).path()
 
 
 def leads_nowhere(path: Path) -> bool:
@@ -102,7 +102,7 @@ def _pointer(text: str) -> Path | None:
     return tuple(Step((part.replace("~1", "/").replace("~0", "~"),)) for part in parts)
 
 
-class _Reader:
+class _PathReader:
     """Reads a JSONPath, or the same without its `$`."""
 
     def __init__(self, text: str) -> None:

@@ -79,7 +79,7 @@ def qdrant_documents(source: Source) -> Iterator[tuple[str, Any]]:
 
 def _point(data: object) -> dict[str, Any]:
     try:
-        found = _Reader(io.BytesIO(data)).load() if isinstance(data, bytes) else None
+        found = _NamelessUnpickler(io.BytesIO(data)).load() if isinstance(data, bytes) else None
     except _DAMAGED:
         raise InvalidInput("not a point of Qdrant: it is damaged") from None
     state = found.state if isinstance(found, _Thing) else {}
@@ -105,7 +105,7 @@ class _Thing:
         self.state = state
 
 
-class _Reader(pickle.Unpickler):
+class _NamelessUnpickler(pickle.Unpickler):
     """Reads a pickle without anything of what it names."""
 
     def find_class(self, module: str, name: str, /) -> type[_Thing]:  # noqa: ARG002
