@@ -79,6 +79,17 @@ def test_what_is_damaged_is_passed_over_named_and_reported(world: World, how: st
     assert report.audit.ok
 
 
+@pytest.mark.parametrize("how", HURT)
+def test_what_is_damaged_after_it_was_read_is_passed_over_too(world: World, how: str) -> None:
+    """What is kept of a document holds only for the bytes that it was made of."""
+    kept, broken = world.put(object="coffee"), world.put(object="tea")
+    for _ in range(2):
+        assert {each.address for each in world.grains()} == {kept, broken}
+    damage(world, "oms", broken, HURT[how])
+    assert [each.address for each in world.grains()] == [kept]
+    assert world.texts("ada likes tea") == ["ada likes coffee"]
+
+
 @pytest.mark.requirement("OMS-17.3-damage")
 def test_a_user_with_a_damaged_document_can_be_erased(world: World) -> None:
     hurt, whole = world.put(object="tea", user_id="u"), world.put(object="coffee", user_id="u")

@@ -178,10 +178,12 @@ def is_over(state: State, now: Instant) -> bool:
 class Opened:
     """A document in the clear, which never changes, and what was read in it."""
 
-    __slots__ = ("decoded", "grain", "is_sealed", "name", "native", "standard", "words")
+    __slots__ = ("decoded", "grain", "is_sealed", "name", "native", "standard", "stored", "words")
 
     def __init__(self, standard: str, name: str, native: bytes, *, is_sealed: bool) -> None:
         self.standard, self.name, self.native, self.is_sealed = standard, name, native, is_sealed
+        # What the store has of it: as long as that is the same, it need not be opened again.
+        self.stored: tuple[Any, ...] | None = None
         # What whoever asked first made of it: nothing that depends on who asked.
         self.decoded: Any = None
         # The grain that it is shown as, and the bytes in which that travels.

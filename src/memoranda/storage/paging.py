@@ -70,6 +70,8 @@ class Paging:
     ) -> tuple[list[Selected], bool]:
         """Up to `limit`, or only `least` of more: which is False."""
         sql = self._sql
+        if order.by == "written" and (few := self._few_written(after)) is not None:
+            return few[offset : offset + limit], True
         narrowest, is_common = self._narrowest(order)
         if not is_common or not sql.has_order(order):
             return self._read(sql.page(order, narrowest, after), limit, offset), True
@@ -82,6 +84,17 @@ class Paging:
             if len(found) == least:
                 return found, False
         return self._read(sql.page(order, narrowest, after), limit, offset), True
+
+    def _few_written(self, after: Place | None) -> list[Selected] | None:
+        """All of it as it was written, where there is one driver with few rows: that is told by reading them."""
+        every, cap = self._sql.every(), self.reading.counted[0]
+        if every is None:
+            return None
+        rows = self._connection.select(every, {**self._sql.params, "cap": cap})
+        if len(rows) >= cap:
+            return None
+        last = 0 if after is None else after[1]
+        return sorted(Selected(each, address, 0.0, each) for each, address, passes in rows if passes and each > last)
 
     def few(self, most: int) -> list[Selected] | None:
         """All of it in any order, if an index tells that there are fewer than so many; None: more, or nothing tells."""

@@ -161,6 +161,17 @@ class SelectionSql:
             driver, more = _Driver(_STATE, f"{_OF_TENANT} AND s.version_id IN ({listed})", driver.own), []
         return self._page(driver, order, more)
 
+    def every(self) -> str | None:
+        """A query for up to :cap rows of the only driver, with their addresses and whether they pass; None if there are
+        several.
+        """
+        if len(self._drivers) != 1:
+            return None
+        driver = self._drivers[0]
+        passes = " AND ".join(each for each in self.clauses if each != driver.own)
+        columns = f"{driver.version}, {self._address()}, {passes}"
+        return f"SELECT {columns} FROM {driver.source} WHERE {driver.clause} LIMIT :cap"
+
     def some(self, chosen: int) -> str:
         """The same by a driver in whatever order it has."""
         driver = self._drivers[chosen]

@@ -132,32 +132,65 @@ class SqlSnapshot(BackgroundReads):
         rows = [VersionRow._make(row) for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))]
         # The ring is looked at once for all of them, and not at all for what is not encrypted.
         opener = self._cipher.opener(self._ring_changes) if any(row.key_id is not None for row in rows) else None
-        return self._remembered([self._version(row, opener) for row in rows])
-
-    def _remembered(self, versions: list[Version]) -> list[Version]:
-        """The same, each with what was made of its document before, as far as this process keeps it."""
         # Who reads everything reads it once.
-        if self._documents is None or len(versions) > REMEMBERED_LIMIT:
-            return versions
+        if self._documents is None or len(rows) > REMEMBERED_LIMIT:
+            return [self._version(row, opener) for row in rows]
         age = Age(self._erasure_seq, self._cipher.changes)
-        known = self._documents.get(self._tenant_id, age, [each.version_id for each in versions])
-        read = {each.version_id: _opened(each) for each in versions}
-        # What does not say the same any more is damaged, and nothing is known of that.
-        kept = {each: known[each] for each, opened in read.items() if known.get(each) == opened}
-        self._documents.put(self._tenant_id, age, {each: opened for each, opened in read.items() if each not in known})
-        return [replace(each, opened=kept.get(each.version_id, read[each.version_id])) for each in versions]
+        known = self._documents.get(self._tenant_id, age, [row.version_id for row in rows])
+        found, fresh = [], {}
+        for row in rows:
+            before = known.get(row.version_id)
+            version = self._version(row, opener) if before is None else self._version_again(row, before, opener)
+            if before is None:
+                fresh[row.version_id] = opened = _opened(version, row)
+                version = replace(version, opened=opened)
+            found.append(version)
+        self._documents.put(self._tenant_id, age, fresh)
+        return found
+
+    def _version_again(self, row: VersionRow, before: Opened, opener: Opener | None) -> Version:
+        """A version that was read before, with what was made of its document then: opened only if the store has
+        another than it had.
+        """
+        stored = _stored(row)
+        if stored is None or before.stored != stored:
+            version = self._version(row, opener)
+            opened = _opened(version, row)
+            # What does not say the same any more is damaged, and nothing is known of that.
+            if opened != before:
+                return replace(version, opened=opened)
+            before.stored = stored
+            return replace(version, opened=before)
+        return Version(
+            tenant=self._tenant,
+            version_id=row.version_id,
+            memory_id=row.memory_id,
+            document=Document(standard=row.standard, media_type=row.media_type, name=row.name, native=before.native),
+            is_sealed=before.is_sealed,
+            state=_state(row, is_readable=True),
+            opened=before,
+        )
 
     def within(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
         if self._byte_count <= max_bytes or len(version_ids) < 2:
             return list(version_ids)
         found: list[int] = []
         left = max_bytes
-        for version_id, size in self._rows("version_sizes", version_ids=as_json(list(version_ids))):
+        for version_id, size in self._sizes(version_ids):
             left -= size
             if found and left < 0:
                 break
             found.append(version_id)
         return found
+
+    def _sizes(self, version_ids: Sequence[int]) -> list[tuple[int, int]]:
+        """How long the documents of some versions are; of those that are kept it is known."""
+        if self._documents is not None and len(version_ids) <= REMEMBERED_LIMIT:
+            age = Age(self._erasure_seq, self._cipher.changes)
+            known = self._documents.get(self._tenant_id, age, version_ids)
+            if len(known) == len(version_ids):
+                return [(each, len(known[each].native)) for each in version_ids]
+        return self._rows("version_sizes", version_ids=as_json(list(version_ids)))
 
     def in_slices(self, version_ids: Sequence[int]) -> Iterator[Version]:
         at = 0
@@ -427,6 +460,15 @@ def as_json(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def _opened(version: Version) -> Opened:
+def _opened(version: Version, row: VersionRow) -> Opened:
     document = version.document
-    return Opened(document.standard, document.name, document.native, is_sealed=version.is_sealed)
+    found = Opened(document.standard, document.name, document.native, is_sealed=version.is_sealed)
+    found.stored = _stored(row)
+    return found
+
+
+def _stored(row: VersionRow) -> tuple[Any, ...] | None:
+    """All that opening a document goes by; None where more is opened with it, or there is none."""
+    if row.erased or row.cause is not None or row.bounds is not None:
+        return None
+    return row.native, row.key_id, row.seal, row.standard, row.name, row.recorded
