@@ -71,9 +71,12 @@ POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_com
   cascade change compliance consent dreams dreams_policy dreams_undo feed_audit_exchange grain_profiles grains \
   grains_damage grains_policy grants kept_documents looking_through meaning nodes oams oams_access oams_concurrency oams_exchange \
   oams_one_memory oams_policy one_memory openwop_commitments openwop_distill openwop_ids openwop_memory openwop_proposals openwop_runs openwop_secrets ranking recall remember retrieve rules same_order short_ids verbs)
-POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes selections) tests/service/side_by_side.py tests/chaos/with_nodes.py
+POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes selections vectors) tests/service/side_by_side.py tests/chaos/with_nodes.py
+# What has vectors, once more where the database compares them.
+PGVECTOR := $(patsubst %,tests/service/test_%.py,meaning nodes openwop_memory retrieve)
 test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
 	@MEMORANDA_TEST_STORE=postgres $(PYTEST) -m "not sqlite" $(POSTGRES) $(ARGS)
+	@MEMORANDA_TEST_STORE=pgvector $(PYTEST) -m "not sqlite" $(PGVECTOR) $(ARGS)
 	@$(BIN)/python -m pytest -q -n $(WORKERS) tests/storage/postgres_moving.py tests/bindings/side_by_side.py
 
 explore: develop  ## the properties with examples never asked before (ARGS as for test)

@@ -106,12 +106,19 @@ class Server:
 
     def store(self, path: Path | None, **options: Any) -> Store:
         """What stands for a file, or for a store in memory, which is gone when it is closed."""
+        name = (path and self._files.get(path.resolve())) or self._taken()
+        if options.get("has_clear_vectors"):
+            self.add_pgvector(name)
         if path is None:
-            name = self._taken()
             return Store(self.address(name), lambda: self._give_back(name), **options)
-        name = self._files.get(path.resolve()) or self._taken()
         self._files[path.resolve()] = name
         return Store(self.address(name), lambda: None, **options)
+
+    def add_pgvector(self, name: str) -> None:
+        """Let a database have pgvector, apart from what is ours."""
+        with psycopg.connect(self.address(name, None), autocommit=True) as admin:
+            admin.execute("CREATE SCHEMA IF NOT EXISTS pgvector; CREATE EXTENSION IF NOT EXISTS vector SCHEMA pgvector")
+            admin.execute("GRANT USAGE ON SCHEMA pgvector TO PUBLIC")
 
     def release(self, folder: Path) -> None:
         """Nobody needs what stands for files below a folder."""

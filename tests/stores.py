@@ -1,4 +1,5 @@
-"""Which database the stores of tests are in: SQLite, or PostgreSQL (MEMORANDA_TEST_STORE=postgres).
+"""Which database the stores of tests are in: SQLite, or PostgreSQL (MEMORANDA_TEST_STORE=postgres), which compares
+vectors itself with MEMORANDA_TEST_STORE=pgvector.
 
 On PostgreSQL every file, and every store in memory, is a database of its own; keys and whatever else lies in a data
 directory stay there. Processes that a test starts are not reached by this.
@@ -14,7 +15,8 @@ from memoranda import stores
 from memoranda.storage.database import Database
 from memoranda.storage.sqlite import SqliteDatabase
 
-ON_POSTGRES: Final = os.environ.get("MEMORANDA_TEST_STORE") == "postgres"
+WITH_PGVECTOR: Final = os.environ.get("MEMORANDA_TEST_STORE") == "pgvector"
+ON_POSTGRES: Final = WITH_PGVECTOR or os.environ.get("MEMORANDA_TEST_STORE") == "postgres"
 
 
 def open_store(path: Path | None, **options: Any) -> Database:
@@ -23,7 +25,7 @@ def open_store(path: Path | None, **options: Any) -> Database:
         return SqliteDatabase(path, **options)
     from tests.postgres import server
 
-    return server().store(path, **options)
+    return server().store(path, **options, has_clear_vectors=WITH_PGVECTOR)
 
 
 def install() -> None:

@@ -139,6 +139,13 @@ class Settings:
     embedder_model: str = _setting("", "the model that an endpoint is asked for; it is kept with every vector", "text")
     embedder_key: str = _setting("", "the key for that endpoint, where it wants one", "text")
     embedder_prefix: str = _setting("", "what is put before a question, where the endpoint's model wants it", "text")
+    vector_search: str = _setting(
+        "process",
+        "where vectors are compared: by each server process, which decrypts them for it (process), or by PostgreSQL "
+        "with pgvector, which keeps a copy of them in clear (pgvector)",
+        "text",
+        choices=("process", "pgvector"),
+    )
     max_memories: int = _setting(
         0, "memories that one owner may keep, whichever standard wrote them; 0 means no limit", "whole number"
     )

@@ -26,14 +26,29 @@ KEY_RING_FILE = "memoranda.keys"
 def open_database(settings: Settings) -> Database:
     """The database, made if it is missing; the folder of a file is there already."""
     refuses = settings.audit_unwritable == "refuse"
+    is_clear = settings.vector_search == "pgvector"
     if settings.address is None:
+        if is_clear:
+            raise InvalidInput("vector_search is pgvector, but only a store on PostgreSQL has that: set it to process")
         return SqliteDatabase(settings.database_path, refuses_unrecorded=refuses)
     # Loaded only for a store that needs it.
     try:
         from memoranda.storage.postgres import PostgresDatabase
     except ImportError as error:
         raise StoreUnavailable("a store on PostgreSQL needs psycopg: pip install 'memoranda[postgres]'") from error
-    return PostgresDatabase(settings.address, refuses_unrecorded=refuses)
+    return PostgresDatabase(settings.address, refuses_unrecorded=refuses, has_clear_vectors=is_clear)
+
+
+def settle_vectors(settings: Settings) -> bool:
+    """Remove vectors that a store has in clear though the settings do not want them; whether there were any."""
+    if settings.address is None or settings.vector_search == "pgvector":
+        return False
+    try:
+        from memoranda.storage.postgres_vectors import switch_off
+    except ImportError:
+        # To open the store will say so.
+        return False
+    return switch_off(settings.address)
 
 
 def open_cipher(settings: Settings) -> Cipher:

@@ -117,6 +117,22 @@ def _meaning(service: Service) -> Finding:
     return Finding(what="meaning", ok=True, seen=f"{seen} ({service.context.meaning.model})")
 
 
+def _clear(service: Service) -> Iterator[Finding]:
+    """Vectors that PostgreSQL keeps in clear."""
+    found = service.context.engine.vectors.in_clear()
+    if found is None or not (found.is_wanted or found.copies):
+        return
+    what, seen = "vectors in clear", f"{found.copies} of {found.vectors} for pgvector {found.version}"
+    if not found.is_wanted:
+        mend = "start a server, which removes them, or set vector_search to pgvector"
+        yield Finding(what=what, ok=False, seen=f"{seen}, though vector_search is process", mend=mend)
+    elif found.orphans:
+        mend = "start a server with vector_search set to process, which removes them all, and then with pgvector again"
+        yield Finding(what=what, ok=False, seen=f"{found.orphans} are of what is not there any more", mend=mend)
+    else:
+        yield Finding(what=what, ok=True, seen=seen)
+
+
 def _private(path: Path, what: str, mode: int) -> Finding:
     found = path.stat().st_mode & 0o777
     if found & 0o077:
@@ -156,7 +172,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
     try:
         report = service.verify_store()
         due = service.due()
-        meaning = _meaning(service)
+        meaning = [_meaning(service), *_clear(service)]
     except MemorandaError as error:
         yield Finding(what="store", ok=False, seen=error.message, mend=restore)
         return
@@ -180,7 +196,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
         mend="run 'memoranda verify' to see which do not, and restore those from an export" if bad else "",
     )
     yield Finding(what="retention", ok=True, seen=f"{due} past their end, to be erased" if due else "kept on time")
-    yield meaning
+    yield from meaning
     chain = report.audit
     yield Finding(
         what="audit log",

@@ -58,6 +58,8 @@ def serve(
     run: GivenRun,
 ) -> None:
     """Serve the memories over HTTP, with MCP at /mcp, until interrupted."""
+    from memoranda.stores import settle_vectors
+
     settings = run.settings(
         host=host,
         port=port,
@@ -78,6 +80,8 @@ def serve(
         _warn(settings.host)
     if settings.open_registration == "on" and not (settings.max_bytes and settings.writes_per_minute):
         note("anyone can become an owner, and may keep and write without limit: set MEMORANDA_MAX_BYTES and the like")
+    if settle_vectors(settings):
+        note("the vectors that this database had in clear, for pgvector, are removed: vector_search is process")
     if settings.workers == 1:
         _serve(settings, seams=seams, on_ready=lambda url, link: _announce(url, settings, link, as_json=run.json))
     else:

@@ -39,6 +39,12 @@ def encode(vector: Floats) -> bytes:
     return bytes(scale.tobytes() + numbers.tobytes())
 
 
+def decode(data: bytes) -> tuple[float, Floats]:
+    """The scale of a stored vector, and its numbers without it."""
+    (scale,) = np.frombuffer(data[:_SCALE_BYTES], "<f4").tolist()
+    return scale, np.frombuffer(data[_SCALE_BYTES:], np.int8).astype(np.float32)
+
+
 class Stored(NamedTuple):
     """A vector as it is read from the store."""
 
@@ -96,58 +102,52 @@ def grown(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
     return larger
 
 
-class Matrix:
-    """All vectors of a tenant by one model. Only ever one thread changes it; others read what was there before."""
+class VectorPlaces:
+    """Where the vectors of a tenant by one model stand, whoever holds their numbers.
+
+    Only ever one thread changes it; others read what was there before.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
+        self.size = 0
         self.last_place = 0
         # Whether any of them was encrypted: then they go when keys change.
         self.was_encrypted = False
-        self._own, self._in_context = _Rows(dimensions), _Rows(dimensions)
         self._places: NDArray[np.int64] = np.empty(0, np.int64)
         # In the order of rows: behind the end of which version, and where the second vector stands; of a text that
         # stands alone that is another model's.
         self._contexts: NDArray[np.int64] = np.empty(0, np.int64)
         self._context_rows: Places = np.empty(0, np.int32)
+        self._contexts_size = 0
         # Sorted by version: so a version is found.
         self._sorted: tuple[NDArray[np.int64], Places] = np.empty(0, np.int64), np.empty(0, np.int32)
-        self._signs: _Signs | None = None
         self._looked_up: list[tuple[NDArray[np.int64], Flags, NDArray[np.int64], Standing]] = []
 
     def __len__(self) -> int:
-        return self._own.size
+        return self.size
 
     @property
     def nbytes(self) -> int:
         """What it takes."""
-        return sum(each.nbytes for rows in (self._own, self._in_context) for each in (rows.numbers, rows.scales)) + (
-            0 if self._signs is None else self._signs.bits.nbytes
-        )
+        return self._places.nbytes + self._contexts.nbytes + self._context_rows.nbytes
 
-    def append(self, vectors: Sequence[Stored]) -> None:
+    def add(
+        self,
+        places: NDArray[np.int64],
+        versions: NDArray[np.int64],
+        contexts: NDArray[np.int64],
+        has_second: Flags,
+    ) -> None:
         """Take up what came since, in the order of places."""
-        length = _SCALE_BYTES + self.dimensions
-        fit = [each for each in vectors if len(each.data) == length and _fits(each, length)]
-        self.last_place = vectors[-1].place if vectors else self.last_place
-        if not fit:
-            return
-        start, size = self._own.size, self._own.size + len(fit)
-        versions = np.array([each.version_id for each in fit], np.int64)
-        beside = [each.context_data for each in fit if each.context_data is not None and each.context_id >= 0]
-        has_more = np.array([each.context_data is not None and each.context_id >= 0 for each in fit], np.bool_)
-        rows = np.where(has_more, self._in_context.size + np.cumsum(has_more) - 1, _NONE).astype(np.int32)
-        if beside:
-            self._in_context.append(beside)
-        self._own.append([each.data for each in fit])
-        for name, values in (
-            ("_places", [each.place for each in fit]),
-            ("_contexts", [each.context_id for each in fit]),
-            ("_context_rows", rows),
-        ):
+        start, size = self.size, self.size + len(places)
+        rows = np.where(has_second, self._contexts_size + np.cumsum(has_second) - 1, _NONE).astype(np.int32)
+        for name, values in (("_places", places), ("_contexts", contexts), ("_context_rows", rows)):
             array = grown(getattr(self, name), start, size)
             array[start:size] = values
             setattr(self, name, array)
+        self.size, self._contexts_size = size, self._contexts_size + int(np.count_nonzero(has_second))
+        self.last_place = max(self.last_place, int(places[-1]) if len(places) else 0)
         self._sort(versions, np.arange(start, size, dtype=np.int32))
 
     def _sort(self, versions: NDArray[np.int64], rows: Places) -> None:
@@ -162,28 +162,28 @@ class Matrix:
         is_last = np.append(everything[1:] != everything[:-1], True)
         self._sorted = everything[is_last], places[is_last]
 
-    def forget(self, places: NDArray[np.int64]) -> None:
-        """Blank those whose version was erased, at these places of the store."""
-        rows = self._rows_at(places)
-        self._own.numbers[rows] = 0
-        contexts = self._context_rows[rows]
-        self._in_context.numbers[contexts[contexts >= 0]] = 0
+    def forget(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave out those whose version was erased, at these places of the store; in which rows they are."""
+        rows = self.rows_at(places)
         versions, at = self._sorted
         stays = ~np.isin(at, rows)
         self._sorted = versions[stays], at[stays]
+        return rows
 
     def forget_context(self, places: NDArray[np.int64]) -> None:
-        """Blank the second ones of those of which what was said before was erased."""
-        rows = self._rows_at(places)
-        contexts = self._context_rows[rows]
-        self._in_context.numbers[contexts[contexts >= 0]] = 0
-        self._context_rows[rows] = _NONE
+        """Leave out the second ones of those of which what was said before was erased."""
+        self._context_rows[self.rows_at(places)] = _NONE
 
-    def _rows_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        own = self._places[: self._own.size]
+    def rows_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of those of some places that are known, which are in order."""
+        own = self._places[: self.size]
         found = np.searchsorted(own, places)
         found = found[found < len(own)]
         return found[np.isin(own[found], places)]
+
+    def places_of(self, rows: Places) -> NDArray[np.int64]:
+        """At which places of the store rows stand."""
+        return self._places[rows]
 
     def standing(self, versions: NDArray[np.int64], mask: Flags) -> Standing:
         """Where the vectors stand of those of some versions that are marked.
@@ -213,12 +213,60 @@ class Matrix:
 
     def share_alone(self, several: Sequence[Standing]) -> float:
         """How many of all stand alone, as a share: of those another model has an opinion."""
-        alone = sum(int(np.count_nonzero(self._is_alone(each.rows))) for each in several)
+        alone = sum(int(np.count_nonzero(self.is_alone(each.rows))) for each in several)
         return alone / max(1, sum(len(each.rows) for each in several))
 
-    def _is_alone(self, rows: Places) -> Flags:
+    def is_alone(self, rows: Places) -> Flags:
+        """Of which another model has an opinion."""
         found: Flags = (self._contexts[rows] == 0) & (self._context_rows[rows] >= 0)
         return found
+
+
+class Matrix(VectorPlaces):
+    """All vectors of a tenant by one model, with their numbers."""
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__(dimensions)
+        self._own, self._in_context = _Rows(dimensions), _Rows(dimensions)
+        self._signs: _Signs | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes."""
+        return sum(each.nbytes for rows in (self._own, self._in_context) for each in (rows.numbers, rows.scales)) + (
+            0 if self._signs is None else self._signs.bits.nbytes
+        )
+
+    def append(self, vectors: Sequence[Stored]) -> None:
+        """Take up what came since, in the order of places."""
+        length = _SCALE_BYTES + self.dimensions
+        fit = [each for each in vectors if len(each.data) == length and _fits(each, length)]
+        self.last_place = vectors[-1].place if vectors else self.last_place
+        if not fit:
+            return
+        beside = [each.context_data for each in fit if each.context_data is not None and each.context_id >= 0]
+        has_more = np.array([each.context_data is not None and each.context_id >= 0 for each in fit], np.bool_)
+        if beside:
+            self._in_context.append(beside)
+        self._own.append([each.data for each in fit])
+        places, versions, contexts = np.array([each[:3] for each in fit], np.int64).T
+        self.add(places, versions, contexts, has_more)
+
+    def forget(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Blank them, too."""
+        rows = super().forget(places)
+        self._own.numbers[rows] = 0
+        self._blank_context(rows)
+        return rows
+
+    def forget_context(self, places: NDArray[np.int64]) -> None:
+        """Blank them, too."""
+        self._blank_context(self.rows_at(places))
+        super().forget_context(places)
+
+    def _blank_context(self, rows: NDArray[np.int64]) -> None:
+        contexts = self._context_rows[rows]
+        self._in_context.numbers[contexts[contexts >= 0]] = 0
 
     def cosines(
         self, questions: Floats, rows: Places, in_context: Flags, second: Floats | None = None, share: float = 1.0
@@ -229,10 +277,10 @@ class Matrix:
         of all does: an opinion of few would put those before or behind the many it says nothing of.
         """
         own = self._own.cosines(questions, rows)
-        alone = self._is_alone(rows).nonzero()[0]
+        alone = self.is_alone(rows).nonzero()[0]
         if second is not None and len(alone):
             opinion = self._in_context.cosines(second, self._context_rows[rows[alone]])
-            own[:, alone] = np.minimum(own[:, alone] + SECOND * share * (opinion - SECOND_OF_ANY), 1.0)
+            own[:, alone] = with_opinion(own[:, alone], opinion, share)
         beside = own.copy()
         places = np.flatnonzero(in_context)
         if len(places):
@@ -253,6 +301,11 @@ class Matrix:
             left -= len(near)
             found.append(Standing(standing.places.take(near), standing.rows.take(near), is_run=False))
         return found
+
+
+def with_opinion(own: Floats, opinion: Floats, share: float) -> Floats:
+    """How near texts that stand alone are, with what another model says of them."""
+    return np.minimum(own + SECOND * share * (opinion - SECOND_OF_ANY), 1.0)
 
 
 def _fits(stored: Stored, length: int) -> bool:

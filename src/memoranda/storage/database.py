@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from memoranda.errors import InvalidInput
 from memoranda.storage.dialect import Dialect
 from memoranda.storage.heads import End, Soundness
+
+if TYPE_CHECKING:
+    from memoranda.storage.clear_vectors import ClearVectors
 
 T = TypeVar("T")
 
@@ -58,6 +61,11 @@ class Connection(Protocol):
 
 class Database(Soundness, Protocol):
     """A place that keeps rows durably."""
+
+    @property
+    def clear(self) -> ClearVectors | None:
+        """Vectors that it compares itself; None: it has none."""
+        ...
 
     def reading(self, tenant: str | None = None) -> AbstractContextManager[Connection]:
         """A consistent snapshot for a tenant; without one, of what belongs to the installation and of all tenants."""

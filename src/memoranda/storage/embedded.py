@@ -48,6 +48,18 @@ class Progress(NamedTuple):
         return self.done < self.last
 
 
+class InClear(NamedTuple):
+    """What a database has to compare itself, in clear; `is_wanted`: by the settings of this process."""
+
+    copies: int
+    # What they are copies of; and copies of what is not there any more.
+    vectors: int
+    orphans: int
+    # Of pgvector.
+    version: str
+    is_wanted: bool
+
+
 class Vectors(Protocol):
     """What is to have vectors by a model, in the order in which it was written, whoever's it is."""
 
@@ -73,6 +85,14 @@ class Vectors(Protocol):
 
     def put(self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant) -> bool:
         """Put down what was made of a batch; False if another process has done that meanwhile."""
+        ...
+
+    def copy(self, model: str) -> bool:
+        """Copy some vectors for a database that compares them itself; False: there are none to copy."""
+        ...
+
+    def in_clear(self) -> InClear | None:
+        """What the database has to compare itself, in clear; None: nothing."""
         ...
 
     def drop(self, model: str, limit: int) -> bool:

@@ -33,12 +33,14 @@ from memoranda.storage.postgres_election import Election
 from memoranda.storage.postgres_notify import Announcer, polled, tokens
 from memoranda.storage.postgres_server import (
     PostgresConnection,
+    bound_role,
     in_words,
     is_gone,
     migrate,
     open_connection,
     translated,
 )
+from memoranda.storage.postgres_vectors import clear_vectors
 from memoranda.storage.turns import Outcome, Piece, PieceFailedError
 from memoranda.storage.write_queue import TenantQueue, failed
 
@@ -79,6 +81,7 @@ class PostgresDatabase:
         reader_seconds: float = READER_SECONDS,
         writer_seconds: float = WRITER_SECONDS,
         refuses_unrecorded: bool = False,
+        has_clear_vectors: bool = False,
     ) -> None:
         """Open the database that the address names, and make the tables if there are none."""
         self.queue = TenantQueue(refuses_unrecorded=refuses_unrecorded)
@@ -96,7 +99,9 @@ class PostgresDatabase:
         with translated():
             first = open_connection(address)
             try:
-                self._role, self.is_read_only = migrate(first)
+                self.is_read_only = migrate(first)
+                self.clear = clear_vectors(first.raw, is_wanted=has_clear_vectors, is_read_only=self.is_read_only)
+                self._role = bound_role(first, is_read_only=self.is_read_only)
             except BaseException:
                 first.close()
                 raise
@@ -147,6 +152,8 @@ class PostgresDatabase:
 
     def _connect(self) -> PostgresConnection:
         connection = open_connection(self._address)
+        if self.clear is not None and self.clear.is_wanted:
+            connection.command(self.clear.path)
         connection.act_as(self._role)
         return connection
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import psycopg
@@ -42,6 +42,12 @@ _NUMBERS_MORE: Final = 64
 _KEEPALIVE: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 
 
+@cache
+def _queries() -> dict[str, str]:
+    """All that has a name here; those of pgvector are asked where its tables are."""
+    return load_queries("postgres") | load_queries("pgvector")
+
+
 @lru_cache(maxsize=4_096)
 def native(sql: str) -> tuple[str, tuple[str, ...]]:
     """A query with the parameters that PostgreSQL knows, and their names in order."""
@@ -64,7 +70,7 @@ class PostgresConnection:
         self.raw = raw
         self.memo: dict[str, Row] = {}
         self.ends: dict[int, End] = {}
-        self._queries = load_queries("postgres")
+        self._queries = _queries()
         self._statements = Statements(raw)
         self._is_open = False
         # Numbers for versions of the tenant whose turn it is.
@@ -214,7 +220,7 @@ def open_connection(address: str) -> PostgresConnection:
 # --- tables ----------------------------------------------------------------------------------------------
 
 # No other program would choose it: who makes the tables holds this lock.
-_MIGRATING: Final = 0x4D656D6F
+MIGRATING: Final = 0x4D656D6F
 _STATE: Final = """
 SELECT current_setting('server_encoding'),
   pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on',
@@ -233,28 +239,44 @@ GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
 """
 
 
-def migrate(connection: PostgresConnection, *, may_be_moving: bool = False) -> tuple[str | None, bool]:
-    """Make the tables, once, whichever process comes first; whom to act as, and whether nothing can be written."""
+# Every table is a type, too.
+_TYPE_TAKEN: Final = (
+    "this schema has a type that is named as one of our tables, of pgvector perhaps: make the store in a schema of its "
+    "own, or move that (ALTER EXTENSION vector SET SCHEMA …)"
+)
+
+
+def migrate(connection: PostgresConnection, *, may_be_moving: bool = False) -> bool:
+    """Make the tables, once, whichever process comes first; whether nothing can be written."""
     raw = connection.raw
-    encoding, is_read_only, is_above, has_store, tables, schema = _only(raw.execute(_STATE))
+    encoding, is_read_only, _, has_store, tables, schema = _only(raw.execute(_STATE))
     if encoding != "UTF8":
         raise StoreUnavailable(f"the encoding of this database is {encoding}; make one with ENCODING 'UTF8'")
     if not has_store:
         if schema is None or is_read_only:
             raise StoreUnavailable("there is no store in this database, and none can be made in it")
         with raw.transaction():
-            raw.execute(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+            raw.execute(f"SELECT pg_advisory_xact_lock({MIGRATING})")
             *_, has_store, tables, _ = _only(raw.execute(_STATE))
             if tables and not has_store:
                 raise StoreCorrupt("this database has tables, but they are not Memoranda's")
             if not has_store:
-                _make_tables(raw)
+                try:
+                    _make_tables(raw)
+                except errors.DuplicateObject as error:
+                    raise StoreUnavailable(_TYPE_TAKEN) from error
     _refuse_other_layout(raw, may_be_moving=may_be_moving)
+    return bool(is_read_only)
+
+
+def bound_role(connection: PostgresConnection, *, is_read_only: bool) -> str | None:
+    """Whom to act as, whoever has connected, with rights to all tables there are; None: as that one."""
+    _, _, is_above, _, _, schema = _only(connection.raw.execute(_STATE))
     if not is_above:
-        return None, bool(is_read_only)
+        return None
     if not is_read_only:
-        raw.execute(_ROLE_MADE.format(role=ROLE, schema=psycopg.sql.quote(schema).replace("'", '"')))
-    return ROLE, bool(is_read_only)
+        connection.raw.execute(_ROLE_MADE.format(role=ROLE, schema=psycopg.sql.quote(schema).replace("'", '"')))
+    return ROLE
 
 
 def _make_tables(raw: psycopg.Connection[Row]) -> None:

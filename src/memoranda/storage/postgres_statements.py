@@ -21,6 +21,7 @@ from psycopg import adapt, errors, pq
 
 from memoranda.errors import InvalidInput
 from memoranda.storage.database import Row, without_nul
+from memoranda.storage.postgres_arrays import Reals, WholeNumbers
 
 # So many statements stay prepared on every connection.
 STATEMENTS_LIMIT: Final = 300
@@ -52,6 +53,8 @@ _ENCODED: Final[dict[type, tuple[int, Callable[[Any], bytes | None]]]] = {
     str: (_type("text"), lambda text: without_nul(text).encode()),
     bytes: (_type("bytea"), lambda data: data),
     memoryview: (_type("bytea"), bytes),
+    WholeNumbers: (psycopg.postgres.types["int8"].array_oid, lambda data: data),
+    Reals: (psycopg.postgres.types["float4"].array_oid, lambda data: data),
     # It has the type that the parameter had before.
     type(None): (_UNKNOWN, lambda _: None),
 }

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 
     from memoranda.retrieval.legs import Searched
     from memoranda.retrieval.ranking import Question, Ranking, Scope
-    from memoranda.retrieval.segment import Facts, Postings
-    from memoranda.retrieval.vectors import Matrix
+    from memoranda.retrieval.segment import Facts, Flags, Postings
+    from memoranda.retrieval.vectors import Matrix, Standing
+    from memoranda.storage.clear_vectors import ClearMatrix, ClearVectors
 
 # What a word weighs that nobody knows, where there is nothing.
 _UNKNOWN: Final = 1.0
@@ -55,6 +56,8 @@ _NARROW: Final = 4_096
 
 # Where more than one in so many of the best do not pass, a filter leaves few: it is asked of more at once.
 _MANY_FAIL: Final = 4
+# So exact is how near something is, whoever adds it up and in whichever order.
+_DIGITS: Final = 6
 # What is neither forgotten nor erased has one of these.
 _USUAL: Final = ("active", "candidate")
 
@@ -62,9 +65,9 @@ _USUAL: Final = ("active", "candidate")
 class Memory:
     """What a process keeps between searches: segments of words, vectors, and which versions are not live."""
 
-    def __init__(self) -> None:
+    def __init__(self, clear: ClearVectors | None = None) -> None:
         self.segments = SegmentCache()
-        self.matrices = Matrices()
+        self.matrices = Matrices(clear)
         self._lock = threading.Lock()
         self._closed: dict[int, tuple[int, Closed]] = {}
 
@@ -536,7 +539,7 @@ def _with_reasons(matches: Matches, ranking: Ranking, segments: list[Searched], 
     return replace(matches, nearness=nearness, reasons=reasons)
 
 
-def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Searched]:
+def _near(segments: list[Searched], matrix: Matrix | ClearMatrix, meaning: Meaning) -> list[Searched]:
     """Segments with the cosines of what has a vector: of all of it, or of the nearest where there is much."""
     import numpy as np
 
@@ -554,16 +557,25 @@ def _near(segments: list[Searched], matrix: Matrix, meaning: Meaning) -> list[Se
     share = matrix.share_alone(standing)
     # What has no vector yet may be the answer.
     line = line_of(docs, meaning.floor, meaning.line, share) if is_all and meaning.line else 0.0
-    found = []
-    for segment, (places, rows, _) in zip(segments, standing, strict=True):
-        facts = segment.facts
-        contexts = matrix.contexts(rows)
-        at = np.minimum(np.searchsorted(facts.versions, contexts), len(facts) - 1)
-        # What was said before counts only for whoever may see it.
-        is_seen = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
-        own, context = matrix.cosines(questions, rows, is_seen, second, share)
-        found.append(replace(segment, near=Near(places, own[0], context[0], own[1], context[1], meaning.floor, line)))
+    rows = np.concatenate([each.rows for each in standing])
+    is_seen = np.concatenate([_in_context(*each, matrix) for each in zip(segments, standing, strict=True)])
+    own, context = (np.round(each, _DIGITS) for each in matrix.cosines(questions, rows, is_seen, second, share))
+    found, start = [], 0
+    for segment, each in zip(segments, standing, strict=True):
+        part = slice(start, start := start + len(each.rows))
+        near = Near(each.places, own[0, part], context[0, part], own[1, part], context[1, part], meaning.floor, line)
+        found.append(replace(segment, near=near))
     return found
+
+
+def _in_context(segment: Searched, standing: Standing, matrix: Matrix | ClearMatrix) -> Flags:
+    """Of what in a segment has a vector what is compared with what was said before: where whoever asks may see that."""
+    import numpy as np
+
+    facts, contexts = segment.facts, matrix.contexts(standing.rows)
+    at = np.minimum(np.searchsorted(facts.versions, contexts), len(facts) - 1)
+    is_seen: Flags = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
+    return is_seen
 
 
 def _questions(meaning: Meaning) -> NDArray[np.float32]:

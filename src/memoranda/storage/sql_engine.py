@@ -88,7 +88,7 @@ class SqlEngine:
         except MemorandaError:
             self.close()
             raise
-        self._memory = Memory()
+        self._memory = Memory(database.clear)
         self._system = SqlSystem(database)
         self.vectors = VectorQueue(database, self._cipher, self._memory.segments)
         self.scrub()

@@ -107,6 +107,8 @@ class SqliteConnection:
 class SqliteDatabase:
     """One SQLite file, many readers, one writer thread with group commit."""
 
+    # It compares no vectors.
+    clear: ClassVar[None] = None
     # Runs each piece of work in place of the writer, who is held for as long: for whoever measures that.
     observer: ClassVar[Callable[[Callable[[Connection], Any], SqliteConnection], Any] | None] = None
 

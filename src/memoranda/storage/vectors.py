@@ -15,13 +15,14 @@ from memoranda.errors import StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.retrieval.entry import EYES_BITS
 from memoranda.storage.cipher import Cipher
-from memoranda.storage.database import Connection, Database
+from memoranda.storage.database import Connection, Database, Row
 from memoranda.storage.documents import Age
-from memoranda.storage.embedded import ANY_NUMBER, Batch, NewVector, Progress, ToEmbed
+from memoranda.storage.embedded import ANY_NUMBER, Batch, InClear, NewVector, Progress, ToEmbed
 from memoranda.storage.word_index import SegmentCache, WordIndex
 
 if TYPE_CHECKING:
-    from memoranda.retrieval.vectors import Matrix
+    from memoranda.retrieval.vectors import Matrix, Stored, VectorPlaces
+    from memoranda.storage.clear_vectors import ClearMatrix, ClearVectors
 
 # Of so many tenants and models vectors are kept in memory, and up to so many bytes; at least those asked for last.
 _MATRICES: Final = 256
@@ -113,6 +114,7 @@ class VectorQueue:
                 return False
             self._add(connection, row.model_id, vectors)
             _put(connection, row, upto=batch.upto, holder=holder, until_ms=now + LEASE_MS)
+            self._copy(connection, row.model_id)
             return True
 
         return self._database.write(work)
@@ -128,9 +130,41 @@ class VectorQueue:
             connection.run("vectors_blank", {**named, "limit": limit})
             connection.run("vectors_drop", {**named, "limit": limit})
             connection.run("embedding_model_drop", named)
-            return _model(connection, model) is not None
+            is_there = _model(connection, model) is not None
+            if self._database.clear is not None and not is_there:
+                self._database.clear.drop(connection, row.model_id)
+            return is_there
 
         return self._database.write(work)
+
+    def copy(self, model: str) -> bool:
+        """Copy some vectors for a database that compares them itself; False: there are none to copy."""
+        clear = self._database.clear
+        if clear is None or not clear.is_wanted:
+            return False
+        with self._database.reading() as connection:
+            if not clear.is_behind(connection, model):
+                return False
+
+        def work(connection: Connection) -> bool:
+            row = _locked(connection, model)
+            return row is not None and self._copy(connection, row.model_id)
+
+        return self._database.write(work)
+
+    def _copy(self, connection: Connection, model_id: int) -> bool:
+        clear = self._database.clear
+        if clear is None or not clear.is_wanted:
+            return False
+        return clear.copy(connection, model_id, lambda rows: _opened(rows, self._cipher))
+
+    def in_clear(self) -> InClear | None:
+        """What the database has to compare itself, in clear; None: nothing."""
+        clear = self._database.clear
+        if clear is None:
+            return None
+        with self._database.reading() as connection:
+            return clear.counts(connection)
 
     def _add(self, connection: Connection, model_id: int, vectors: Sequence[NewVector]) -> None:
         sealer = self._cipher.sealer()
@@ -215,33 +249,49 @@ def _before(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
 class Matrices:
     """The vectors of tenants that were asked lately, as arrays; every process follows what the others write."""
 
-    def __init__(self) -> None:
+    def __init__(self, clear: ClearVectors | None) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[int, str], tuple[Age, Matrix]] = OrderedDict()
+        self._clear = clear if clear is not None and clear.is_wanted else None
+        # Of a tenant and a model; and whether the numbers are here, or the database has them.
+        self._kept: OrderedDict[tuple[int, str, bool], tuple[Age, VectorPlaces]] = OrderedDict()
 
     def of(
         self, connection: Connection, tenant: str, tenant_id: int, model: str, dimensions: int, age: Age, cipher: Cipher
-    ) -> Matrix | None:
+    ) -> Matrix | ClearMatrix | None:
         """What there is of a tenant by a model, as new as the snapshot; None if there is nothing."""
-        from memoranda.retrieval.vectors import Matrix
+        from memoranda.retrieval.vectors import Matrix, VectorPlaces
 
-        row = _model(connection, model)
-        if row is None:
+        model_id, is_clear = self._model(connection, model)
+        if model_id is None:
             return None
-        key = tenant_id, model
+        key = tenant_id, model, is_clear
         with self._lock:
             known = self._kept.get(key)
             if known is None or (known[1].was_encrypted and known[0].keys != age.keys):
-                known = age, Matrix(dimensions)
+                known = age, VectorPlaces(dimensions) if is_clear else Matrix(dimensions)
             before, matrix = known
-            self._follow(connection, tenant, tenant_id, row.model_id, matrix, cipher)
+            if isinstance(matrix, Matrix):
+                self._follow(connection, tenant, tenant_id, model_id, matrix, cipher)
+            else:
+                assert self._clear is not None
+                self._clear.follow(connection, tenant_id, model_id, matrix)
             if before.erasures != age.erasures:
-                _forget(connection, tenant_id, row.model_id, matrix)
+                _forget(connection, tenant_id, model_id, matrix)
             self._kept[key] = age, matrix
             self._kept.move_to_end(key)
             while len(self._kept) > 1 and (len(self._kept) > _MATRICES or self._size() > _MATRIX_BYTES):
                 self._kept.popitem(last=False)
-        return matrix if len(matrix) else None
+        if not len(matrix) or isinstance(matrix, Matrix):
+            return matrix if isinstance(matrix, Matrix) and len(matrix) else None
+        assert self._clear is not None
+        return self._clear.matrix(connection, tenant_id, model_id, matrix)
+
+    def _model(self, connection: Connection, name: str) -> tuple[int | None, bool]:
+        """Which model it is, and whether the database compares its vectors: not before it has all there were."""
+        if self._clear is not None:
+            return self._clear.model(connection, name)
+        row = _model(connection, name)
+        return None if row is None else row.model_id, False
 
     def _size(self) -> int:
         return sum(matrix.nbytes for _, matrix in self._kept.values())
@@ -250,30 +300,35 @@ class Matrices:
     def _follow(
         connection: Connection, tenant: str, tenant_id: int, model_id: int, matrix: Matrix, cipher: Cipher
     ) -> None:
-        from memoranda.retrieval.vectors import Stored
-
         params = {"tenant_id": tenant_id, "model_id": model_id, "after": matrix.last_place}
         rows = connection.rows("vectors_after", params)
         if not rows:
             return
-        opener = cipher.opener() if any(row[3] is not None for row in rows) else None
-        found = []
-        for place, version_id, context_id, key_id, data, context_data in rows:
-            if key_id is not None and version_id:
-                assert opener is not None
-                matrix.was_encrypted = True
-                try:
-                    data = opener(key_id, data, bound_to(tenant, version_id)) or b""
-                    if context_data and context_id >= 0:
-                        context_data = opener(key_id, context_data, bound_to(tenant, version_id))
-                except StoreCorrupt:
-                    # What was changed is not compared with anything; the words of the version still find it.
-                    data = b""
-            found.append(Stored(place, version_id, context_id, data if version_id else b"", context_data))
-        matrix.append(found)
+        matrix.was_encrypted |= any(row[3] is not None and row[1] for row in rows)
+        matrix.append(_opened([(tenant, *row) for row in rows], cipher))
 
 
-def _forget(connection: Connection, tenant_id: int, model_id: int, matrix: Matrix) -> None:
+def _opened(rows: Sequence[Row], cipher: Cipher) -> list[Stored]:
+    """Vectors as they were made: each of a tenant, with what the query `vectors_after` tells of it."""
+    from memoranda.retrieval.vectors import Stored
+
+    opener = cipher.opener() if any(row[4] is not None for row in rows) else None
+    found = []
+    for tenant, place, version_id, context_id, key_id, data, context_data in rows:
+        if key_id is not None and version_id:
+            assert opener is not None
+            try:
+                data = opener(key_id, data, bound_to(tenant, version_id)) or b""
+                if context_data and context_id >= 0:
+                    context_data = opener(key_id, context_data, bound_to(tenant, version_id))
+            except StoreCorrupt:
+                # What was changed is not compared with anything; the words of the version still find it.
+                data = b""
+        found.append(Stored(place, version_id, context_id, data if version_id else b"", context_data))
+    return found
+
+
+def _forget(connection: Connection, tenant_id: int, model_id: int, matrix: VectorPlaces) -> None:
     import numpy as np
 
     params = {"tenant_id": tenant_id, "model_id": model_id}

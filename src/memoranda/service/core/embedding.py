@@ -109,7 +109,10 @@ class EmbeddingQueue:
     def step(self) -> bool:
         """Embed what comes next; False: there is nothing, or another process does it."""
         queue, clock = self._context.engine.vectors, self._context.clock
-        if not self.progress().is_behind or not self._context.engine.is_elected(self._job):
+        if not self.progress().is_behind:
+            # Those that were made before are copied, where the database is to compare them itself.
+            return queue.copy(self._model)
+        if not self._context.engine.is_elected(self._job):
             return False
         if not queue.claim(self._model, self._holder, clock()):
             return False
