@@ -3,7 +3,7 @@
 One process for each that runs tests has read all of Memoranda. For every command that is asked for it forks, and the
 child becomes that command, with files, folder and environment of whoever asked: a process like any other. What is in
 memory already when it begins is the one difference, and so what is about starting (tests/cli/test_process.py,
-test_start.py, test_workers.py) does without this.
+test_start.py) does without this.
 """
 
 from __future__ import annotations

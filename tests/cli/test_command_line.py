@@ -79,4 +79,4 @@ def test_a_folder_that_cannot_be_made_is_a_refusal(run: Command, tmp_path: Path)
 def test_there_is_completion_for_each_shell(run: Command, shell: str) -> None:
     ran = run("completion", shell)
     assert ran.code == 0
-    assert "remember" in ran.out
+    assert all(word in ran.out for word in ("remember", "oams", "validate", "recall", "dry-run", "if-absent"))

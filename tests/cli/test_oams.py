@@ -621,12 +621,6 @@ def test_a_terminal_is_shown_how_far_it_is(filled: Command, home: Path, tmp_path
     assert "3 memories exported" in opened.seen
 
 
-def test_shells_complete_the_commands(run: Command) -> None:
-    for shell in ("bash", "zsh", "fish"):
-        script = run("completion", shell).out
-        assert all(word in script for word in ("oams", "validate", "recall", "dry-run", "if-absent"))
-
-
 def test_looking_into_a_file_opens_no_store_and_loads_no_server(tmp_path: Path) -> None:
     file = written(tmp_path / "m.jsonl", [memory()])
     script = (

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.bindings.http.running import NO_AUTHORITIES
 from tests.cli.conftest import Command
+from tests.forking import Forked
 from tests.waiting import HANG_SECONDS, until
 
 from memoranda.encoding.json_text import parse
@@ -28,7 +30,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 class Serving:
     """A process that serves with workers."""
 
-    process: subprocess.Popen[bytes]
+    process: Forked
     url: str
     headers: dict[str, str]
     owner: str
@@ -39,7 +41,7 @@ class Serving:
 
     def client(self) -> httpx.Client:
         """A new connection: whichever worker the system gives it to."""
-        return httpx.Client(base_url=self.url, headers=self.headers, timeout=HANG_SECONDS)
+        return httpx.Client(base_url=self.url, verify=NO_AUTHORITIES, headers=self.headers, timeout=HANG_SECONDS)
 
     def remember(self, text: str) -> str:
         draft = {
@@ -58,7 +60,7 @@ class Serving:
 def serving(home: Path, workers: int = 2) -> Iterator[Serving]:
     tokens = ("--data", str(home), "--json", "serve", "--port", "0", "--workers", str(workers))
     command = [sys.executable, "-m", "memoranda", *tokens]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with Forked(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             said = parse(process.stdout.readline())

@@ -33,6 +33,7 @@ from tests.standards.oams.strategies import KEYS as ANY_KEYS
 from tests.standards.oams.strategies import TEXTS
 
 DAY = 86_400_000
+MORE = CITED_LIMIT + 100
 
 
 @pytest.fixture
@@ -522,7 +523,7 @@ def test_more_memories_than_a_result_names_are_consolidated(world: World) -> Non
     dreams = Dreams(world)
     start = parse_instant("2020-01-01T00:00:00Z")
     names = ("Ada", "Bob", "Cyd", "Dan", "Eve")
-    for page in range(3):
+    for first, last in ((0, 500), (500, 1_000), (1_000, MORE)):
         dreams.batch(
             [
                 dreams.memory(
@@ -532,19 +533,19 @@ def test_more_memories_than_a_result_names_are_consolidated(world: World) -> Non
                     created_at=format_instant(start + number * 3_600_000),
                     tags=[f"project-{number % 13}"],
                 )
-                for number in range(page * 500, page * 500 + 500)
+                for number in range(first, last)
             ]
         )
     for strategy in STRATEGIES:
         run = dreams.run(strategy)
-        assert run.inputs == 1_500
+        assert run.inputs == MORE
         assert len(run.outputs) <= 50
     assert max(len(dump(each)) for each in dreams.results().values()) < MAX_MEMORY_BYTES
     again = dreams.run("reflect")
     assert again.written == 0
     (about_all,) = again.outputs
     assert len(about_all.memory["metadata"]["dream_inputs"]) == CITED_LIMIT
-    assert about_all.memory["metadata"][MARK]["inputs"] == 1_500
+    assert about_all.memory["metadata"][MARK]["inputs"] == MORE
 
 
 @pytest.mark.requirement("OAMS-OURS-dream-cited")
