@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
+from tests.commands import command
 from tests.forking import Forked, put_memoranda
 from tests.standards.oams.strategies import HOSTILE, memories, memory
 from tests.waiting import until
@@ -276,16 +277,24 @@ def test_an_import_says_what_it_took_what_was_odd_and_what_it_refused(run: Comma
     assert [each["where"] for each in answer.json["refusals"]] == [f"{file}:3", f"{file}:5"]
 
 
+@pytest.fixture(scope="module")
+def thousands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of which an export takes a while."""
+    folder = tmp_path_factory.mktemp("thousands")
+    values = [memory(key=str(number), value=f"{number} {'x' * 2000}") for number in range(3000)]
+    assert command("--data", str(folder / "home"), "import", str(written(folder / "m.jsonl", values))).code == 0
+    return folder / "home"
+
+
 @pytest.mark.parametrize("end", ["kill", "int"])
 def test_an_export_that_is_ended_midway_leaves_nothing_that_looks_whole(
-    run: Command, home: Path, tmp_path: Path, end: str
+    run: Command, home: Path, thousands: Path, tmp_path: Path, end: str
 ) -> None:
-    values = [memory(key=str(number), value=f"{number} {'x' * 2000}") for number in range(3000)]
-    assert run("import", written(tmp_path / "m.jsonl", values)).code == 0
+    shutil.copytree(thousands, home)
     out = tmp_path / "folder" / "out"
     out.parent.mkdir()
-    command = [sys.executable, "-m", "memoranda", "export", "--format", "oams", str(out)]
-    with Forked(command, stdout=subprocess.DEVNULL, env={**os.environ, "MEMORANDA_HOME": str(home)}) as going:
+    words = [sys.executable, "-m", "memoranda", "export", "--format", "oams", str(out)]
+    with Forked(words, stdout=subprocess.DEVNULL, env={**os.environ, "MEMORANDA_HOME": str(home)}) as going:
         until(lambda: list(out.parent.iterdir()), "the export begins")
         going.kill() if end == "kill" else going.send_signal(2)
     left = list(out.parent.iterdir())
@@ -613,8 +622,8 @@ def test_the_library_has_the_five_operations() -> None:
 
 
 def test_a_terminal_is_shown_how_far_it_is(filled: Command, home: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "memoranda", "export", "--format", "oams", str(tmp_path / "out")]
-    with Terminal(command, {**os.environ, "MEMORANDA_HOME": str(home)}) as opened:
+    words = [sys.executable, "-m", "memoranda", "export", "--format", "oams", str(tmp_path / "out")]
+    with Terminal(words, {**os.environ, "MEMORANDA_HOME": str(home)}) as opened:
         assert opened.wait() == 0
     assert re.search(r"reading .*3/\?", opened.seen)
     assert re.search(r"writing .*3/\?", opened.seen)

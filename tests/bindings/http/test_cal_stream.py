@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,9 +26,18 @@ GRAINS, WORDS = 120, 12_000
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("library") / "home", stall_seconds=60) as started:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with all grains, which nobody has open."""
+    home = tmp_path_factory.mktemp("filled") / "home"
+    with running(home) as started:
         fill(started)
+    return home
+
+
+@pytest.fixture(scope="module")
+def library(filled: Path) -> Iterator[Running]:
+    shutil.copytree(filled, filled.with_name("library"))
+    with running(filled.with_name("library"), stall_seconds=60) as started:
         yield started
 
 
@@ -221,18 +231,17 @@ def test_a_credential_has_three_streams_at_once(library: Running) -> None:
 
 
 @pytest.mark.requirement("CAL-11-http-limits")
-def test_a_client_that_does_not_read_is_given_up(tmp_path: Path) -> None:
-    with running(tmp_path / "home", stall_seconds=0.3) as server:
-        fill(server)
-        with reading(server, server.key()) as reader:
-            reader.assembly_id()
-            until(lambda: len(streams_on_record(server)) == 1)
-            assert streams_on_record(server)[0]["meta"]["cancelled"] is True
+def test_a_client_that_does_not_read_is_given_up(filled: Path, tmp_path: Path) -> None:
+    shutil.copytree(filled, tmp_path / "home")
+    with running(tmp_path / "home", stall_seconds=0.3) as server, reading(server, server.key()) as reader:
+        reader.assembly_id()
+        until(lambda: len(streams_on_record(server)) == 1)
+        assert streams_on_record(server)[0]["meta"]["cancelled"] is True
 
 
-def test_a_stream_that_nobody_reads_does_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
+def test_a_stream_that_nobody_reads_does_not_keep_the_server_from_stopping(filled: Path, tmp_path: Path) -> None:
+    shutil.copytree(filled, tmp_path / "home")
     with running(tmp_path / "home") as server:
-        fill(server)
         reader = Reader(server, server.key())
         reader.assembly_id()
     reader.connection.close()
