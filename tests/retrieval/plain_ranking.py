@@ -141,6 +141,10 @@ def _parts(question: Question, segments: Sequence[Searched], columns: list[list[
                 for each, s in zip(leg, segments, strict=True)
             ]
         )
+    if len(question.words) > 1:
+        counts = [_texts(segment, is_window=False)[1] for segment in segments]
+        every = [np.logical_and.reduce([each > 0 for each in words]) for words in counts]
+        found["every"] = np.concatenate(every).astype(np.float32)
     persons = ranking._named_persons(question, segments)
     for_all = range(len(segments))
     if persons:

@@ -22,7 +22,16 @@ from memoranda.retrieval.weights import K1, B, Weights
 
 DAY_MS = 86_400_000
 NOTHING = Weights(
-    text=0.0, window=0.0, before=0.0, after=0.0, person=0.0, first_named=0.0, date=0.0, session=0.0, length=0.0
+    text=0.0,
+    window=0.0,
+    every=0.0,
+    before=0.0,
+    after=0.0,
+    person=0.0,
+    first_named=0.0,
+    date=0.0,
+    session=0.0,
+    length=0.0,
 )
 TEXT_ALONE = replace(NOTHING, text=1.0)
 LARGE = st.integers(0, (1 << 64) - 1)

@@ -330,11 +330,27 @@ class WordLegs:
         around = _Bm25(WINDOW_B, windows, words, docs=docs, length=sum(each.window_length for each in seen))
         self.window = WordLeg(windows, around, self.text.firsts(), size=self.size)
 
+    def every(self) -> list[Leg]:
+        """What holds every word of a question of several, and may come back."""
+        return [_holding_every(each) for each in self.words]
+
     @property
     def covered(self) -> float:
         """How much of the question the best one covers, from 0 to 1."""
         most = (K1 + 1.0) * float(self.text.weights.sum())
         return min(1.0, self.text.best / most) if most else 0.0
+
+
+def _holding_every(words: Words) -> Leg:
+    held = {word: each.places for word, each in enumerate(words.held) if each is not None}
+    if len(held) < max(2, len(words.held)):
+        return Leg(_NOWHERE, _NOTHING)
+    rarest_first = sorted(held, key=lambda word: len(held[word]))
+    places = held[rarest_first[0]]
+    for word in rarest_first[1:]:
+        places = places[words.counts(word).take(places) > 0]
+    places = places if words.is_allowed else places[words.holders.take(places)]
+    return Leg(places, np.ones(len(places), np.float32))
 
 
 def _windows(words: Words) -> _Texts:

@@ -312,8 +312,9 @@ def rank(
     near = [_near_enough(*each) for each in zip(some, *legs[2:], strict=True)] if has_meaning else [_NONE] * len(some)
     legs[:2] = [[Leg(each.places, np.float32(gate) * each.values) for each in leg] for leg in legs[:2]]
     beside = _beside(some, legs)
-    held = _held(question, words, near) if words.is_whole else _told(some, words, near, [*legs, *beside])
-    parts = _Parts(question, some, held, legs, beside)
+    every = words.every()
+    held = _held(question, words, near) if words.is_whole else _told(some, words, near, [*legs, *beside, every])
+    parts = _Parts(question, some, held, legs, beside, every)
     # Far down, where no leg tells two apart, the words themselves do.
     scores = (_FAR_DOWN / (words.text.best or 1.0)) * np.concatenate(words.text.of(held)).astype(np.float64)
     chosen = replace(weights or (WITH_MEANING if has_meaning else WORDS_ONLY), **changed)
@@ -421,10 +422,12 @@ class _Parts:
         held: Sequence[Indexes],
         legs: Sequence[list[Leg]],
         beside: tuple[list[Leg], list[Leg]],
+        every: list[Leg],
     ) -> None:
         self._question, self._segments, self._held, self.rows = question, segments, held, Rows(held)
         self._legs = {name: self._column(leg) for name, leg in zip(LEGS, legs, strict=False)}
         self._before, self._after = (self._column(leg) for leg in beside)
+        self._every = self._column(every)
 
     def in_any_leg(self) -> Indexes:
         """The rows of which some leg says more than nothing."""
@@ -433,6 +436,7 @@ class _Parts:
 
     def columns(self, persons: Sequence[np.uint64]) -> Iterator[tuple[str, Column]]:
         yield from self._legs.items()
+        yield "every", self._every
         yield "before", self._before
         yield "after", self._after
         topic = np.zeros(len(self.rows))

@@ -56,6 +56,8 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     # The words of the memory itself, and of it with the one before and the one after.
     text: float
     window: float
+    # Every word of a question of several.
+    every: float
     # What the memory means by itself, and behind the end of the one before it.
     meaning: float = 0.0
     context: float = 0.0
@@ -77,6 +79,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 WORDS_ONLY: Final = Weights(
     text=0.08,
     window=0.30,
+    every=0.20,
     before=0.18,
     after=0.03,
     person=0.30,
@@ -88,6 +91,7 @@ WORDS_ONLY: Final = Weights(
 WITH_MEANING: Final = Weights(
     text=0.02,
     window=0.18,
+    every=0.20,
     meaning=0.15,
     context=0.31,
     before=0.165,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # Of so many tenants and models vectors are kept in memory, and up to so many bytes; at least those asked for last.
 _MATRICES: Final = 256
 _MATRIX_BYTES: Final = 1 << 30
+# So many are read at once: what a million takes as rows of a database is twice what it takes as arrays.
+_READ_AT_ONCE: Final = 16_384
 # How long a process that makes vectors has until another may take over.
 LEASE_MS: Final = 5_000
 
@@ -231,13 +233,12 @@ def _before(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
             best = (-1, 0)
             for other in segments:
                 others = other.facts
-                fits = others.sessions == facts.sessions[place]
+                places, _ = others.in_sessions(facts.sessions[place : place + 1])
+                fits = (others.marks[places] ^ facts.marks[place]) & EYES_BITS == 0
                 for name in ("spaces", "users"):
-                    fits &= getattr(others, name) == getattr(facts, name)[place]
-                fits &= (others.marks ^ facts.marks[place]) & EYES_BITS == 0
-                at = facts.times[place]
-                fits &= (others.times < at) | ((others.times == at) & (others.versions < version_id))
-                places = np.flatnonzero(fits)
+                    fits &= getattr(others, name)[places] == getattr(facts, name)[place]
+                at, times = facts.times[place], others.times[places]
+                places = places[fits & ((times < at) | ((times == at) & (others.versions[places] < version_id)))]
                 if len(places):
                     last = places[np.lexsort((others.versions[places], others.times[places]))[-1]]
                     best = max(best, (int(others.times[last]), int(others.versions[last])))
@@ -300,12 +301,12 @@ class Matrices:
     def _follow(
         connection: Connection, tenant: str, tenant_id: int, model_id: int, matrix: Matrix, cipher: Cipher
     ) -> None:
-        params = {"tenant_id": tenant_id, "model_id": model_id, "after": matrix.last_place}
-        rows = connection.rows("vectors_after", params)
-        if not rows:
-            return
-        matrix.was_encrypted |= any(row[3] is not None and row[1] for row in rows)
-        matrix.append(_opened([(tenant, *row) for row in rows], cipher))
+        params = {"tenant_id": tenant_id, "model_id": model_id, "limit": _READ_AT_ONCE}
+        while rows := connection.rows("vectors_after", {**params, "after": matrix.last_place}):
+            matrix.was_encrypted |= any(row[3] is not None and row[1] for row in rows)
+            matrix.append(_opened([(tenant, *row) for row in rows], cipher))
+            if len(rows) < _READ_AT_ONCE:
+                return
 
 
 def _opened(rows: Sequence[Row], cipher: Cipher) -> list[Stored]:

@@ -93,7 +93,8 @@ def _relevance(matches: Sequence[_Match], weights: Sequence[float], mean: float)
     for match, one, two in zip(matches, text, window, strict=True):
         topic = WORDS_ONLY.session * (one + two) / LEG_COUNT
         length = WORDS_ONLY.length * math.log1p(match[3]) if any(match[4]) else 0.0
-        found.append(WORDS_ONLY.text * one + WORDS_ONLY.window * two + topic + length)
+        every = WORDS_ONLY.every if len(match[4]) > 1 and all(match[4]) else 0.0
+        found.append(WORDS_ONLY.text * one + WORDS_ONLY.window * two + every + topic + length)
     return found
 
 

@@ -109,6 +109,7 @@ class RecallFilter(Shape):
 Part = Literal[
     "text",
     "window",
+    "every",
     "meaning",
     "context",
     "before",

@@ -797,7 +797,7 @@ WHERE s.version_id = :version_id
 
 -- name: vectors_after
 SELECT place, version_id, context_id, key_id, data, context_data FROM vector
-WHERE tenant_id = :tenant_id AND model_id = :model_id AND place > :after ORDER BY place
+WHERE tenant_id = :tenant_id AND model_id = :model_id AND place > :after ORDER BY place LIMIT :limit
 
 -- name: vectors_erased
 SELECT place FROM vector WHERE tenant_id = :tenant_id AND version_id = 0

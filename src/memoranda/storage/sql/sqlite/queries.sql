@@ -759,7 +759,7 @@ WHERE s.tenant_id = :tenant_id AND s.version_id = :version_id AND s.erased = 0
 
 -- name: vectors_after
 SELECT place, version_id, context_id, key_id, data, context_data FROM vector INDEXED BY vector_model
-WHERE tenant_id = :tenant_id AND model_id = :model_id AND place > :after ORDER BY place
+WHERE tenant_id = :tenant_id AND model_id = :model_id AND place > :after ORDER BY place LIMIT :limit
 
 -- name: vectors_erased
 SELECT place FROM vector INDEXED BY vector_version WHERE tenant_id = :tenant_id AND version_id = 0
