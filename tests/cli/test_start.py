@@ -112,6 +112,12 @@ def test_what_looks_for_nothing_by_words_loads_neither_the_parser_nor_what_ranks
     )
 
 
+@pytest.mark.parametrize("tokens", [("oams", "list"), ("openwop", "list", "mem://a")], ids=" ".join)
+def test_who_only_lists_loads_nothing_that_reads_texts_closely(tmp_path: Path, tokens: tuple[str, ...]) -> None:
+    readers = [f"memoranda.consolidation.{name}" for name in ("commitments", "habits", "text.claims", "text.reading")]
+    assert unneeded(loaded(tmp_path, *tokens, code=None), tuple(readers)) == set()
+
+
 def test_a_query_loads_neither_openwop_nor_consolidation(tmp_path: Path) -> None:
     modules = loaded(tmp_path, "cal", "RECALL beliefs LIMIT 1")
     assert "memoranda.service.cal.cal" in modules

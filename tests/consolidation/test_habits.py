@@ -311,7 +311,10 @@ def test_tools_corrections_and_times_around_one_workflow_make_an_agent() -> None
 
 def test_without_one_of_them_there_is_no_agent() -> None:
     for change in ({"corrections": ()}, {"steps": ()}):
-        runs = [RunTrace(**{**{name: getattr(one, name) for name in RunTrace.__slots__}, **change}) for one in weekly()]
+        runs = [
+            RunTrace(**{**{name: getattr(one, name) for name in RunTrace.__struct_fields__}, **change})
+            for one in weekly()
+        ]
         assert drafts(runs, "agent-pack") == []
     assert drafts(weekly(2), "agent-pack") == []
 

@@ -8,11 +8,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, replace
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.consolidation.notes import NOTES, NOW, note
 
 from memoranda.consolidation.strategies.catalogue import STRATEGIES, run
@@ -28,7 +29,7 @@ WORD = re.compile(r"[^\W_]{4,}")
 
 
 def as_bytes(dreams: list[Dream]) -> bytes:
-    return json_text.dump([asdict(dream) for dream in dreams])
+    return json_text.dump(msgspec.to_builtins(dreams))
 
 
 def all_of(strategies: Iterable[str], notes: list[Note]) -> list[tuple[str, Dream]]:

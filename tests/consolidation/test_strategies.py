@@ -7,8 +7,7 @@ from tests.consolidation.notes import NOW, at, note, texts
 
 from memoranda.consolidation.strategies.catalogue import STRATEGIES, run
 from memoranda.consolidation.strategies.dream import Dream, Options
-from memoranda.consolidation.text.note import Note
-from memoranda.consolidation.text.summary import four_bytes
+from memoranda.consolidation.text.note import Note, four_bytes
 from memoranda.errors import InvalidInput
 
 BILLING = note(

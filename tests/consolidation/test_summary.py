@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.consolidation.notes import NOTES, NOW, note
 
-from memoranda.consolidation.text.note import Note
+from memoranda.consolidation.text.note import Note, four_bytes
 from memoranda.consolidation.text.reading import Reading
 from memoranda.consolidation.text.sentences import sentences
-from memoranda.consolidation.text.summary import four_bytes, summarize
+from memoranda.consolidation.text.summary import summarize
 
 COUNTERS = {"bytes/4": four_bytes, "words": lambda text: len(text.split()), "characters": len}
 

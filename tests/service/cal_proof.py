@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memoranda.errors import QueryError
 from memoranda.service.core.access import Access
@@ -104,7 +105,7 @@ class Proof:
         self.seen["paged"] += count > 1
         if page["next_cursor"] is not None:
             assert len(found) < len(whole.items), text
-            whole = replace(whole, items=whole.items[: len(found)])
+            whole = dataclasses.replace(whole, items=whole.items[: len(found)])
         assert shape({**first, member: found, "total": whole.total}, whole) == told(whole), text
 
 

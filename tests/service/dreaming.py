@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from memoranda.consolidation.strategies.catalogue import DEFAULT_OPTIONS
-from memoranda.consolidation.strategies.dream import Options, Writer
+from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Options, Writer
 from memoranda.encoding.json_text import dump
 from memoranda.service.consolidation.dreams import DreamRun
 from memoranda.service.consolidation.runs import Undone

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import Phase, event, given, note, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from memoranda.standards.cal import fields
 from memoranda.standards.cal.fields import Field

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from memoranda.errors import QueryError
 from memoranda.service.cal.session import Host, Switches

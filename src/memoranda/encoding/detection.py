@@ -14,8 +14,9 @@ import base64
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 Policy = Literal["off", "warn", "redact"]
 # The shortest thing that is looked at.
@@ -23,8 +24,7 @@ _MIN_CHARS: Final = 8
 _ROUNDS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """Where something looks like a secret, and what kind of secret. Never the secret itself."""
 
     kind: str

@@ -8,9 +8,10 @@ warned of. All parts are one import on the server's record, which can be taken b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from msgspec.structs import replace
 from msgspec.structs import replace as with_changes
 
 from memoranda.encoding.bases import base64_encode

@@ -14,8 +14,6 @@ carried along, and not verified: whoever takes the memories in does that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from dataclasses import replace as changed
 from functools import partial
 from typing import Any, Final, Literal, TypeVar, cast
 
@@ -69,22 +67,21 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     read: Projection | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class Conversion:
+class Conversion(msgspec.Struct, kw_only=True):
     """One conversion on its way. `given` has what comes from a form that does not say whose it is."""
 
     given: str | None = None
     ump_version: UmpVersion = "0.1"
-    report: Report = field(default_factory=Report)
+    report: Report = msgspec.field(default_factory=Report)
     # Whom the first that says it belongs to.
     _first: str = ""
     # How many are in the other form what they were, and how many a view that carries what they were.
     unchanged: int = 0
     carried: int = 0
     # The records of grains that others were superseded by, and the other way about.
-    _names: dict[str, str] = field(default_factory=dict)
-    _addresses: dict[str, str] = field(default_factory=dict)
-    _superseded: dict[str, str] = field(default_factory=dict)
+    _names: dict[str, str] = msgspec.field(default_factory=dict)
+    _addresses: dict[str, str] = msgspec.field(default_factory=dict)
+    _superseded: dict[str, str] = msgspec.field(default_factory=dict)
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
@@ -116,7 +113,7 @@ class Conversion:
             return None
         successors, index = record.get("superseded_by") or (), index_of(record)
         if successors:
-            index = changed(index, successor_name=successors[-1])
+            index = replace(index, successor_name=successors[-1])
         found = self._whole(inner, tenant, space)
         if found is None:
             return None
@@ -125,7 +122,7 @@ class Conversion:
         if dump(shown) == dump(record):
             return found
         beside = dump(_difference(record, shown)).decode()
-        found = replace(found, index=changed(index, record=beside))
+        found = replace(found, index=replace(index, record=beside))
         return found if dump(self.record(found)) == dump(record) else None
 
     def _take_grain(self, delivery: bytes, index: IndexState) -> Carried:
@@ -251,7 +248,7 @@ class Conversion:
         )
 
     def _said_beside(self, carried: Carried, index: IndexState) -> Record:
-        shown = self.record(replace(carried, index=changed(index, record=None)))
+        shown = self.record(replace(carried, index=replace(index, record=None)))
         return check_complete(_with(shown, parse(index.record or "")), version=self.ump_version)
 
     def grain(self, carried: Carried) -> tuple[bytes, IndexState]:

@@ -9,7 +9,6 @@ form gives them, whichever comes first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -78,8 +77,7 @@ def numbered(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterator[I
         yield Item(form=form, value=value, where=f"line {number}", number=number)
 
 
-@dataclass(slots=True, kw_only=True)
-class Renaming:
+class Renaming(msgspec.Struct, kw_only=True):
     """Where memories go instead of where they say: all into one namespace, or to the same scopes of another owner.
 
     Only `namespace` changes; `source_id`, `parent_id` and whatever else names something stays as it is (section 5).
@@ -87,7 +85,7 @@ class Renaming:
 
     into: Namespace | None = None
     owner: str | None = None
-    _origins: dict[int, int] = field(default_factory=dict)
+    _origins: dict[int, int] = msgspec.field(default_factory=dict)
 
     def apply(self, memory: dict[str, Any]) -> dict[str, Any]:
         """The memory at its new place. Raises Conflict where another one from elsewhere went already."""
@@ -129,8 +127,7 @@ def import_items(
     return taking.report
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What a part of an import came to, the name to go on with, and what of it waits for a successor to come."""
 
     report: Report
@@ -173,8 +170,7 @@ def import_part(
     return Part(report=taking.report, name=known, waiting=waiting)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
+class _Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """A version whose successor was named and did not come yet."""
 
     version_id: int
@@ -197,16 +193,15 @@ class _Foreseen(Exception):
         self.written = written
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(msgspec.Struct):
     """What became of a batch, and what is waiting for its successor after it."""
 
     links: _Links
-    outcomes: list[Outcome | MemorandaError] = field(default_factory=list)
+    outcomes: list[Outcome | MemorandaError] = msgspec.field(default_factory=list)
     # Of the delegations to whoever wrote grains of it.
-    ends: authority.Ends = field(default_factory=dict)
+    ends: authority.Ends = msgspec.field(default_factory=dict)
     # What was written, but could not take the place of what it says it supersedes.
-    unlinked: list[tuple[Item, MemorandaError]] = field(default_factory=list)
+    unlinked: list[tuple[Item, MemorandaError]] = msgspec.field(default_factory=list)
 
 
 def _stands_alone(item: Item, ready: Ready, written: _Written) -> bool:

@@ -8,7 +8,9 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.service.core.context import Context
 from memoranda.service.oams import memories
@@ -16,8 +18,7 @@ from memoranda.service.originals import News, Ready
 from memoranda.storage.engine import Snapshot, Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(msgspec.Struct, frozen=True):
     """What was there: the names and the facts that are known, and the heads of the keys."""
 
     seq: int

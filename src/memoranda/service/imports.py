@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.encoding import json_text
 from memoranda.errors import MemorandaError, NotFound
@@ -64,8 +65,7 @@ def resumed(context: Context, access: Access, name: str) -> Imported:
     return Imported(json_text.parse(held)["what"], name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoneImport:
+class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of what an import wrote: forgotten, as it was before, or left because it was changed since."""
 
     id: str

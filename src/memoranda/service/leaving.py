@@ -6,9 +6,9 @@ What stays behind although it might have left is reported by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump
@@ -48,8 +48,7 @@ PAGE_LIMIT: Final = 1_000
 SENT_LIMIT: Final = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Leaving:
+class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
     """Who takes what out."""
 
     context: Context
@@ -61,7 +60,7 @@ class _Leaving:
     # Its owner asks for everything, and no preset is in force.
     is_owner: bool
     # Which versions of the last page nothing can keep here: that is asked of each twice.
-    free: set[int] = field(default_factory=set)
+    free: set[int] = msgspec.field(default_factory=set)
 
     def pages(self, space: str | None = None) -> Iterator[list[Version]]:
         """What may leave, page by page; the store is not being read while someone takes a page, who may take time."""

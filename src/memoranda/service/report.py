@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
+
+import msgspec
+from msgspec.structs import asdict
 
 from memoranda.errors import MemorandaError
 
@@ -18,8 +20,7 @@ _COUNTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """What was not taken in, did not leave or did not verify: where it stood (or its number, from 1), and why."""
 
     where: str
@@ -32,8 +33,7 @@ class Refusal:
         return {"where": self.where, "id": self.id, "code": self.code, "message": self.message}
 
 
-@dataclass(slots=True, kw_only=True)
-class Report:
+class Report(msgspec.Struct, kw_only=True):
     """What an import, an export or a check came to. The first refusals and warnings are listed, the counts are of all.
 
     Records and grains that were here already are `merged`, OAMS memories `unchanged`.
@@ -53,10 +53,10 @@ class Report:
     kept: int = 0
     # What left without the fields that its consent strips.
     redacted: int = 0
-    refusals: list[Refusal] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
     # Of what was brought in.
-    forms: set[Form] = field(default_factory=set)
+    forms: set[Form] = msgspec.field(default_factory=set)
 
     @property
     def taken(self) -> int:

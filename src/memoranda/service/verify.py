@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from memoranda.model.facts import Said
 from memoranda.model.memory import Projection, Version

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.standards.cal.grains import NOW, belief, goal, hostile_items, item, plain_items, saying, statement
 
 from memoranda.encoding import json_text

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import typing
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from tests.standards.cal.verdicts import code_of, code_of_json
 
@@ -133,12 +133,16 @@ def test_a_statement_is_one_of_exactly_twelve() -> None:
 
 def test_no_value_of_the_language_names_or_does_a_removal() -> None:
     bad = {word.lower() for word in (*DESTRUCTIVE, *CREATION, *KEYS, *SCHEMA, *ALSO)}
-    classes = [each for _, each in inspect.getmembers(syntax, inspect.isclass) if dataclasses.is_dataclass(each)]
+    classes = [
+        each
+        for _, each in inspect.getmembers(syntax, inspect.isclass)
+        if issubclass(each, msgspec.Struct) and each is not msgspec.Struct
+    ]
     assert len(classes) > 30
     for each in classes:
         assert each.__name__.lower() not in bad
-        assert not {field.name for field in dataclasses.fields(each)} & bad
-        assert each.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        assert not set(each.__struct_fields__) & bad
+        assert each.__struct_config__.frozen
         assert "__dict__" not in dir(each)
 
 
@@ -167,7 +171,7 @@ def test_a_value_cannot_change_what_a_query_does(value: str) -> None:
     assert isinstance(query.statement, syntax.Recall)
     assert isinstance(plain.statement, syntax.Recall)
     assert query.statement.where[0].value == value
-    assert dataclasses.replace(query.statement, where=()) == dataclasses.replace(plain.statement, where=())
+    assert msgspec.structs.replace(query.statement, where=()) == msgspec.structs.replace(plain.statement, where=())
     form = {"statement": "recall", "about": value}
     assert from_json(form).statement == syntax.Recall(about=value)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.standards.cal.grains import NOW, belief, goal, hostile_items, plain_items, statement
 
 from memoranda.encoding import json_text

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypeVar
+
+import msgspec
 
 from memoranda.bindings.files import exchange, mg, oams
 from memoranda.bindings.files.exchange import Counter, Found, Progress, Source
@@ -34,8 +35,7 @@ T = TypeVar("T")
 _RECORDS: Final[dict[str, Format]] = {"json": "json", "ndjson": "ndjson", "markdown": "markdown"}
 
 
-@dataclass(slots=True, kw_only=True)
-class Converted:
+class Converted(msgspec.Struct, kw_only=True):
     """What a conversion came to."""
 
     report: Report
@@ -43,7 +43,7 @@ class Converted:
     unchanged: int = 0
     carried: int = 0
     # What another system has no place for, and how many memories said it.
-    unsaid: Tally[str] = field(default_factory=Tally)
+    unsaid: Tally[str] = msgspec.field(default_factory=Tally)
 
     @property
     def written(self) -> int:
@@ -95,8 +95,7 @@ def _refuse_same(source: str, target: str) -> None:
         raise InvalidInput(f"{target}: what is read is not written over; name another file")
 
 
-@dataclass(slots=True, kw_only=True)
-class _Work:
+class _Work(msgspec.Struct, kw_only=True):
     """One file on its way to another."""
 
     conversion: Conversion
@@ -104,7 +103,7 @@ class _Work:
     target: str
     shape: str
     progress: Progress
-    unsaid: Tally[str] = field(default_factory=Tally)
+    unsaid: Tally[str] = msgspec.field(default_factory=Tally)
 
     @property
     def form(self) -> Target:

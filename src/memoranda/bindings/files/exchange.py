@@ -14,10 +14,11 @@ from __future__ import annotations
 import sys
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO, Final, Generic, Protocol, TypeVar, cast
+
+import msgspec
 
 from memoranda.bindings.files import formats, mg, mg_report, oams
 from memoranda.bindings.files.exporters import EXPORTERS, unsaid
@@ -80,8 +81,7 @@ class _Grains:
 GRAIN_FILES: Final = _Grains()
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """A file, a bundle or standard input; of the latter perhaps the start was looked at to tell what it is."""
 
     name: str

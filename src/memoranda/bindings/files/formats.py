@@ -10,10 +10,11 @@ What cannot be read does not end the reading: an error stands in the place of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO, Final, Literal, cast
+
+import msgspec
 
 from memoranda.bindings.files import markdown_book
 from memoranda.bindings.files.folder import STANDARD_STREAM, opened, shown_name
@@ -98,8 +99,7 @@ def read(file: IO[bytes], known: Format | None) -> Iterator[Found]:
         yield from _read_whole(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(msgspec.Struct, frozen=True):
     """Records in files of a format, or of whichever their names or first lines ask for."""
 
     known: FileFormat | None = None

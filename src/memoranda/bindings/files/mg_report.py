@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import IO, Any, Final
+
+import msgspec
 
 from memoranda.bindings.files.mg import Progress, fields_in, kind_of, opened, reading, scratch, whole_file
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
@@ -43,8 +44,7 @@ _CODECS: Final = {container.CODEC_NONE: "none", container.CODEC_ZSTD: "zstd"}
 # --- judging -----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
-class Checked:
+class Checked(msgspec.Struct, kw_only=True):
     """What a check of one file found; of a damaged container, how many of its grains are whole."""
 
     source: str

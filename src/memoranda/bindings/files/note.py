@@ -16,9 +16,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Self, get_args
 from urllib.parse import unquote
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.bindings.files.properties import Properties, quoted
 from memoranda.errors import InvalidInput
@@ -38,8 +40,7 @@ _WIKI_LINK = re.compile(r"\[\[([^\[\]|#^\n]+)")
 _LINK = re.compile(r"\]\(<?([^()<>#\s:]+)(?:#[^()<>\s]*)?>?\)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One file, taken apart so that it can be put together again byte for byte."""
 
     # Byte order mark and opening fence; closing fence and blank lines; blank lines at the end.

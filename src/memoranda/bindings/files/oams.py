@@ -14,10 +14,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Final, Literal
+
+import msgspec
 
 from memoranda.bindings.files import folder, markdown_book
 from memoranda.bindings.files.folder import (
@@ -152,8 +153,7 @@ def _has_section(found: Iterable[bytes]) -> bool:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
     """What was named, open: its lines one by one, and what is odd about it as a whole."""
 
     name: str
@@ -254,8 +254,7 @@ def count(source: str) -> int | None:
     return lines_in(path) if source.lower().endswith(LINES_ENDINGS) else None
 
 
-@dataclass(slots=True, kw_only=True)
-class Validity:
+class Validity(msgspec.Struct, kw_only=True):
     """Whether a source is OAMS as the specification wants it."""
 
     source: str

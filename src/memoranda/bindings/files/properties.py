@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
+
+import msgspec
 
 from memoranda.errors import InvalidInput
 
@@ -27,8 +28,7 @@ _RESERVED: Final = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n
 Shape = Literal["text", "block text", "nothing", "null", "flow list", "block list", "other"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """A text and where it stands in the source."""
 
     text: str
@@ -36,8 +36,7 @@ class Piece:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Property:
+class Property(msgspec.Struct, frozen=True, kw_only=True):
     """One value: its shape, where it stands, and the texts it is made of."""
 
     shape: Shape

@@ -7,8 +7,9 @@ there, too. What is remembered or revised is written back to its file with its n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from memoranda.bindings.files import edits
 from memoranda.bindings.files.formats import MARKDOWN_ENDING

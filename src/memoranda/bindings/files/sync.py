@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
+
+import msgspec
 
 from memoranda.bindings.files.folder import Folder
 from memoranda.bindings.files.record_files import RecordPass
@@ -21,11 +22,10 @@ FolderForm = Literal["notes", "records"]
 _PASSES: Final[dict[FolderForm, type[Pass[Any]]]] = {"notes": NotePass, "records": RecordPass}
 
 
-@dataclass(slots=True, kw_only=True)
-class SyncReport:
+class SyncReport(msgspec.Struct, kw_only=True):
     """Everything that was done, or with a dry run would be."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step] = msgspec.field(default_factory=list)
 
     @property
     def ok(self) -> bool:

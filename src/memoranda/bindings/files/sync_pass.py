@@ -25,8 +25,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, cast
+
+import msgspec
 
 from memoranda.bindings.files.folder import AS_THE_PERSON_CHOSE, Folder
 from memoranda.bindings.files.markdown_book import MAX_FIELD_INDEX_BYTES
@@ -41,8 +42,7 @@ FORGET_REASON: Final = "its file was deleted"
 Said = TypeVar("Said")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What was done about one file: written, removed, remembered, revised, forgotten, conflict, twin or refused."""
 
     name: str
@@ -53,8 +53,7 @@ class Step:
         return {"file": self.name, "did": self.did, **({"detail": self.detail} if self.detail else {})}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Steps and how to take them; taking them may find that others were right."""
 
     steps: Sequence[Step]

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
+
+import msgspec
+from msgspec.structs import asdict
 
 from memoranda.bindings.files.folder import AS_THE_PERSON_CHOSE, Folder, read_whole, write_whole
 from memoranda.encoding.json_text import dump_pretty, parse
@@ -23,8 +25,7 @@ MAX_MARKER_BYTES: Final = 65_536
 MAX_STATE_BYTES: Final = 64 * 1_048_576
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One file as it was when both sides agreed. A file without an id says what another file says already.
 
     `root` is the id that its memory had first: what other notes link to, whatever becomes of either.
@@ -36,13 +37,12 @@ class Entry:
     root: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class SyncState:
+class SyncState(msgspec.Struct, kw_only=True):
     """What each file held that this machine wrote to the folder."""
 
     path: Path
     marker: dict[str, Any]
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, Entry] = msgspec.field(default_factory=dict)
 
     @classmethod
     def load(cls, states: Path, folder: Folder, *, owner: str, project: str | None, form: str) -> Self:

@@ -14,9 +14,11 @@ import secrets
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.bindings.files.formats import MARKDOWN_ENDING
 from memoranda.bindings.files.names import file_name
@@ -43,8 +45,7 @@ _MAX_COMPARED: Final = 50
 _HEADLINE_CHARS: Final = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _Said(msgspec.Struct, frozen=True, kw_only=True):
     """What a note and a record have in common."""
 
     text: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Final
+
+from msgspec.structs import asdict
 
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.call import Call

@@ -15,10 +15,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from itertools import islice
 from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.consolidation.commitments import intents
 from memoranda.consolidation.commitments.conditions import Condition, Predicate, is_met, read_condition
@@ -53,8 +55,7 @@ _THEY = re.compile(r"(?:he|she|they)\b", re.IGNORECASE)
 _LIMITS: Final = frozenset(("by", "before", "no later than", "not later than"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commitment:
+class Commitment(msgspec.Struct, frozen=True, kw_only=True):
     """Something to be done later, as a text states it."""
 
     # What is to be done, in the text's own words, without the time and the condition.
@@ -86,8 +87,7 @@ class Commitment:
         return hashlib.sha256(f"{words}\x00{due}".encode("utf-8", "replace")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _When:
+class _When(msgspec.Struct, frozen=True, kw_only=True):
     """What decides when: at most one of the first three."""
 
     moment: Moment | None = None
@@ -97,8 +97,7 @@ class _When:
     repeats: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Hit:
+class _Hit(msgspec.Struct, frozen=True, kw_only=True):
     """A rule that fits at a place of a sentence."""
 
     kind: Kind
@@ -109,8 +108,7 @@ class _Hit:
     before: _When
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Sentence(msgspec.Struct, frozen=True):
     """A sentence, the same with quotations made unreadable, and the times it names."""
 
     text: str

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.consolidation.text.sentences import sentences
 from memoranda.encoding.short_cache import short_cache
@@ -109,8 +111,7 @@ _WORDS_LIMIT: Final = 12
 _CLAUSE_CHARS_LIMIT: Final = 160
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """A figure that is to be passed."""
 
     way: Literal["below", "above"]
@@ -125,8 +126,7 @@ class Bound:
         return number < self.number if self.way == "below" else number >= self.number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicate:
+class Predicate(msgspec.Struct, frozen=True, kw_only=True):
     """What one sentence of a later text has to state; all words as stems."""
 
     subject: tuple[str, ...] = ()
@@ -142,8 +142,7 @@ class Predicate:
     since: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """A clause read as a predicate, and what decides whether it is worth waiting for."""
 
     predicate: Predicate

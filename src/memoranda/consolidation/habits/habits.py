@@ -19,8 +19,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.consolidation.habits.repeats import repeats
 from memoranda.consolidation.habits.twins import Known, duplicate_of, fingerprint
@@ -69,8 +71,7 @@ _IDENTIFYING = re.compile(
 _WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that a run called."""
 
     tool: str
@@ -79,8 +80,7 @@ class Step:
     ok: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTrace:
+class RunTrace(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run: one name is one run."""
 
     run_id: str
@@ -95,8 +95,7 @@ class RunTrace:
     scheduled: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """Something that could be learned."""
 
     kind: Kind
@@ -111,16 +110,14 @@ class Draft:
     duplicate_of: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     """From when on something is a habit."""
 
     runs: int = 3
     chain_steps: int = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Correction:
+class _Correction(msgspec.Struct, frozen=True, kw_only=True):
     """The same correction in several runs."""
 
     text: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 # A longer list is a batch job; what follows is not read.
 ITEMS_LIMIT: Final = 40
@@ -26,8 +27,7 @@ _Places = dict[str, list[int]]
 _Marks = dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(msgspec.Struct, frozen=True):
     """A sequence, and the names of the lists that have it, in order."""
 
     items: tuple[str, ...]

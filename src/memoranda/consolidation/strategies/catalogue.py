@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from memoranda.consolidation.strategies.checking import evolve, validate
-from memoranda.consolidation.strategies.dream import Dream, Options, Writer
+from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
 from memoranda.consolidation.strategies.insights import insight_generate
 from memoranda.consolidation.strategies.linking import associate
 from memoranda.consolidation.strategies.merging import compress, synthesize
@@ -51,7 +52,6 @@ STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
         "vendor:statements": statements,
     }
 )
-DEFAULT_OPTIONS: Final = Options()
 _WORD = re.compile(r"[^\W_]+")
 _INSIDE = re.compile(r"(?<=[\w,;] )[^\W_]+")
 _DENIALS: Final = frozenset("not no never none neither nor cannot without".split())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final, Literal, Protocol
 
-from memoranda.consolidation.text.note import Note, strongest_first
-from memoranda.consolidation.text.summary import Counter, four_bytes
+import msgspec
+
+from memoranda.consolidation.text.note import Counter, Note, four_bytes, strongest_first
 from memoranda.consolidation.time.dates import day_of
 from memoranda.errors import InvalidInput
 
@@ -18,8 +18,7 @@ Kind = Literal["new", "revise", "link"]
 TAGS_LIMIT: Final = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dream:
+class Dream(msgspec.Struct, frozen=True, kw_only=True):
     """One result of one strategy."""
 
     text: str
@@ -30,14 +29,13 @@ class Dream:
     tags: tuple[str, ...] = ()
     confidence: float | None = None
     # Why, with the figures behind it: JSON values only.
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
     kind: Kind = "new"
     # Of a revision: the name of the note whose text it replaces.
     revises: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a run can be told."""
 
     # The most tokens a compressed or synthesized text may have, in the units of `count`.
@@ -57,6 +55,9 @@ class Options:
             raise InvalidInput("something recurs only when it occurs at least twice")
         if not 0.0 < self.likeness <= 1.0:
             raise InvalidInput("the likeness of linked memories must be above 0 and at most 1")
+
+
+DEFAULT_OPTIONS: Final = Options()
 
 
 class Writer(Protocol):

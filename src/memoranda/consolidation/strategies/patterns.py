@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from memoranda.consolidation.strategies.dream import Dream, Options, between, counted, dream, listed, memories
 from memoranda.consolidation.strategies.series import (
@@ -46,8 +47,7 @@ _WEEKDAY_SHARE: Final = 0.75
 _RHYTHM_EXTRA: Final = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class Template(msgspec.Struct, frozen=True, kw_only=True):
     """Sentences that differ in one stretch of words."""
 
     text: str

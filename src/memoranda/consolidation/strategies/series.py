@@ -13,10 +13,11 @@ import re
 from calendar import monthrange
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from statistics import median
 from typing import Final, Literal
+
+import msgspec
 
 from memoranda.consolidation.text.note import Note
 from memoranda.consolidation.text.reading import Reading, Sentence, content_words, once
@@ -41,8 +42,7 @@ _NUMBERED = re.compile(r"(?:(?<=\s)(?:[A-Z][^\W\d_]*|version|release|no\.?|numbe
 _CURRENCY = re.compile(r"[$€£¥₹](?=\d)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(msgspec.Struct, frozen=True, kw_only=True):
     """One reading of a series."""
 
     note: Note
@@ -53,8 +53,7 @@ class Point:
     number: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(msgspec.Struct, frozen=True, kw_only=True):
     """Readings of one thing, oldest first, at most one an instant."""
 
     # The latest sentence with a gap where the number stands, and its unit.
@@ -63,8 +62,7 @@ class Series:
     points: tuple[Point, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
+class Trend(msgspec.Struct, frozen=True, kw_only=True):
     """A line through a series."""
 
     direction: Direction
@@ -79,8 +77,7 @@ class Trend:
         return mean_number + self.per_day * ((at - series.points[0].at) / DAY_MS - mean_time)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened on several days; one note a day."""
 
     # A sentence with gaps, or a tag.
@@ -97,8 +94,7 @@ class Event:
         return tuple(note.name for note in self.notes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rhythm:
+class Rhythm(msgspec.Struct, frozen=True, kw_only=True):
     """How regularly an event comes."""
 
     # Days between two, or 0 for "once a month".
@@ -115,8 +111,7 @@ class Rhythm:
         return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Framed:
+class Framed(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence with its dates and numbers taken out."""
 
     sentence: Sentence

@@ -8,8 +8,9 @@ like every result: nothing is taken for true because somebody said it.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from memoranda.consolidation.strategies.dream import Dream, Options, day_text, dream, memories
 from memoranda.consolidation.text.claims import Claim, current

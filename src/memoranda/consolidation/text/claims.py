@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.consolidation.text import predicates
 from memoranda.consolidation.text.gaps import NUMBER, Filling, disputes, read_fillings
@@ -107,8 +109,7 @@ _LABELS_OF_NOTHING: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """What one sentence of a note says."""
 
     note: Note
@@ -135,8 +136,7 @@ class Claim:
         return (self.subject_key, self.predicate.name, self.value_key, self.scope_key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     """Two claims that cannot both hold now; the earlier first."""
 
     earlier: Claim | Filling

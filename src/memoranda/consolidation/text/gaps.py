@@ -19,9 +19,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Final
+
+import msgspec
 
 from memoranda.consolidation.text.note import Note, one_line
 from memoranda.consolidation.text.reading import Reading, content_words, markers
@@ -129,8 +130,7 @@ _LABELS_OF_NOTHING: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filling:
+class Filling(msgspec.Struct, frozen=True, kw_only=True):
     """What one sentence puts into a frame."""
 
     note: Note

@@ -7,12 +7,12 @@ one value at a time (one lives in one city), so another value is news; the other
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
+
+class Predicate(msgspec.Struct, frozen=True):
     """What a statement says of its subject."""
 
     name: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, wraps
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from memoranda.consolidation.text.note import Note, ordered
 from memoranda.consolidation.text.sentences import sentences
@@ -47,8 +48,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 NUMBER = re.compile(r"(?:(?<![\w.,])[-−+])?[$€£¥₹]?\d+(?:[.,:/-]\d+)*\s?[%‰°$€£¥₹]?")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sentence:
+class Sentence(msgspec.Struct, frozen=True, eq=False):
     """One sentence of a note and what it is compared by."""
 
     note: Note

@@ -11,21 +11,20 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+import msgspec
+
 from memoranda.consolidation.strategies.series import frames, series
 from memoranda.consolidation.text.claims import conflicts
-from memoranda.consolidation.text.note import Note, strongest_first
+from memoranda.consolidation.text.note import Counter, Note, four_bytes, strongest_first
 from memoranda.consolidation.text.reading import Reading, Sentence
 from memoranda.consolidation.text.sentences import as_text
 from memoranda.consolidation.text.similar import fold
 from memoranda.consolidation.text.statement import is_of_its_day
 from memoranda.model.instant import DAY_MS
-
-Counter = Callable[[str], int]
 
 _HALF_LIFE_MS: Final = 90 * DAY_MS
 # A sentence most of whose words have been said already adds nothing but length.
@@ -40,13 +39,7 @@ _ROUNDS: Final = 8
 _DIGITS: Final = 9
 
 
-def four_bytes(text: str) -> int:
-    """A token is four bytes of UTF-8, rounded up: no model's table, and the same everywhere."""
-    return (len(text.encode("utf-8", "replace")) + 3) // 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Chosen sentences and what they stand for."""
 
     text: str
@@ -60,8 +53,7 @@ class Summary:
     smallest_tokens: int
 
 
-@dataclass(slots=True, eq=False)
-class _Unit:
+class _Unit(msgspec.Struct, eq=False):
     place: int
     sentence: Sentence
     notes: list[Note]

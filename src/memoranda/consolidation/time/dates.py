@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from calendar import isleap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, Literal
+
+import msgspec
 
 from memoranda.model.instant import EARLIEST, LATEST
 
@@ -52,8 +53,7 @@ _VERBS_TOO: Final = frozenset(("may", "march", "mar"))
 _RECENT_DAYS: Final = 31
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(msgspec.Struct, frozen=True, kw_only=True):
     """A day (or the first of a month) and where the text names it."""
 
     day: date

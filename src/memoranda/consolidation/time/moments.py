@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from itertools import islice
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.consolidation.time.dates import WEEKDAYS, day_of, named_days
 from memoranda.model.instant import DAY_MS
@@ -110,8 +112,7 @@ _NOT_DUE: Final = frozenset(("until", "till", "since", "as of", "from", "of"))
 _POSSESSIVES: Final = ("'s", "’s", "'S", "’S", "s'", "s’")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """An instant to come, and where the text names it, with the word that leads to it."""
 
     due: int
@@ -124,8 +125,7 @@ class Moment:
     day: date | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True, kw_only=True):
     """A time of day and where the text names it."""
 
     minute: int
@@ -136,8 +136,7 @@ class Clock:
     certainty: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Day:
+class _Day(msgspec.Struct, frozen=True, kw_only=True):
     day: date
     start: int
     end: int

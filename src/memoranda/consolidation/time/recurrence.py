@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, date, timedelta, timezone, tzinfo
 from typing import Final, Literal, get_args
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.consolidation.time.moments import (
     MONTH,
@@ -71,8 +73,7 @@ _INTERVAL_LIMIT: Final = 999
 _OFFSET_LIMIT: Final = 15 * 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recurrence:
+class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
     """A rule for instants that come again and again."""
 
     unit: Unit
@@ -149,8 +150,7 @@ class Recurrence:
         return day.day == (length if wanted == -1 else min(wanted, length))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recurring:
+class Recurring(msgspec.Struct, frozen=True, kw_only=True):
     """A rule and where the text states it."""
 
     rule: Recurrence

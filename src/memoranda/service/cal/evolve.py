@@ -8,8 +8,10 @@ only do what a grain written by its owner could do: it passes the same scope, pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.errors import Conflict, GrainError, MemorandaError, QueryError, TooLarge
 from memoranda.model.instant import Instant
@@ -55,8 +57,7 @@ Evolving = Add | Supersede | Revert
 _OPERATIONS: Final[Mapping[type, str]] = {Add: "add", Supersede: "supersede", Revert: "revert"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
+class _Change(msgspec.Struct, frozen=True, kw_only=True):
     """What a statement comes to: the fields of a new grain but for its time, and what it replaces."""
 
     operation: str
@@ -71,8 +72,7 @@ class _Change:
     rests_on: tuple[Version, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ready:
+class _Ready(msgspec.Struct, frozen=True, kw_only=True):
     """A change with its grain, made before the writer's turn."""
 
     change: _Change

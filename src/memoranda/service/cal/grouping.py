@@ -7,9 +7,9 @@ decides which comes first, so all of those are read, and none that are smaller t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
@@ -26,8 +26,7 @@ COUNTED: Final = frozenset(("subject", "relation", "type", "session_id", "verifi
 _BY_ADDRESS: Final = Order(by="address")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grouping:
+class Grouping(msgspec.Struct, frozen=True, kw_only=True):
     """Groups of what is selected, counted in the store."""
 
     snapshot: Snapshot

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
+from msgspec.structs import replace
 
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.facts import Kept
@@ -82,8 +83,7 @@ _TYPE_NAMES: Final = {byte: kind.name for byte, kind in BY_BYTE.items()}
 _NOTHING: Final[Mapping[str, float]] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Question(msgspec.Struct, frozen=True, kw_only=True):
     """A RECALL in the store's words."""
 
     selection: Selection
@@ -94,8 +94,7 @@ class _Question:
     asked: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class GrainReader:
+class GrainReader(msgspec.Struct):
     """Reads for one request, all from one snapshot."""
 
     context: Context
@@ -103,11 +102,11 @@ class GrainReader:
     snapshot: Snapshot
     deadline: float
     timeout_code: str = "CAL-E031"
-    lets: dict[str, Found] = field(default_factory=dict)
+    lets: dict[str, Found] = msgspec.field(default_factory=dict)
     scanned: int = 0
     read_bytes: int = 0
     # Of the RECALL that runs: what its search found, and the fields and words that make a grain its answer.
-    scores: dict[int, float] = field(default_factory=dict)
+    scores: dict[int, float] = msgspec.field(default_factory=dict)
     asked: tuple[str, ...] = ()
     sought: frozenset[str] = frozenset()
     # The ends of links that contradict, if the RECALL tells which grains they are.

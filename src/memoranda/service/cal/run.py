@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda import __version__
 from memoranda.errors import QueryError
@@ -62,8 +64,7 @@ _RETRIEVAL_OPTIONS: Final = frozenset(("superseded", "diversity", "contradiction
 Body = dict[str, Any]
 
 
-@dataclass(slots=True)
-class Runner:
+class Runner(msgspec.Struct):
     """Runs the statement of one query on one reader."""
 
     reader: GrainReader
@@ -71,13 +72,13 @@ class Runner:
     query_hash: str
     offset: int = 0
     tier1_enabled: bool = False
-    warnings: list[CalWarning] = field(default_factory=list)
+    warnings: list[CalWarning] = msgspec.field(default_factory=list)
     # How many tokens a formatted answer has, and how many results.
     tokens_used: int = 0
     returned: int = 0
     failed_sources: tuple[str, ...] = ()
     # What each entry of a BATCH came to: (its query, how many results, its error).
-    entries: list[tuple[Query, int, str | None]] = field(default_factory=list)
+    entries: list[tuple[Query, int, str | None]] = msgspec.field(default_factory=list)
 
     def run(self) -> Body:
         """The members of the answer."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.model.selection import Order
 from memoranda.retrieval.words import words
@@ -30,8 +32,7 @@ DIVERSE_LIMIT: Final = 500
 _SQL_ORDERS: Final = {"time": "at", "confidence": "confidence", "importance": "importance"}
 
 
-@dataclass(slots=True)
-class Found:
+class Found(msgspec.Struct):
     """What a RECALL found."""
 
     outcome: Outcome
@@ -48,8 +49,7 @@ class Found:
         return list(self.outcome.items) if isinstance(self.outcome, Grains) else []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class Window(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a pipeline that the store does: an order, a page, and the stages that remain."""
 
     order: OrderBy | None = None

@@ -15,14 +15,13 @@ import hashlib
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
+from msgspec.structs import replace
 
-from memoranda.consolidation.strategies.catalogue import DEFAULT_OPTIONS, reworded
-from memoranda.consolidation.strategies.catalogue import run as dream
-from memoranda.consolidation.strategies.dream import Dream, Options, Writer
+from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
 from memoranda.consolidation.text.note import Note
 from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound, NotFound
 from memoranda.model.change import AuditEntry
@@ -87,8 +86,7 @@ _CHANGING: Final = (*_WRITTEN, _TAKEN_BACK)
 _ERASED_REASON: Final = "what it was consolidated from was erased"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(msgspec.Struct, frozen=True, kw_only=True):
     """One result, and what becomes of it."""
 
     memory: Memory
@@ -102,8 +100,7 @@ class Output:
         return {"result": self.result, "memory": self.memory, "inputs": inputs}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DreamRun:
+class DreamRun(msgspec.Struct, frozen=True, kw_only=True):
     """One pass: what it makes and takes back; nothing was written if it is dry, or if nothing is new."""
 
     run_id: str
@@ -139,8 +136,7 @@ class DreamRun:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A pass that somebody wants."""
 
     access: Access
@@ -153,8 +149,7 @@ class _Asked:
     only: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Found(msgspec.Struct, frozen=True, kw_only=True):
     """What a pass reads."""
 
     inputs: Mapping[str, Input]
@@ -166,8 +161,7 @@ class _Found:
     change_seq: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pass:
+class _Pass(msgspec.Struct, frozen=True, kw_only=True):
     """What a pass comes to, before it is compared with what is there."""
 
     asked: _Asked
@@ -179,8 +173,7 @@ class _Pass:
     rests_on: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
+class _Step(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done under one key."""
 
     key: str
@@ -379,11 +372,14 @@ def _made(context: Context, asked: _Asked, found: _Found, now: Instant) -> _Pass
 
 def _dreams(asked: _Asked, inputs: Mapping[str, Input], now: int) -> Iterator[tuple[str, Dream]]:
     """What the strategy finds in the memories of each user, and in those of none."""
+    # What strategies read texts by takes a while to be made; who only lists needs none of it.
+    from memoranda.consolidation.strategies.catalogue import run
+
     groups: dict[str, list[Note]] = defaultdict(list)
     for each in inputs.values():
         groups[each.user].append(each.note)
     for user in sorted(groups):
-        for made in dream(asked.strategy, groups[user], now=now, options=asked.options):
+        for made in run(asked.strategy, groups[user], now=now, options=asked.options):
             yield user, made
 
 
@@ -401,6 +397,8 @@ def _result(maker: Maker, made: Dream, user: str, found: _Found, writer: Writer 
     if current is not None and mark_of(current).get("found") == before:
         # It was worded before: a model is not asked twice for the same, and need not answer the same.
         return current
+    from memoranda.consolidation.strategies.catalogue import reworded
+
     worded = reworded(maker.strategy, made, [found.inputs[name].note for name in made.inputs], writer)
     return plain if worded is made else maker.memory(worded, key, user, found=before)
 

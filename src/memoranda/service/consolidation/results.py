@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.consolidation.strategies.dream import Dream
 from memoranda.consolidation.text.note import Note, one_line, shorten
@@ -42,8 +43,7 @@ _ABOUT_ALL: Final = ("reflect", "compress")
 _FINDINGS: Final = ("pattern", "insight", "finding", "forecast")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class Input(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that a pass reads, and what protects it."""
 
     note: Note

@@ -7,9 +7,9 @@ as the pass left it, and never brings again what rests on something that was for
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
 
 from memoranda.encoding import json_text
@@ -42,8 +42,7 @@ _NUMBER_DIGITS: Final = 12
 _Kept = dict[int, dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What a pass did under one key, as versions of the store."""
 
     key: str
@@ -129,8 +128,7 @@ def _described(run: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
 # --- undo ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undone:
+class Undone(msgspec.Struct, frozen=True, kw_only=True):
     """What undoing a pass did, by keys."""
 
     run_id: str
@@ -200,8 +198,7 @@ def _last(access: Access, kept: _Kept, run_id: str) -> int:
     return number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
+class _Step(msgspec.Struct, frozen=True, kw_only=True):
     """What undoing does under one key: what is withdrawn, what is stored again, and what stays as it is."""
 
     key: str

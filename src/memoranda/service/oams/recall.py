@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.errors import (
@@ -35,8 +36,7 @@ _SCORE_DIGITS: Final = 6
 _CURSOR_BYTES: Final = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a list, and where the next begins."""
 
     memories: list[Memory]

@@ -8,7 +8,6 @@ never enters the blob. `put` adds, `supersede` replaces in one atomic step under
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -290,8 +289,7 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
     context.engine.scrub()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserErasure:
+class UserErasure(msgspec.Struct, frozen=True, kw_only=True):
     """What the erasure of a user did. A held version keeps the user's key alive."""
 
     erased: int

@@ -6,9 +6,9 @@ encrypted under the store's secret and the owner's name, with its own checksum (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from memoranda.encoding.bases import base64url_decode, base64url_encode
@@ -30,8 +30,7 @@ _SCORE_DIGITS: Final = 6
 _HALF_BYTES: Final = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundGrain:
+class FoundGrain(msgspec.Struct, frozen=True, kw_only=True):
     """A grain, how well it answers (not how true it is), and the fields that made it an answer."""
 
     stored: StoredGrain
@@ -48,8 +47,7 @@ class FoundGrain:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrainPage:
+class GrainPage(msgspec.Struct, frozen=True, kw_only=True):
     """OMS §28: the envelope of every answer. `total` is None where counting would cost more than it tells."""
 
     results: tuple[FoundGrain, ...]

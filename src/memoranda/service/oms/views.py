@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -59,8 +58,7 @@ def open_given(context: Context, given: Given, *, is_new: bool = True) -> Opened
     return Opened(grain=grain, delivery=grain.blob, signer=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredGrain:
+class StoredGrain(msgspec.Struct, frozen=True, kw_only=True):
     """A grain as it lies in the store: the bytes it travels in, its fields, and what the index knows."""
 
     address: str

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from memoranda.consolidation.commitments.commitments import Commitment as Stated
-from memoranda.consolidation.commitments.commitments import find_commitments, is_met
+import msgspec
+from msgspec.structs import asdict, replace
+
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
@@ -38,6 +38,9 @@ from memoranda.standards.openwop.entry import ARCHIVE_TAG
 from memoranda.standards.openwop.events import Event
 from memoranda.storage.engine import Snapshot, Unit
 
+if TYPE_CHECKING:
+    from memoranda.consolidation.commitments.commitments import Commitment as Stated
+
 # Where the change feed was when predicates were last looked at.
 PLACE: Final = "openwop commitments place"
 OPEN, FIRED, CANCELLED, LAPSED = "open", "fired", "cancelled", "lapsed"
@@ -53,8 +56,7 @@ _PRUNED_AT_ONCE: Final = 500
 _PASSES_LIMIT: Final = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commitment:
+class Commitment(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of a commitment: no word of it."""
 
     commitment_id: str
@@ -218,8 +220,7 @@ def prune(context: Context, tenant: str) -> None:
 # --- firing --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A commitment that is to be fired, or to lapse, and what that was decided by."""
 
     commitment: Commitment
@@ -338,6 +339,8 @@ def _is_met(context: Context, snapshot: Snapshot, judged: Judged, heard: Iterabl
 
 def _any_meets(context: Context, versions: Iterable[Version], predicate: Any, since: Instant) -> bool:
     """Whether one of the memories, written since, says what is waited for."""
+    from memoranda.consolidation.commitments.commitments import is_met
+
     for version in versions:
         projection = unless_damaged(version, lambda v=version: project(context, v))  # type: ignore[misc]
         if (
@@ -383,6 +386,9 @@ def _stated(context: Context, version: Version) -> list[Stated]:
     projection = unless_damaged(version, lambda: project(context, version))
     if projection is None:
         return []
+    # So many patterns take a while to be made; few commands need them.
+    from memoranda.consolidation.commitments.commitments import find_commitments
+
     found = find_commitments(projection.text, at=projection.observed)
     return [each for each in found if each.confidence >= LEAST_CONFIDENCE]
 

@@ -13,15 +13,12 @@ import hashlib
 from collections import Counter as Counting
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from memoranda.consolidation.text.claims import conflicts
-from memoranda.consolidation.text.note import Note
-from memoranda.consolidation.text.reading import Reading
-from memoranda.consolidation.text.sentences import as_text
-from memoranda.consolidation.text.similar import same_statement_groups
-from memoranda.consolidation.text.summary import Counter, summarize
+import msgspec
+from msgspec.structs import replace
+
+from memoranda.consolidation.text.note import Counter, Note
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
@@ -74,8 +71,7 @@ class TokenBudgetExceededError(WorkflowError):
         self.budget, self.minimum = budget, minimum
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
+class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     """What a compaction made."""
 
     run: Run
@@ -83,8 +79,7 @@ class Compacted:
     entry: Entry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distilled:
+class Distilled(msgspec.Struct, frozen=True, kw_only=True):
     """What a distillation made."""
 
     run: Run
@@ -94,8 +89,7 @@ class Distilled:
     index: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consolidated:
+class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
     """What a consolidation did, and why."""
 
     run: Run
@@ -103,7 +97,7 @@ class Consolidated:
     # For each entry that was taken out: which one stands for it now, and why.
     taken: tuple[dict[str, str], ...] = ()
     contradictions: tuple[tuple[str, str], ...] = ()
-    strengthened: dict[str, int] = field(default_factory=dict)
+    strengthened: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 # --- compaction ----------------------------------------------------------------------------------------------
@@ -168,6 +162,9 @@ def _joined(sources: Sequence[tuple[Version, Entry]]) -> tuple[list[tuple[Versio
 
     An entry is left out when later ones make all of its statements: every statement is kept, in its latest wording.
     """
+    from memoranda.consolidation.text.reading import Reading
+    from memoranda.consolidation.text.sentences import as_text
+
     room = _COMPACTED_BYTES_LIMIT
     fitting: list[tuple[Version, Entry]] = []
     for version, entry in sources:
@@ -234,8 +231,7 @@ def _budget(requested: int | None) -> int:
     return effective_budget(requested, MAX_TOKEN_BUDGET)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A distillation that is to be made."""
 
     ref: str
@@ -289,8 +285,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distillation:
+class Distillation(msgspec.Struct, frozen=True, kw_only=True):
     """A distillation that was made and is to be written."""
 
     access: Access
@@ -382,6 +377,9 @@ def _body(archive: str) -> str:
 
 def _within(context: Context, notes: Sequence[Note], asked: _Asked, key: RunKey | None) -> tuple[list[Note], str, int]:
     """The newest notes that can be read and digested within the budget, the archive, and what both cost."""
+    from memoranda.consolidation.text.reading import Reading
+    from memoranda.consolidation.text.summary import summarize
+
     count, budget = context.cal.counter.count, asked.budget
     longest = _archive(asked.ref, budget, notes, "\n")
     left = budget - count(longest)
@@ -495,6 +493,10 @@ def _plan(notes: Sequence[Note]) -> tuple[list[dict[str, str]], dict[str, int], 
 def _round(
     notes: Sequence[Note], strengthened: dict[str, int]
 ) -> tuple[dict[str, dict[str, str]], list[tuple[str, str]]]:
+    from memoranda.consolidation.text.claims import conflicts
+    from memoranda.consolidation.text.reading import Reading
+    from memoranda.consolidation.text.similar import same_statement_groups
+
     reading = Reading(notes)
     found = conflicts(reading)
     taken: dict[str, dict[str, str]] = {}

@@ -9,8 +9,10 @@ they were made, so that those of a day ago are found and taken away together.
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict, dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from memoranda.encoding import json_text
 from memoranda.errors import WorkflowError
@@ -30,8 +32,7 @@ _HOURS: Final = "idempotency hours"
 _RECORDS: Final = "idempotency "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a key: that it is being worked on (`status` 0), or how it was answered."""
 
     name: str

@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from memoranda.encoding.bases import base32_encode
@@ -225,8 +225,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     return context.engine.write(tenant, work)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class New:
+class New(msgspec.Struct, frozen=True, kw_only=True):
     """An entry that is to be written."""
 
     entry: Entry

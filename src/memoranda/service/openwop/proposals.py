@@ -11,9 +11,8 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memoranda.consolidation.habits.habits import Draft, RunTrace, Step, synthesise
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
@@ -24,6 +23,9 @@ from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop import proposals
 from memoranda.standards.openwop.proposals import Proposal, Revision
 from memoranda.storage.engine import Snapshot, Unit
+
+if TYPE_CHECKING:
+    from memoranda.consolidation.habits.habits import Draft, RunTrace, Step
 
 KIND: Final = "openwop proposal"
 INSTALLED: Final = "openwop artifact"
@@ -41,6 +43,8 @@ def synthesise_proposals(context: Context, access: Access) -> list[Proposal]:
 
 
 def _synthesise(context: Context, access: Access) -> list[Proposal]:
+    from memoranda.consolidation.habits.habits import synthesise
+
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
         kept, traces = snapshot.items(KIND), _traces(snapshot)
@@ -265,6 +269,8 @@ def _fingerprint_of(kind: str, artifact: Mapping[str, Any]) -> str:
 
 def _traces(snapshot: Snapshot) -> list[RunTrace]:
     """The recorded runs of hosts, without our own."""
+    from memoranda.consolidation.habits.habits import RunTrace
+
     found = []
     for kept in snapshot.runs(before=None, limit=RUNS_LIMIT):
         run = run_log.decoded(kept)
@@ -288,6 +294,8 @@ def _traces(snapshot: Snapshot) -> list[RunTrace]:
 
 
 def _steps(logged: list[dict[str, Any]]) -> list[Step]:
+    from memoranda.consolidation.habits.habits import Step
+
     found = []
     for event in logged:
         payload = event["payload"]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
@@ -34,8 +36,7 @@ HOST_WORKFLOW: Final = "memoranda."
 WORKSPACE_CHANGES: Final = "workspace changes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One run: what its snapshot shows, and what it saw of the store when it began."""
 
     run_id: str
@@ -49,11 +50,11 @@ class Run:
     # The last change of the workspace before it began: it sees no later one, not even its own (RFC 0059 §D).
     workspace_seq: int = 0
     status: str = "running"
-    variables: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Any] = msgspec.field(default_factory=dict)
     agent: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
     tags: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
     source_run_id: str | None = None
     # Keyed digests of the secrets that it resolved.
     secrets: tuple[str, ...] = ()
@@ -118,7 +119,7 @@ class Run:
         )
 
     def encoded(self) -> bytes:
-        kept = {name: getattr(self, name) for name in Run.__slots__}
+        kept = {name: getattr(self, name) for name in Run.__struct_fields__}
         return json_text.dump({**kept, "variables": dict(self.variables), "metadata": dict(self.metadata)})
 
 

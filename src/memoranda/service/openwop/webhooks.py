@@ -13,8 +13,10 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
@@ -42,8 +44,7 @@ BEHIND_LIMIT: Final = 10_000
 State = Literal["active", "failed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """Who is told what, and how far it was told."""
 
     webhook_id: str
@@ -78,8 +79,7 @@ class Subscription:
         return cls(webhook_id=said["webhookId"], events=tuple(said["events"]), tags=tuple(said["tags"]), **told)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One event on its way, held by whoever sends it."""
 
     tenant: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, get_args
 
+import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.selection import Selection
@@ -22,8 +22,7 @@ PROJECTS_LIMIT: Final = 100
 _KINDS: Final = get_args(Kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller can see of a memory: how many memories, by kind and by project ("" for none)."""
 
     memories: int

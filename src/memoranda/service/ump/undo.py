@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.errors import Conflict, NotFound
 from memoranda.model.change import Change
@@ -22,8 +23,7 @@ from memoranda.storage.engine import Snapshot
 _REVISED: Final = ("body", "lifecycle", "relations")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoneChange:
+class UndoneChange(msgspec.Struct, frozen=True, kw_only=True):
     """What the last change was, of which memory, the id of what is there now, and all that in a sentence."""
 
     change: str

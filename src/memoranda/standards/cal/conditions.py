@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import operator as operators
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+import msgspec
 
 from memoranda.model.instant import EARLIEST, LATEST
 from memoranda.model.selection import Compares, IsNoneOf, IsOneOf, Test
@@ -25,8 +26,7 @@ SEARCH: Final = frozenset(("query", *SEMANTIC))
 _ELSEWHERE: Final = SEARCH | {"hash", "contradicted", "namespace", "score"}
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
+class Questions(msgspec.Struct, frozen=True):
     """A condition for the index, and whether what it finds must still be looked at."""
 
     tests: tuple[Test, ...] = ()

@@ -89,7 +89,7 @@ def _row(field: Field, grain_type: str | None) -> dict[str, Any]:
 
 
 def _template(template: DefineTemplate) -> dict[str, Any]:
-    given = [name for name in Sections.__slots__ if getattr(template.sections, name) is not None]
+    given = [name for name in Sections.__struct_fields__ if getattr(template.sections, name) is not None]
     return {
         "name": template.name,
         "extends": template.extends or DEFAULT_PARENT,

@@ -6,8 +6,9 @@ CAL and OMS name some fields differently; this is the one place that knows. A fi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 # OMS's word for each state of a goal that CAL names otherwise.
 GOAL_STATES: Final = {"completed": "satisfied", "abandoned": "failed", "blocked": "suspended"}
@@ -16,8 +17,7 @@ DEFAULTS: Final = {"recall_priority": "warm", "action_phase": "complete", "verif
 _ADDRESS_PREFIX: Final = "sha256:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One grain among the results: its payload under OMS's full names, and what the index knows beside it."""
 
     # 64 hexadecimal digits.
@@ -31,14 +31,23 @@ class Item:
     system_valid_to: int | None = None
     score: float = 1.0
     # Tells the fields that made it an answer. Looked for when they are shown: most grains are only counted or cut off.
-    matched: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False)
+    matched: Callable[[], tuple[str, ...]] = tuple
     # The parts of the score that were used, for WITH score_breakdown.
-    breakdown: Mapping[str, float] = field(default_factory=dict)
+    breakdown: Mapping[str, float] = msgspec.field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two say the same; why they are answers is nothing that they say."""
+        if not isinstance(other, Item):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _SAYING)
 
     @property
     def hash(self) -> str:
         """The address as the language writes it."""
         return _ADDRESS_PREFIX + self.address
+
+
+_SAYING: Final = tuple(name for name in Item.__struct_fields__ if name != "matched")
 
 
 def value_of(item: Item, name: str) -> Any:

@@ -10,8 +10,9 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Final, NoReturn
+
+import msgspec
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base64url_decode, base64url_encode
@@ -53,8 +54,7 @@ _TEXT_CHARS: Final = 512
 _MAX_COUNT: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapabilityToken:
+class CapabilityToken(msgspec.Struct, frozen=True, kw_only=True):
     """The members of a token, without its signature. Instants are in milliseconds. Raises ValueError."""
 
     token_id: str
@@ -206,4 +206,4 @@ def _all_among(given: object, known: tuple[str, ...]) -> bool:
     return isinstance(given, tuple) and all(isinstance(each, str) and each in known for each in given)
 
 
-_MEMBERS: Final = frozenset(each.name for each in fields(CapabilityToken))
+_MEMBERS: Final = frozenset(CapabilityToken.__struct_fields__)

@@ -15,8 +15,10 @@ import hmac
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
@@ -50,8 +52,7 @@ Progress = Callable[[int], None]
 # --- the manifest ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """manifest.json. What a foreign one leaves out is None; what we do not know of it is in `others`."""
 
     oams_version: str = VERSION
@@ -61,7 +62,7 @@ class Manifest:
     memory_count: int | None = None
     embedding_model: str | None = None
     checksum_sha256: str | None = None
-    others: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = msgspec.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:

@@ -8,8 +8,9 @@ as if each line were a STORE.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from memoranda.errors import InvalidInput, MemoryNotFound, NamespaceNotFound, StoreCorrupt
 from memoranda.model.instant import Instant, parse_instant
@@ -23,8 +24,7 @@ from memoranda.standards.oams.requests import ListRequest, RecallRequest
 MAX_LISTED: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     offset: int
     size_bytes: int
     number: int
@@ -32,8 +32,7 @@ class _Entry:
     tags: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Memories, newest first, and where the next page begins."""
 
     memories: list[Memory]

@@ -10,8 +10,9 @@ import heapq
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, TooLarge
@@ -56,8 +57,7 @@ class Scratch(Readable, Writable, Protocol):
     """A file that is written, then read again, and then gone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One line: a checked memory and the bytes it was read from, or why there is none.
 
     `raw` is the line without its end. It may be kept as the memory's native document where `is_verbatim`; else
@@ -148,8 +148,7 @@ def _placed(number: int, error: MemorandaError) -> MemorandaError:
 # --- sorting -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(msgspec.Struct, frozen=True):
     """A line to be written, without its end, and the vector that goes with it."""
 
     order: bytes

@@ -9,8 +9,9 @@ What cannot be read as a call becomes a call with a problem, so that in a batch 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.encoding import json_text
 from memoranda.errors import MalformedJson, MemorandaError
@@ -28,27 +29,24 @@ Id = str | int | float | None
 _FIELDS: Final = ("jsonrpc", "method", "params", "id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Why something is no call."""
 
     code: int
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One call; if it has a problem, that is its answer."""
 
     method: str = ""
-    params: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Any] = msgspec.field(default_factory=dict)
     id: Id = None
     is_notification: bool = False
     problem: Problem | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """A body that was read: its calls, and whether they came as a batch."""
 
     calls: tuple[Call, ...]

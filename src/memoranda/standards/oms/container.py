@@ -26,10 +26,11 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import accumulate, groupby, islice
 from operator import itemgetter
 from typing import Final, Literal, Protocol
+
+import msgspec
 
 from memoranda.errors import GrainError, TooLarge, Unsupported
 from memoranda.standards.oms import grains, manifest, zstd
@@ -87,8 +88,7 @@ class Spool(Readable, Writable, Protocol):
     """A scratch file, such as tempfile.TemporaryFile() gives."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileHeader:
+class FileHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The first sixteen bytes."""
 
     flags: int
@@ -142,8 +142,7 @@ class FileHeader:
         return HEADER_BYTES + OFFSET_BYTES * self.count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the grains."""
 
     count: int

@@ -10,8 +10,9 @@ no floats, no tags inside, no repeated label. What is verified are the protected
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.errors import GrainError
 
@@ -32,8 +33,7 @@ _SIMPLE_VALUES: Final = {20: False, 21: True, 22: None}
 Label = int | str | bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sign1:
+class Sign1(msgspec.Struct, frozen=True, kw_only=True):
     """One signed message, taken apart; `payload` is None when it travels separately."""
 
     protected: bytes

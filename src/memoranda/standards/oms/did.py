@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
+
+import msgspec
 
 from memoranda.encoding import didkey
 from memoranda.encoding.bases import base58_decode, base64url_decode
@@ -46,8 +47,7 @@ _P256_P = 2**256 - 2**224 + 2**192 + 2**96 - 1
 _P256_B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
 
 
-@dataclass(frozen=True, slots=True)
-class PublicKey:
+class PublicKey(msgspec.Struct, frozen=True):
     """An Ed25519 key (32 bytes) or a compressed P-256 point (33 bytes) that lies on its curve. Raises ValueError."""
 
     kind: Literal["ed25519", "p256"]

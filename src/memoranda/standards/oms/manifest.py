@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.errors import GrainError
 from memoranda.standards.oms import canonical, cbor
@@ -30,8 +31,7 @@ _MSGPACK_MAP_16, _MSGPACK_MAP_32 = 0xDE, 0xDF
 _CBOR_MAP = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexState:
+class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     """The index-layer fields of one grain; times are milliseconds."""
 
     superseded_by: str | None = None

@@ -8,8 +8,10 @@ grains it met. Whatever is unknown or malformed protects: an unknown mode, a mis
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.errors import GrainError
 from memoranda.standards.oms.registry import BY_NAME
@@ -28,8 +30,7 @@ _CONSENT_BYTE: Final = 0x0A
 _ENDINGS: Final = ("satisfied", "failed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a change is allowed, why, and what follows from it."""
 
     allowed: bool

@@ -10,8 +10,9 @@ A signature proves who signed, not that the signer is the author or may say so: 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.didkey import SigningKey
@@ -37,8 +38,7 @@ _IAT = "iat"
 _CLAIM_IAT = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedGrain:
+class SignedGrain(msgspec.Struct, frozen=True, kw_only=True):
     """A grain whose signature held. `issued_at` (seconds) is only the carrier's word unless `issued_at_is_signed`."""
 
     grain: Grain

@@ -7,8 +7,9 @@ dimensions of memory (RFC 0080 §A) are not claimed beside it but computed from 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
+
+import msgspec
 
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import parse_duration_ms
@@ -40,8 +41,7 @@ SNAPSHOT_MODEL_VERSION: Final = 2
 _ROUNDS: Final = ("clarificationRounds", "schemaRounds", "envelopesPerTurn")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distillation:
+class Distillation(msgspec.Struct, frozen=True, kw_only=True):
     """`memory.distillation`. `tokenizer` names the counter that is really used."""
 
     max_token_budget: int
@@ -68,8 +68,7 @@ class Distillation:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposals:
+class Proposals(msgspec.Struct, frozen=True, kw_only=True):
     """`agents.proposals`: which kinds may be proposed, and how one is activated."""
 
     kinds: tuple[str, ...]
@@ -85,8 +84,7 @@ class Proposals:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True, kw_only=True):
     """`workspace`: versioned files, and how large and how many."""
 
     max_file_bytes: int
@@ -104,8 +102,7 @@ class Workspace:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What is really on. Everything is off unless it is said here."""
 
     memory: bool = False
@@ -132,7 +129,7 @@ class Offer:
     fixtures: tuple[str, ...] = ()
     max_request_bytes: int | None = None
     # Further root members, such as the implementation's name; none of the above may be among them.
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 def discovery(offer: Offer) -> Discovery:

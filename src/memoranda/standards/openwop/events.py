@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NotRequired, TypedDict, cast, get_args
+
+import msgspec
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, WorkflowError
@@ -143,8 +144,7 @@ def _distillation(value: object, where: str) -> None:
         raise InvalidInput(f"{where}.tokensUsed must not be more than tokenBudget")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True, kw_only=True):
     """What a payload holds. `closed`: the schema lets nothing else pass."""
 
     required: Mapping[str, Check]

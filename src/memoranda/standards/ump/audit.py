@@ -7,8 +7,9 @@ tail cannot be seen from inside: keep the last hash elsewhere, or give it to `ve
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
@@ -18,8 +19,7 @@ from memoranda.standards.ump.signature import sign_hash, verify_hash
 _OUTSIDE_THE_HASH = ("hash", "signature", "signer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainReport:
+class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
     """How far a chain holds: `count` events in order after those that were pruned, and where and why it breaks."""
 
     ok: bool

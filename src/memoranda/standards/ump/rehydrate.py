@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.encoding.untrusted import harmless, visible
 from memoranda.standards.ump.record import KINDS, VISIBILITIES
@@ -41,8 +42,7 @@ _TAG = re.compile(r"</?ump:memory[^<>]*>", re.IGNORECASE)
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rehydrated:
+class Rehydrated(msgspec.Struct, frozen=True, kw_only=True):
     """The block, the ids of the records in it, and (id, reason) of those left out."""
 
     text: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
+
+import msgspec
 
 from memoranda.bindings.files.folder import STANDARD_STREAM
 from memoranda.bindings.files.importers.areev import AREEV
@@ -55,8 +56,7 @@ def _sureness(importer: Importer, source: Source) -> float:
         return 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(msgspec.Struct, frozen=True):
     """The codec of one system: its memories as those of OAMS. `own` is the owner hash of who takes them in."""
 
     importer: Importer

@@ -12,6 +12,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from memoranda.errors import InvalidInput, QueryError
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import budget
@@ -64,8 +66,7 @@ _UNPRINTABLE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """What one source found: one for each, in the order of FROM."""
 
     label: str
@@ -79,8 +80,7 @@ class Gathered:
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """A grain in the text."""
 
     item: Item
@@ -90,8 +90,7 @@ class Shown:
     line: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceReport:
+class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one source."""
 
     gathered: Gathered
@@ -129,8 +128,7 @@ class SourceReport:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assembly:
+class Assembly(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to an ASSEMBLE."""
 
     statement: Assemble

@@ -7,9 +7,10 @@ next. All in whole units, with exact fractions, so that the same input always gi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
+
+import msgspec
 
 DEFAULT_TOKENS: Final = 4000
 # By rank of priority, for one to four sources, in hundredths.
@@ -54,8 +55,7 @@ def allocate(total: int, demands: Sequence[int]) -> tuple[int, ...]:
     return tuple(given.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filling:
+class Filling(msgspec.Struct, frozen=True, kw_only=True):
     """What was chosen of each source, by place in its results, and what that costs in all."""
 
     chosen: tuple[tuple[int, ...], ...]

@@ -8,8 +8,9 @@ that fit; a few times at most. What is returned was measured, whatever printer a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
+
+import msgspec
 
 from memoranda.standards.cal.assembly import budget
 from memoranda.standards.cal.printing.counter import TokenCounter
@@ -36,13 +37,12 @@ class Cut(NamedTuple):
     tokens: int
 
 
-@dataclass(slots=True, kw_only=True)
-class Lane:
+class Lane(msgspec.Struct, kw_only=True):
     """What one source offers, in order, and what is taken of it, by place."""
 
     label: str
     cuts: list[Cut]
-    taken: dict[int, Cut] = field(default_factory=dict)
+    taken: dict[int, Cut] = msgspec.field(default_factory=dict)
 
     @property
     def truncated(self) -> bool:
@@ -64,8 +64,7 @@ class Printer(Protocol):
         """All that is taken, with everything around it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meter:
+class Meter(msgspec.Struct, frozen=True, kw_only=True):
     """The budget, and how a text is measured against it."""
 
     amount: int

@@ -6,8 +6,10 @@ Pure: lists in, lists out. The same input always gives the same order; ties are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import InvalidInput
@@ -19,51 +21,43 @@ GROUP_SAMPLE: Final = 5
 DEFAULT_LAMBDA: Final = 0.7
 
 
-@dataclass(frozen=True, slots=True)
-class Grains:
+class Grains(msgspec.Struct, frozen=True):
     items: Sequence[Item]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """The selected fields of one grain."""
 
     fields: dict[str, Any]
     item: Item
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     items: Sequence[Row]
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(msgspec.Struct, frozen=True):
     items: Sequence[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     key: Any
     count: int
     sample: Sequence[Item]
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(msgspec.Struct, frozen=True):
     items: Sequence[Group]
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True):
     count: int
 
 
 Outcome: TypeAlias = Grains | Rows | Values | Groups | Counted
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(msgspec.Struct, frozen=True):
     """A LIMIT, an OFFSET, or both."""
 
     offset: int = 0

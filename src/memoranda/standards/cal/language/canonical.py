@@ -233,7 +233,7 @@ def _template(spec: Template) -> str:
 
 def sections_text(sections: Sections) -> str:
     """The sections of a template, each in braces that `trim` takes away again."""
-    names = Sections.__slots__
+    names = Sections.__struct_fields__
     texts = ((name, getattr(sections, name)) for name in names)
     return " ".join(f"{name.upper()} {template.braced(text)}" for name, text in texts if text is not None)
 

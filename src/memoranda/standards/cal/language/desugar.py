@@ -5,7 +5,7 @@ Two have no other spelling and stay: `THREAD FROM hash`, and that ABOUT falls ba
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.syntax import (

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Param:
+
+class Param(msgspec.Struct, frozen=True, kw_only=True):
     """`$name`: a value that the caller, a LET or the executor gives."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hash:
+class Hash(msgspec.Struct, frozen=True, kw_only=True):
     """`sha256:` and 8 to 64 lower-case hexadecimal digits; fewer than 64 are a prefix."""
 
     text: str
@@ -31,15 +31,13 @@ HashOrParam: TypeAlias = Hash | Param
 Count: TypeAlias = int | Param
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subquery:
+class Subquery(msgspec.Struct, frozen=True, kw_only=True):
     """`IN (RECALL … | SUBJECTS)`."""
 
     query: Recall
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """`field operator value`. A tuple for IN (unless a subquery) and BETWEEN; a category for IS."""
 
     field: str
@@ -47,8 +45,7 @@ class Condition:
     value: Value | Subquery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class Option(msgspec.Struct, frozen=True, kw_only=True):
     """One of WITH: its name, then whichever of word, value and arguments it takes."""
 
     name: str
@@ -60,42 +57,35 @@ class Option:
     arguments: tuple[Value, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Select:
+class Select(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderBy:
+class OrderBy(msgspec.Struct, frozen=True, kw_only=True):
     field: str
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
     count: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offset:
+class Offset(msgspec.Struct, frozen=True, kw_only=True):
     count: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupBy:
+class GroupBy(msgspec.Struct, frozen=True, kw_only=True):
     field: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(msgspec.Struct, frozen=True, kw_only=True):
     """None: not given, so the type's own rule stays."""
 
     content: tuple[str, ...] | None = None
     attributes: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reduce:
+class Reduce(msgspec.Struct, frozen=True, kw_only=True):
     """A stage without arguments."""
 
     to: Literal["count", "first", "subjects", "objects", "hashes"]
@@ -104,30 +94,26 @@ class Reduce:
 Stage: TypeAlias = Select | OrderBy | Limit | Offset | GroupBy | Project | Reduce
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Namespace:
+class Namespace(msgspec.Struct, frozen=True, kw_only=True):
     """`IN "ns"` or `IN SCOPE "ns"`; the token's namespace overrides both."""
 
     name: str
     scoped: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Between:
+class Between(msgspec.Struct, frozen=True, kw_only=True):
     low: Value
     high: Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
+class Thread(msgspec.Struct, frozen=True, kw_only=True):
     """A session by its id, or the thread that holds a message."""
 
     session: Text | None = None
     message: HashOrParam | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
+class Recall(msgspec.Struct, frozen=True, kw_only=True):
     """Section 8.1. Shortcuts are kept as written; see `desugar`."""
 
     my: bool = False
@@ -147,22 +133,19 @@ class Recall:
     format: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(msgspec.Struct, frozen=True, kw_only=True):
     """Of an ASSEMBLE: a query, or the name of a LET."""
 
     query: Recall | Param
     label: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
     amount: int
     unit: Literal["tokens", "grains"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sections:
+class Sections(msgspec.Struct, frozen=True, kw_only=True):
     """The texts of a template."""
 
     header: str | None = None
@@ -173,22 +156,19 @@ class Sections:
     footer: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class Template(msgspec.Struct, frozen=True, kw_only=True):
     """`FORMAT TEMPLATE name` or `FORMAT TEMPLATE { … }`."""
 
     name: str | None = None
     sections: Sections | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ("all",)
     chunk_size: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assemble:
+class Assemble(msgspec.Struct, frozen=True, kw_only=True):
     """Section 8.2."""
 
     sources: tuple[Source, ...]
@@ -201,8 +181,7 @@ class Assemble:
     options: tuple[Option, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetOp:
+class SetOp(msgspec.Struct, frozen=True, kw_only=True):
     """`(a) UNION (b)`; a chain leans to the left."""
 
     operator: Literal["union", "intersect", "except"]
@@ -210,13 +189,11 @@ class SetOp:
     right: Recall | Coalesce | SetOp
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exists:
+class Exists(msgspec.Struct, frozen=True, kw_only=True):
     hash: HashOrParam
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class History(msgspec.Struct, frozen=True, kw_only=True):
     """Of one grain (and its difference to another), or of a subject and relation (as of a time)."""
 
     hash: HashOrParam | None = None
@@ -227,38 +204,32 @@ class History:
     as_of: Text | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Describe:
+class Describe(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     grain_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coalesce:
+class Coalesce(msgspec.Struct, frozen=True, kw_only=True):
     branches: tuple[Recall, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     query: Recall | Exists | History | Describe | Coalesce
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """`SET field = value`."""
 
     field: str
     value: Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Add:
+class Add(msgspec.Struct, frozen=True, kw_only=True):
     """Section 8.8: append a grain."""
 
     grain_type: str
@@ -266,8 +237,7 @@ class Add:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supersede:
+class Supersede(msgspec.Struct, frozen=True, kw_only=True):
     """Section 8.9: append a grain in front of another; both stay."""
 
     hash: HashOrParam
@@ -275,16 +245,14 @@ class Supersede:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revert:
+class Revert(msgspec.Struct, frozen=True, kw_only=True):
     """Section 8.10: append the earlier content again; all three stay."""
 
     hash: HashOrParam
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explain:
+class Explain(msgspec.Struct, frozen=True, kw_only=True):
     query: Explainable
 
 
@@ -294,8 +262,7 @@ CalStatement: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DefineTemplate:
+class DefineTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """Configuration of the host, outside the twelve."""
 
     name: str
@@ -325,8 +292,7 @@ def tier(statement: Statement) -> Literal[0, 1]:
     return 1 if isinstance(statement, Add | Supersede | Revert) else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Let:
+class Let(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     query: Recall
 

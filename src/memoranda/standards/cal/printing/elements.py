@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Literal, TypeVar
 
+import msgspec
+
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.printing.projection import Level
@@ -27,8 +29,7 @@ class Element:
     kept: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """An assembled context: its name, what it is for, and its budget."""
 
     name: str | None

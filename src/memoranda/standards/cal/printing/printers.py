@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from memoranda.standards.cal.assembly.packing import Lane
 from memoranda.standards.cal.language.syntax import Budget
@@ -20,8 +21,7 @@ _NAMING_USE: Final = frozenset(("json", "yaml"))
 _GUESSES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FormatPrinter:
+class FormatPrinter(msgspec.Struct, frozen=True):
     """One of the seven formats."""
 
     format: str
@@ -60,8 +60,7 @@ class FormatPrinter:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class TemplatePrinter:
+class TemplatePrinter(msgspec.Struct, frozen=True):
     """A template."""
 
     rendering: Rendering

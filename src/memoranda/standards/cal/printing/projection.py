@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, format_instant
 from memoranda.model.native import NATIVE_KEY
@@ -30,8 +31,7 @@ Scalar: TypeAlias = str | int | float
 Fields: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Projected:
+class Projected(msgspec.Struct, frozen=True, kw_only=True):
     """A grain as prose with attributes, before any format."""
 
     grain_type: str

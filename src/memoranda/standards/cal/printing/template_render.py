@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from memoranda.errors import QueryError
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.item import value_of
@@ -59,8 +61,7 @@ _OPEN_END: Final = re.compile(r"<(?=/?[a-z]*\Z)", re.IGNORECASE)
 _QUOTE_OR_ANGLE: Final = re.compile(r'["<>]')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What one source contributes."""
 
     label: str
@@ -72,8 +73,7 @@ class Part:
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """What the variables of one section stand for."""
 
     frame: Frame
@@ -147,8 +147,7 @@ def _read(section: str, text: str) -> tuple[_Piece, ...]:
     return tuple(stack[0])
 
 
-@dataclass(slots=True)
-class _Markup:
+class _Markup(msgspec.Struct):
     """Where in the markup of a template a tag stands."""
 
     in_tag: bool = False
@@ -176,7 +175,7 @@ class Rendering:
             code = "CAL-E086" if self.extends == "data" else "CAL-E087"
             raise QueryError("A template extends structured, readable or compact.", cal_code=code)
         object.__setattr__(self, "_parent", parent)
-        for name in Sections.__slots__:
+        for name in Sections.__struct_fields__:
             # Read once, and refused now if it was never checked.
             if (text := getattr(self.sections, name)) is not None:
                 _read(name.upper(), text)
@@ -184,7 +183,7 @@ class Rendering:
     @property
     def names_use(self) -> bool:
         """Whether it prints how much of the budget the text takes."""
-        own = (getattr(self.sections, name) for name in Sections.__slots__)
+        own = (getattr(self.sections, name) for name in Sections.__struct_fields__)
         return any(name in text for text in own if text for name in USE_VARIABLES)
 
     def line(self, scope: Scope) -> str:

@@ -144,7 +144,7 @@ def _format(value: object, what: str) -> str | Template:
 
 
 def _sections(value: object) -> Sections:
-    form = members_of(value, "a template", Sections.__slots__)
+    form = members_of(value, "a template", Sections.__struct_fields__)
     if not form:
         refuse("a template has at least one section")
     # Not normalised: template text is not a string literal.

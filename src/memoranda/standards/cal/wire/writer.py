@@ -209,7 +209,7 @@ def _template(template: Template) -> Json:
 
 
 def _sections(sections: Sections) -> Json:
-    texts = {name: getattr(sections, name) for name in Sections.__slots__}
+    texts = {name: getattr(sections, name) for name in Sections.__struct_fields__}
     return {name: text for name, text in texts.items() if text is not None}
 
 
