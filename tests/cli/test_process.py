@@ -101,7 +101,7 @@ def test_serving_says_where_it_is_and_how_to_sign_in(environment: dict[str, str]
         assert credential.stat().st_mode & 0o777 == 0o600
         headers = {"Authorization": f"Bearer {credential.read_text().strip()}"}
         draft = {"kind": "semantic", "body": {"text": "over HTTP"}, "scope": {}}
-        with httpx.Client(base_url=said["url"]) as client:
+        with httpx.Client(base_url=said["url"], timeout=HANG_SECONDS) as client:
             assert client.post("/ump/recall", json={"query": "x"}).status_code == 401
             assert client.post("/ump/recall", json={"query": "x"}, headers=headers).status_code == 200
             assert client.get("/.well-known/ump.json").json()["conformance"] == "L3"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from memoranda.service.retrieve import read_page
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.storage.documents import Age, Documents
 from memoranda.storage.sql_engine import SqlEngine
+from tests import forking
 
 ASKED = 'RECALL WHERE subject = "ada"'
 
@@ -32,7 +32,7 @@ MADE = {
 def elsewhere(home: Path, code: str, *given: str) -> None:
     """Run code on the same store in another process."""
     opened = f"import sys\nfrom memoranda import Memoranda\nwith Memoranda.open(sys.argv[1]) as m:\n    {code}\n"
-    subprocess.run([sys.executable, "-c", opened, str(home), *given], check=True, capture_output=True, timeout=60)
+    assert forking.run([sys.executable, "-c", opened, str(home), *given]).returncode == 0
 
 
 def objects(m: Memoranda) -> list[str]:

@@ -13,6 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 from starlette.applications import Starlette
+from tests.bindings.http.running import NO_AUTHORITIES
+from tests.forking import Forked
+from tests.waiting import HANG_SECONDS
 
 from memoranda.bindings.http.server import create_server
 from memoranda.errors import StoreUnavailable
@@ -34,12 +37,12 @@ print("closed", flush=True)
 
 
 @contextmanager
-def process(home: Path, host: str = "127.0.0.1") -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+def process(home: Path, host: str = "127.0.0.1") -> Iterator[tuple[Forked, str, str]]:
     command = [sys.executable, "-c", PROGRAM, str(home), host]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+    with Forked(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
         try:
             assert started.stdout is not None
-            url, token = started.stdout.readline().split()
+            url, token = started.stdout.readline().decode().split()
             yield started, url, token
         finally:
             started.kill()
@@ -49,11 +52,14 @@ def process(home: Path, host: str = "127.0.0.1") -> Iterator[tuple[subprocess.Po
 def test_a_signal_ends_the_server_in_good_order_even_with_a_stream_open(tmp_path: Path, number: signal.Signals) -> None:
     with process(tmp_path / "home") as (started, url, token):
         headers = {"authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=url, headers=headers) as client, client.stream("GET", "/ump/subscribe") as stream:
+        with (
+            httpx.Client(base_url=url, headers=headers, verify=NO_AUTHORITIES, timeout=HANG_SECONDS) as client,
+            client.stream("GET", "/ump/subscribe") as stream,
+        ):
             assert stream.status_code == 200
             started.send_signal(number)
             out, err = started.communicate()
-        assert (started.returncode, out, err) == (0, "closed\n", "")
+        assert (started.returncode, out, err) == (0, b"closed\n", b"")
 
 
 def test_an_ipv6_address_is_listened_on_and_named_in_the_url(tmp_path: Path) -> None:
@@ -61,7 +67,7 @@ def test_an_ipv6_address_is_listened_on_and_named_in_the_url(tmp_path: Path) -> 
         pytest.skip("this machine has no IPv6 loopback")
     with process(tmp_path / "home", "::1") as (_, url, _token):
         assert url.startswith("http://[::1]:")
-        assert httpx.get(f"{url}/readyz").json() == {"status": "ready"}
+        assert httpx.get(f"{url}/readyz", timeout=HANG_SECONDS).json() == {"status": "ready"}
 
 
 def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
