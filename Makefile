@@ -56,11 +56,12 @@ ROOM := $(shell grep -q '^[^ ]* /dev/shm [^ ]* [^ ]*noexec' /proc/mounts || df -
 OFFLINE := TMPDIR=$(or $(TMPDIR),$(ROOM),/tmp) SSL_CERT_FILE=$(CURDIR)/tests/authority.pem
 PYTEST := $(OFFLINE) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
-# Each of the processes that run the tests would compile every file of them, all at the same time. This does it once.
+# Each of the processes that run the tests would compile every file of them, all at the same time. This does it once,
+# while types are checked.
 CASES := $(shell find tests -name 'test_*.py')
 COMPILED := $(VENV)/.compiled
 $(COMPILED): $(TOOLS) $(CASES)
-	@echo $(filter $(CASES),$?) | xargs -P 2 -n 150 $(BIN)/python -m pytest --collect-only -qq >/dev/null || true
+	@$(BIN)/python -m pytest --collect-only -qq $(filter $(CASES),$?) >/dev/null || true
 	@touch $(COMPILED)
 
 # Types are checked beside them: tests wait for processes now and then, and leave a core to it.
