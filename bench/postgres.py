@@ -3,7 +3,8 @@
 The server is one of its own, with its usual durability: what is said to be remembered is on the disk. Real
 `memoranda serve` processes are asked over HTTP. A thousand owners share the store. Twenty of them are asked and written
 to: what they have came in as an import. The others are there for their weight: rows of the same sizes in the same
-tables and indexes, copied inside the database. By words alone: what meaning costs is the same on every database.
+tables and indexes, copied inside the database. By words alone: what meaning costs is the same on every database, but
+for pgvector, which is measured apart (pgvector.py).
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-import psycopg
 from tests.postgres import Server, start
 
 from bench.cal import grains
@@ -25,13 +25,15 @@ from bench.client import Client
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
 from bench.oams import memories
-from bench.served import Served, server
+from bench.pgvector import measure_pgvector
+from bench.served import Served
+from bench.store import Store, add_weight
 from bench.writers import Door, draft, writers
 from memoranda.opening import open_service
 from memoranda.service.exchange import numbered
 from memoranda.service.report import Form
 from memoranda.service.service import Service
-from memoranda.settings import Settings, load_settings
+from memoranda.settings import load_settings
 from memoranda.standards.oms.grains import encode
 from memoranda.stores import move_store
 
@@ -47,14 +49,6 @@ SETTINGS: Final = {
     "checkpoint_timeout": "15min",
     "listen_addresses": "",
 }
-# Numbers that must not be those of the owner whose rows are copied.
-_SHIFTED: Final = ("version_id", "memory_id", "superseded_by", "first_version")
-_COLUMNS: Final = """
-SELECT table_name::text, array_agg(column_name::text ORDER BY ordinal_position)
-FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
-WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND (is_identity = 'NO' OR column_name <> 'place')
-GROUP BY table_name HAVING bool_or(column_name = 'tenant_id') AND table_name <> 'tenant'
-"""
 
 
 def measure_postgres(*, quick: bool = False, large: bool = False) -> Figures:
@@ -65,37 +59,14 @@ def measure_postgres(*, quick: bool = False, large: bool = False) -> Figures:
     figures: Figures = {"postgres.owners": TENANTS, "postgres.embedder": "off"}
     for label, size in sizes.items():
         with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder:
-            store = _Store(cluster, Path(folder))
+            store = Store(cluster, Path(folder))
             figures |= _measure_size(store, label, size, rounds)
     first, last = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
     for kind in ("recall", "remember"):
         before, after = (figures[f"postgres.{kind}.{label}.one_node.p50_ms"] for label in (first, last))
         figures[f"postgres.{kind}.growth_{first}_to_{last}"] = round(float(after) / float(before), 2)
+    figures |= measure_pgvector(cluster, quick=quick)
     return figures | measure_moving(cluster, 1_000 if quick else 100_000)
-
-
-class _Store:
-    """An empty database, and a folder for what is not in it."""
-
-    def __init__(self, cluster: Server, home: Path) -> None:
-        name = cluster.scratch()
-        self.home, self.address, self._admin = home, cluster.address(name), cluster.address(name, None)
-
-    @property
-    def settings(self) -> Settings:
-        return load_settings({"MEMORANDA_EMBEDDER": "off"}, home=self.home, store=self.address)
-
-    @contextmanager
-    def nodes(self, count: int) -> Iterator[list[Served]]:
-        """So many servers of this store."""
-        with ExitStack() as stack:
-            given = {"MEMORANDA_EMBEDDER": "off", "MEMORANDA_STORE": self.address}
-            yield [stack.enter_context(server(self.home, environment=given)) for _ in range(count)]
-
-    @contextmanager
-    def admin(self) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
-        with psycopg.connect(self._admin, autocommit=True) as raw:
-            yield raw
 
 
 class _Owner:
@@ -112,7 +83,7 @@ class _Owner:
             raise SystemExit(f"only {report.created} of {self.corpus.size} were written: {report.refusals[:1]}")
 
 
-def _measure_size(store: _Store, label: str, size: int, rounds: int) -> Figures:
+def _measure_size(store: Store, label: str, size: int, rounds: int) -> Figures:
     say(f"postgres {label}: {size} memories of {TENANTS} owners")
     began = time.perf_counter()
     owners = _fill(store, size // TENANTS)
@@ -126,42 +97,17 @@ def _measure_size(store: _Store, label: str, size: int, rounds: int) -> Figures:
     return figures
 
 
-def _fill(store: _Store, size: int) -> list[_Owner]:
+def _fill(store: Store, size: int) -> list[_Owner]:
     service = open_service(store.settings)
     owners = [_Owner(service, number, size) for number in range(ASKED)]
     for owner in owners:
         owner.fill(service)
     service.close()
     with store.admin() as raw:
-        _add_weight(raw)
+        add_weight(raw, TENANTS - ASKED)
         raw.execute("VACUUM ANALYZE")
         raw.execute("CHECKPOINT")
     return owners
-
-
-def _add_weight(raw: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Owners whom nobody asks: the rows of the first one, again and again."""
-    tables: list[tuple[str, list[str]]] = raw.execute(_COLUMNS).fetchall()  # type: ignore[assignment]
-    ((first, last, top),) = raw.execute(
-        "SELECT min(t.tenant_id), max(t.tenant_id), (SELECT max(version_id) FROM version) FROM tenant t"
-    ).fetchall()
-    copies = TENANTS - ASKED
-    raw.execute(
-        "INSERT INTO tenant (tenant_id, name, version_count, live_count) "
-        f"SELECT {last} + n, 'owner ' || n, t.version_count, t.live_count "
-        f"FROM tenant t, generate_series(1, {copies}) n WHERE t.tenant_id = {first}"
-    )
-    for table, columns in tables:
-        moved = {"tenant_id": f"{last} + n", **{each: f"{each} + n * {top}" for each in _SHIFTED}}
-        chosen = ", ".join(moved.get(each, each) for each in columns)
-        raw.execute(
-            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {chosen} "
-            f"FROM generate_series(1, {copies}) n, {table} WHERE tenant_id = {first}"
-        )
-    for table, column in (("version", "version_id"), ("tenant", "tenant_id")):
-        raw.execute(
-            f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), (SELECT max({column}) FROM {table}))"
-        )
 
 
 def _measure_recall(nodes: Sequence[Served], owners: Sequence[_Owner], name: str, rounds: int) -> Figures:
@@ -219,7 +165,7 @@ def measure_moving(cluster: Server, size: int) -> Figures:
     label = f"{size // 1000}k"
     say(f"postgres: moving {size} memories of all kinds there and back")
     with tempfile.TemporaryDirectory(prefix="memoranda-bench-") as folder:
-        store = _Store(cluster, Path(folder))
+        store = Store(cluster, Path(folder))
         first, back = f"sqlite:///{folder}/memoranda.db", f"sqlite:///{folder}/back/memoranda.db"
         Path(folder, "back").mkdir()
         service = open_service(load_settings({"MEMORANDA_EMBEDDER": "off"}, home=store.home, store=first))

@@ -23,11 +23,16 @@ class Served(NamedTuple):
 
     def processor_seconds(self) -> float:
         """What it has used so far; 0 where the system does not tell."""
-        try:
-            told = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+        return processor_seconds(self.process)
+
+
+def processor_seconds(process: int) -> float:
+    """What a process has used so far; 0 where the system does not tell."""
+    try:
+        told = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

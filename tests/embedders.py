@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import http.server
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from memoranda.embedding.embedder import of_callable
 from memoranda.service.core.meaning import Meaning
@@ -32,3 +37,30 @@ LETTERS = of_callable("letters", by_letters)
 def letters(patience_seconds: float = 0.0) -> Meaning:
     """An embedder of one's own, as a caller brings it."""
     return Meaning(LETTERS.model, lambda: LETTERS, patience_seconds=patience_seconds)
+
+
+class _Answering(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        is_known = self.headers["Authorization"] == "Bearer key" and body["model"] == "tiny"
+        found = [{"embedding": each} for each in by_letters(body["input"])]
+        answer = json.dumps({"data": found} if is_known else {"error": "who?"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def endpoint() -> Iterator[str]:
+    """The address of an endpoint with the OpenAI interface, whose model is `tiny` and whose key is `key`."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Answering)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -2,11 +2,13 @@
 
 A store is what `memoranda.toml` says in the data directory, so every process that is started has it. Clocks run here,
 and what is new weighs more by the moment: scores may differ by SCORES_APART. With clocks that stand still they do not
-(tests/service/side_by_side.py). Run by `make test-postgres`.
+(tests/service/side_by_side.py). What is found by meaning is asked once everything has its vectors, of an endpoint that
+every process is told of; on PostgreSQL it is compared by the process and by pgvector. Run by `make test-postgres`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +19,8 @@ import pytest
 from tests.bindings import test_parity as ump
 from tests.bindings import test_parity_standards as standards
 from tests.bindings.test_parity_standards import Call, Way
+from tests.commands import command
+from tests.embedders import endpoint
 from tests.postgres import server
 
 from memoranda import Memoranda
@@ -44,10 +48,17 @@ class Homes:
 
     def pair(self) -> tuple[Path, Path]:
         self._count += 1
-        here, there = self._folder / f"sqlite{self._count}", self._folder / f"postgres{self._count}"
-        there.mkdir()
-        (there / "memoranda.toml").write_text(f'store = "{server().address(server().scratch())}"\n')
-        return here, there
+        return self._folder / f"sqlite{self._count}", self.on_postgres("process")
+
+    def on_postgres(self, vector_search: str) -> Path:
+        """One whose database compares vectors itself, or leaves that to the process."""
+        name, home = server().scratch(), self._folder / f"postgres{self._count}-{vector_search}"
+        if vector_search == "pgvector":
+            server().add_pgvector(name)
+        home.mkdir()
+        told = f'store = "{server().address(name)}"\nvector_search = "{vector_search}"\n'
+        (home / "memoranda.toml").write_text(told)
+        return home
 
 
 @pytest.fixture
@@ -122,3 +133,45 @@ def test_cal_answers_the_same(homes: Homes, binding: str) -> None:
         return answers
 
     same(act, homes)
+
+
+NOTES: Final = tuple(
+    f"{who} {what}"
+    for who in ("Ada", "the harbour office", "our build")
+    for what in ("likes green tea", "opens at nine", "broke on Thursday", "needs two keys")
+)
+MEANT: Final = ("who drinks tee", "when does it opn", "wat is broken", "a kei")
+
+
+def test_what_is_found_by_meaning_is_the_same_over_every_binding(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with endpoint() as address:
+        told = {"MEMORANDA_EMBEDDER": address, "MEMORANDA_EMBEDDER_MODEL": "tiny", "MEMORANDA_EMBEDDER_KEY": "key"}
+        for name, value in told.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(ump, "WORDS_ALONE", told)
+        here, there = homes.pair()
+        places = here, there, homes.on_postgres("pgvector")
+        for home in places:
+            with Memoranda.open(home, owner=ump.OWNER) as m:
+                for text in NOTES:
+                    m.remember(text)
+            embedded = command("--data", str(home), "--owner", ump.OWNER, "--json", "models", "embed")
+            assert json.loads(embedded.out)["pending"] == 0
+        for way in (ump.by_library, *ump.WAYS.values()):
+            one, *others = (anyio.run(_asked, way, home) for home in places)
+            assert all(len(found) > 1 for found in one), "not by words alone"
+            for other in others:
+                for found, expected in zip(other, one, strict=True):
+                    assert [text for text, _ in found] == [text for text, _ in expected]
+                    assert [score for _, score in found] == pytest.approx(
+                        [score for _, score in expected], abs=SCORES_APART
+                    )
+
+
+async def _asked(way: Way, home: Path) -> list[list[tuple[str, float]]]:
+    found = []
+    async with way(home) as call:
+        for query in MEANT:
+            answer = await call("recall", {"query": query, "limit": 8})
+            found.append([(each["record"]["body"]["text"], each["score"]) for each in answer["results"]])
+    return found

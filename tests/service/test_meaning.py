@@ -4,13 +4,10 @@ never longer than they are there.
 
 from __future__ import annotations
 
-import http.server
-import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +25,7 @@ from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.model.instant import format_instant
 from memoranda.retrieval.vectors import encode
 from memoranda.service.core.meaning import Meaning
-from tests.embedders import LETTERS, SIZE, by_letters, letters
+from tests.embedders import LETTERS, SIZE, by_letters, endpoint, letters
 from tests.service.oams_verbs import Oams
 from tests.service.test_same_order import OTHERS, through_ump
 from tests.service.world import World
@@ -482,28 +479,10 @@ def test_a_function_is_an_embedder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert list(m.service.context.engine.vectors.models()) == ["mine"]
 
 
-class _Answering(http.server.BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        is_known = self.headers["Authorization"] == "Bearer key" and body["model"] == "tiny"
-        found = [{"embedding": each} for each in by_letters(body["input"])]
-        answer = json.dumps({"data": found} if is_known else {"error": "who?"}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 def test_any_endpoint_with_the_openai_interface_is_an_embedder() -> None:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Answering)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}/v1"
-    try:
-        endpoint = Endpoint(address, "tiny", key="key")
-        world = World(meaning=Meaning(endpoint.model, lambda: endpoint))
+    with endpoint() as address:
+        tiny = Endpoint(address, "tiny", key="key")
+        world = World(meaning=Meaning(tiny.model, lambda: tiny))
         world.remember("the kettle is blue")
         worked_off(world)
         assert through_ump(world, "kettl blu") == ["the kettle is blue"]
@@ -511,11 +490,8 @@ def test_any_endpoint_with_the_openai_interface_is_an_embedder() -> None:
         world.service.close()
         with pytest.raises(StoreUnavailable, match="something else"):
             Endpoint(address, "other").of_memory("text")
-    finally:
-        server.shutdown()
-        server.server_close()
     with pytest.raises(StoreUnavailable, match="does not answer"):
-        endpoint.of_question("text")
+        tiny.of_question("text")
     for wrong, name in (("ftp://x", "m"), ("nonsense", "m"), ("http://x", "")):
         with pytest.raises(InvalidInput):
             Endpoint(wrong, name)

@@ -28,10 +28,12 @@ from memoranda.model.selection import (
     WasThere,
     Words,
 )
+from memoranda.retrieval import vectors
 from memoranda.storage.database import Params, Row
 from memoranda.storage.paging import Paging, Reading
 from memoranda.storage.postgres_server import PostgresConnection, native, open_connection
 from memoranda.storage.queries import load_queries
+from tests.embedders import letters
 from tests.postgres import server
 from tests.service.world import World
 from tests.storage.postgres_catalogue import Filled, nodes_of
@@ -99,6 +101,10 @@ BY_FIELD: Final = tuple(
 )
 
 
+# How near everything is, how near some are, and what is nearest of much.
+NEAR: Final = ("clear_cosines", "clear_cosines_of", "clear_nearest")
+
+
 def selections() -> Iterator[tuple[str, Selection]]:
     for name, parts in FILTERS.items():
         yield name, Selection(**parts)
@@ -112,12 +118,16 @@ def selections() -> Iterator[tuple[str, Selection]]:
 
 @pytest.fixture(scope="module")
 def sent() -> dict[str, str]:
-    """What is sent, by whom first."""
-    world = World(database=server().store(None))
+    """What is sent, by whom first; by words and by meaning, with vectors that the database compares."""
+    world = World(database=server().store(None, has_clear_vectors=True), meaning=letters())
     for number in range(12):
         world.put(object=f"tea {number}", structural_tags=["port", "heavy"], user_id="ada", session_id="s1")
         world.remember(f"the crane lifts {number} tons", scope={"project": "shop", "user": "ada", "session": "s1"})
-    named, found = set(load_queries("postgres").values()), dict[str, str]()
+    while world.service.embedding.step() or world.service.embedding.progress().is_behind:
+        pass
+    # Which model it is, is no owner's.
+    named = {*load_queries("postgres").values(), load_queries("pgvector")["clear_model"]}
+    found: dict[str, str] = {}
     usual, reading = PostgresConnection.select, Paging.reading
     asked = [""]
 
@@ -128,8 +138,10 @@ def sent() -> dict[str, str]:
         return usual(self, sql, params)
 
     PostgresConnection.select = select  # type: ignore[method-assign]
+    limits = vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS
     try:
         for Paging.reading in (reading, FAR):
+            vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS = (4, 4) if Paging.reading is FAR else limits  # type: ignore[misc]
             with world.engine.read(world.owner.default_tenant) as snapshot:
                 for asked[0], selection in selections():
                     orders = (WRITTEN, UPDATED, *(BY_FIELD if selection.has_fields else ()))
@@ -142,8 +154,12 @@ def sent() -> dict[str, str]:
                         snapshot.groups(selection, by, now=world.now)
                     snapshot.match(selection, (Words(text="crane tea"),), limit=3, now=world.now)
                     snapshot.match(selection, (Words(text="tea"),), limit=3, now=world.now, whole=True)
+                    legs = world.context.meaning.legs(Words(text="what is lifted"))
+                    for is_whole in (False, True):
+                        snapshot.match(selection, legs, limit=3, now=world.now, whole=is_whole)
     finally:
         PostgresConnection.select, Paging.reading = usual, reading  # type: ignore[method-assign]
+        vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS = limits  # type: ignore[misc]
     world.service.close()
     return found
 
@@ -151,14 +167,15 @@ def sent() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def filled() -> Filled:
     name = server().scratch()
-    return Filled(server().address(name), server().address(name, None))
+    server().add_pgvector(name)
+    return Filled(server().address(name), server().address(name, None), is_clear=True)
 
 
 @pytest.fixture(scope="module")
 def plans(filled: Filled, sent: dict[str, str]) -> list[tuple[str, str, list[dict[str, Any]]]]:
     """Who asks, what, and the nodes of its plan, with sequential scans allowed."""
     connection = open_connection(filled.address)
-    connection.command("SET enable_seqscan = on")
+    connection.command("SET enable_seqscan = on; SET search_path = public, pgvector")
     found = []
     for sql, name in sent.items():
         ((plan,),) = connection.raw.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {native(sql)[0]}").fetchall()
@@ -170,6 +187,8 @@ def plans(filled: Filled, sent: dict[str, str]) -> list[tuple[str, str, list[dic
 def test_every_selection_is_sent_and_they_are_many(sent: dict[str, str]) -> None:
     # What is asked by several is named after the first.
     assert len(sent) > 1_000
+    asked = load_queries("pgvector")
+    assert {name for name in ("clear_after", *NEAR) if asked[name] not in sent} == set()
     assert all("tenant_id" in sql for sql in sent)
 
 
