@@ -31,7 +31,7 @@ from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
 from memoranda.service.oms import views as grain_views
 from memoranda.service.report import Report
-from memoranda.service.retrieve import read_page
+from memoranda.service.retrieve import read_page, sees_everything
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace, namespace_of, parse_namespace
@@ -191,7 +191,7 @@ def _leaving(context: Context, access: Access, owner: str | None, report: Report
         now=context.clock(),
         report=report if report is not None else Report(),
         history=history,
-        is_owner=not context.presets_of(tenant) and not access.is_narrowed and access.sees_unredacted(tenant),
+        is_owner=not context.presets_of(tenant) and sees_everything(access, tenant),
     )
 
 

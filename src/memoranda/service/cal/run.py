@@ -26,6 +26,7 @@ from memoranda.standards.cal.assembly.pipeline import Counted, Grains
 from memoranda.standards.cal.history import differences
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language import times
+from memoranda.standards.cal.language.assemble import label_of
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.check import Warning as CalWarning
 from memoranda.standards.cal.language.check import warnings
@@ -47,7 +48,6 @@ from memoranda.standards.cal.language.syntax import (
     Query,
     Recall,
     SetOp,
-    Source,
     Statement,
 )
 from memoranda.standards.cal.pages import cursor_of
@@ -371,11 +371,6 @@ def kept_template(statement: DefineTemplate) -> bytes:
 def template_kind(namespace: str) -> str:
     """Under which kind of note the templates of a namespace are kept."""
     return _TEMPLATES + namespace
-
-
-def label_of(source: Source, place: int) -> str:
-    """What a source is called; one without a name by its place."""
-    return source.label or f"source_{place + 1}"
 
 
 def idle(query: Query, namespace: str) -> Iterator[CalWarning]:

@@ -46,9 +46,9 @@ from memoranda.service.oams.views import (
     foreign_standard,
     may_see,
     present,
-    sees_all,
     show,
 )
+from memoranda.service.retrieve import sees_everything
 from memoranda.service.ump.revise import handover, tombstone
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
@@ -226,7 +226,7 @@ def accept(
     is_written = access.is_peer or not complete
     if is_written and (said := authorship.attributed_metadata(access, metadata, mapping.ACTOR_KEY)) is not metadata:
         checked = {**checked, "metadata": said}
-    is_limited = not sees_all(access, place.tenant)
+    is_limited = not sees_everything(access, place.tenant)
     if is_limited:
         _require_scope(access, place, checked)
     if presets := context.presets_of(place.tenant):

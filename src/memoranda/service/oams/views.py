@@ -14,6 +14,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.views import holds, load, load_memory, project, root_of, unless_damaged
 from memoranda.service.oms.views import is_listed
+from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oms import mapping as oms
@@ -104,11 +105,7 @@ def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
 
 def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Whether the caller may see it, and see it whole."""
-    return sees_all(access, version.tenant) or is_listed(context, access, snapshot, version)
-
-
-def sees_all(access: Access, tenant: str) -> bool:
-    return access.sees_unredacted(tenant) and not access.is_narrowed
+    return sees_everything(access, version.tenant) or is_listed(context, access, snapshot, version)
 
 
 def key_in(snapshot: Snapshot, version: Version, place: Place) -> str:
