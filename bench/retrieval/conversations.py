@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from bench.figures import Figures, say
+from bench.retrieval.calendar import moved_dates
 from bench.retrieval.scores import Asked, figures_of, finish, latencies, mean, silence, spread
 from memoranda import Memoranda
 
@@ -56,9 +57,26 @@ def load(path: Path) -> list[Conversation]:
     return msgspec.json.decode(path.read_bytes(), type=list[Conversation])
 
 
+def move(conversation: Conversation, last: datetime | None) -> timedelta:
+    """By how much it is moved so that its last turn is then."""
+    return last - max(turn.at for turn in conversation.memories) if last else timedelta()
+
+
+def in_its_days(conversation: Conversation, moved: timedelta) -> Conversation:
+    """The same with the days that its questions name as much later as what they ask about."""
+    said = {turn.id: turn.at for turn in conversation.memories}
+    questions = (
+        msgspec.structs.replace(
+            each, text=moved_dates(each.text, moved, [said[turn] for turn in each.evidence if turn in said])
+        )
+        for each in conversation.questions
+    )
+    return msgspec.structs.replace(conversation, questions=tuple(questions))
+
+
 def feed(m: Memoranda, conversation: Conversation, *, last: datetime | None = None) -> dict[str, str]:
     """One memory a turn, as any user would; `last`: all moved so that the last turn is then."""
-    moved = last - max(turn.at for turn in conversation.memories) if last else timedelta()
+    moved = move(conversation, last)
     names = {}
     for turn in conversation.memories:
         at = (turn.at + moved).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -101,7 +119,9 @@ def ask_strangers(m: Memoranda, conversations: Sequence[Conversation]) -> list[A
 
 
 def measure_conversations(m: Memoranda, path: Path, head: str = "conversations", *, recent: bool = False) -> Figures:
-    """All of a file; `recent`: as if every conversation had ended yesterday."""
+    """All of a file; `recent`: as if every conversation had ended yesterday. Then its questions are asked twice: as
+    they are, and with the days that they name moved, too.
+    """
     conversations = load(path)
     last = datetime.now(UTC) - timedelta(days=1) if recent else None
     say(f"{head}: {sum(len(each.memories) for each in conversations)} turns")
@@ -116,6 +136,12 @@ def measure_conversations(m: Memoranda, path: Path, head: str = "conversations",
     apart = [each for each in everything if _APART in each.groups]
     figures: Figures = {f"{head}.memories": count, f"{head}.remember.per_s": round(rate)}
     figures |= figures_of(head, _renamed(counted, list(by_space)))
+    if recent:
+        later = [in_its_days(each, move(each, last)) for each in conversations]
+        again = [each for c, names in zip(later, fed, strict=True) for each in ask(m, c, names)]
+        figures |= figures_of(
+            f"{head}.dates_moved", _renamed([a for a in again if _APART not in a.groups], list(by_space))
+        )
     figures |= spread(head, list(by_space), lambda name: [a for a in by_space[name] if _APART not in a.groups])
     figures |= silence(head, [*counted, *ask_strangers(m, conversations)])
     if apart:
