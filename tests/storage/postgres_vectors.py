@@ -341,6 +341,26 @@ def test_they_are_removed_by_a_server_that_does_not_want_them(address: str, open
     assert _count(address) == len(NOTES) + 1
 
 
+def test_a_server_that_reads_a_standby_leaves_them_to_the_others(
+    address: str, opened: ExitStack, tmp_path: Path
+) -> None:
+    clear = _node(opened, address)
+    clear.remember("the kettle is blue")
+    _work_off(clear)
+    clear.service.close()
+    _ask(address, f"ALTER DATABASE {_name(address)} SET default_transaction_read_only = on")
+    try:
+        reading = f"{address}&target_session_attrs=any"
+        assert not settle_vectors(load_settings(WORDS_ALONE, home=tmp_path, store=reading))
+        for is_clear in (True, False):
+            there = _node(opened, reading, is_clear=is_clear)
+            assert _answers(there, "the blue kettle")
+            assert _is_asked(there) == is_clear
+    finally:
+        _ask(address, f"BEGIN READ WRITE; ALTER DATABASE {_name(address)} RESET ALL; COMMIT")
+    assert _count(address) == 1
+
+
 def test_doctor_tells_of_them(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def findings() -> dict[str, dict[str, Any]]:
         done = command("--data", str(tmp_path), "--store", address, "--json", "doctor")

@@ -16,6 +16,7 @@ from memoranda.storage.queries import load_migrations
 
 _BEGIN: Final = f"SELECT set_config('memoranda.system', 'on', true), pg_advisory_xact_lock({MIGRATING})"
 _IS_MADE: Final = "SELECT to_regclass('clear_progress') IS NOT NULL"
+_IS_READ_ONLY: Final = "SELECT current_setting('transaction_read_only') = 'on'"
 _OFFERED: Final = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
 # Not where our tables are: one of them has the name of its type.
 _MADE: Final = (
@@ -48,8 +49,9 @@ def clear_vectors(raw: psycopg.Connection[Row], *, is_wanted: bool, is_read_only
         _add_extension(raw)
     where = raw.execute(_WHERE).fetchone()
     path = "" if where is None else _path(raw, where[0])
-    if is_wanted and not is_read_only:
+    if is_wanted and path:
         raw.execute(path)
+    if is_wanted and not is_read_only:
         _make_tables(raw)
     if raw.execute(_IS_MADE).fetchone() != (True,):
         return None
@@ -88,9 +90,9 @@ def _make_tables(raw: psycopg.Connection[Row]) -> None:
 
 
 def switch_off(address: str) -> bool:
-    """Remove the vectors in clear of a store, if it has any; whether it had."""
+    """Remove the vectors in clear of a store, if it has any and can be written; whether it had."""
     with translated(), closing(open_connection(address).raw) as raw:
-        if raw.execute(_IS_MADE).fetchone() != (True,):
+        if raw.execute(_IS_MADE).fetchone() != (True,) or raw.execute(_IS_READ_ONLY).fetchone() == (True,):
             return False
         with raw.transaction():
             raw.execute(_BEGIN)
