@@ -15,13 +15,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
+import httpx
 import pytest
 from tests.bindings import test_parity as ump
 from tests.bindings import test_parity_standards as standards
+from tests.bindings.http.test_subscribe import subscribed
 from tests.bindings.test_parity_standards import Call, Way
 from tests.commands import command
 from tests.embedders import endpoint
 from tests.postgres import server
+from tests.waiting import HANG_SECONDS
 
 from memoranda import Memoranda
 
@@ -175,3 +179,37 @@ async def _asked(way: Way, home: Path) -> list[list[tuple[str, float]]]:
             answer = await call("recall", {"query": query, "limit": 8})
             found.append([(each["record"]["body"]["text"], each["score"]) for each in answer["results"]])
     return found
+
+
+def test_changes_are_streamed_the_same(homes: Homes) -> None:
+    """To one who listens while they happen, and to one who comes back behind the second of them."""
+
+    def act(home: Path, _: list[float]) -> list[Any]:
+        return anyio.run(_streamed, home)
+
+    same(act, homes)
+
+
+async def _streamed(home: Path) -> list[Any]:
+    async with ump.served(home) as (url, bearer):
+        return await anyio.to_thread.run_sync(_listened, url, bearer)
+
+
+def _listened(url: str, bearer: str) -> list[Any]:
+    headers = {"Authorization": f"Bearer {bearer}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=HANG_SECONDS) as client:
+        with subscribed(client) as stream:
+            # Each is read at once: a record is shown as it is when its event is sent.
+            first = client.post("/ump/remember", json=ump.draft("use pnpm, never npm")).json()["id"]
+            events = [stream.event()]
+            client.post("/ump/remember", json=ump.draft("Use PNPM, never npm"))
+            events.append(stream.event())
+            second = client.post("/ump/revise", json={"id": first, "patch": {"body": {"text": "use bun"}}}).json()["id"]
+            events.append(stream.event())
+            client.post("/ump/forget", json={"id": second, "reason": "over"})
+            events.append(stream.event())
+        with subscribed(client, **{"Last-Event-ID": str(events[1].seq)}) as stream:
+            events += [stream.event() for _ in range(2)]
+    assert [each.name for each in events] == ["created", "merged", "revised", "tombstoned", "revised", "tombstoned"]
+    names: dict[str, str] = {}
+    return [(each.seq, each.name, ump.plain(each.data, names)) for each in events]
