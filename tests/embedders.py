@@ -8,10 +8,14 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
+
+from msgspec.structs import replace
 
 from memoranda.embedding.embedder import of_callable
+from memoranda.service.core.access import Access
 from memoranda.service.core.meaning import Meaning
+from memoranda.service.service import Service
 
 SIZE = 64
 # For processes that are not given the environment of the tests.
@@ -37,6 +41,29 @@ LETTERS = of_callable("letters", by_letters)
 def letters(patience_seconds: float = 0.0) -> Meaning:
     """An embedder of one's own, as a caller brings it."""
     return Meaning(LETTERS.model, lambda: LETTERS, patience_seconds=patience_seconds)
+
+
+# Of so many, some are near to any question by chance, and hold a word of it.
+GARDEN = tuple(f"gardening note {number}: prune the roses of bed {number} before winter" for number in range(400))
+FOREIGN = "winter olympic hockey championship medals awarded"
+AT_HOME = "prune the roses of bed 77"
+
+
+def lined() -> Meaning:
+    """The same embedder where it is known how near the nearest of many must be to be an answer."""
+    made = replace(LETTERS, model="lined", floor=0.2, line=0.7)
+    return Meaning(made.model, lambda: made)
+
+
+def fill_garden(service: Service, access: Access) -> None:
+    """Remember all of it, and make its vectors."""
+    owner = access.default_tenant
+    by = {"actor": owner, "actor_kind": "user", "method": "user_correction"}
+    for text in GARDEN:
+        drafted = {"kind": "semantic", "body": {"text": text}, "scope": {"owner": owner}, "provenance": by}
+        service.remember(access, cast("Any", drafted))
+    while service.embedding.step():
+        pass
 
 
 class _Answering(http.server.BaseHTTPRequestHandler):

@@ -25,7 +25,7 @@ from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.model.instant import format_instant
 from memoranda.retrieval.vectors import encode
 from memoranda.service.core.meaning import Meaning
-from tests.embedders import LETTERS, SIZE, by_letters, endpoint, letters
+from tests.embedders import AT_HOME, FOREIGN, GARDEN, LETTERS, SIZE, by_letters, endpoint, letters, lined
 from tests.service.oams_verbs import Oams
 from tests.service.test_same_order import OTHERS, through_ump
 from tests.service.world import World
@@ -251,17 +251,15 @@ def test_what_is_too_far_away_is_returned_on_request_only(world: World) -> None:
 
 def test_a_question_that_nothing_answers_finds_nothing_through_every_door() -> None:
     """Of many, some are near to any question by chance, and hold a word of it: more is needed for an answer."""
-    lined = replace(LETTERS, model="lined", floor=0.2, line=0.7)
-    world = World(meaning=Meaning(lined.model, lambda: lined))
-    for number in range(400):
-        world.remember(f"gardening note {number}: prune the roses of bed {number} before winter")
-    question = "winter olympic hockey championship medals awarded"
+    world, question = World(meaning=lined()), FOREIGN
+    for text in GARDEN:
+        world.remember(text)
     doors = {"ump": through_ump, **OTHERS}
     # Until everything is compared, a stray word is all there is to go by.
     assert {name for name, ask in doors.items() if ask(world, question)} == set(doors)
     worked_off(world)
     assert [name for name, ask in doors.items() if ask(world, question)] == []
-    assert [name for name, ask in doors.items() if not ask(world, "prune the roses of bed 77")] == []
+    assert [name for name, ask in doors.items() if not ask(world, AT_HOME)] == []
     # On request it comes all the same, as does what is quoted, and what is of the time that is asked for.
     assert world.recall(question, ranking_hints={"floor": False})
     assert world.recall(f'{question} "before winter"')

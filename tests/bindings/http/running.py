@@ -21,6 +21,7 @@ from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import create_server
 from memoranda.opening import open_service
 from memoranda.service.cal.session import Host
+from memoranda.service.core.meaning import Meaning
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
@@ -58,6 +59,7 @@ def running(
     extra: Callable[[Service], dict[str, Any]] | None = None,
     cal: Host | None = None,
     quotas: Quotas | None = None,
+    meaning: Meaning | None = None,
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[Running]:
@@ -70,6 +72,8 @@ def running(
         service = Service(replace(service._context, cal=cal))
     if quotas is not None:
         service = Service(replace(service._context, quotas=quotas))
+    if meaning is not None:
+        service = Service(replace(service._context, meaning=meaning))
     app = create_app(service, **options, **(extra(service) if extra else {}))
     ready = threading.Event()
     server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set())

@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp_types import ElicitRequestParams, ElicitResult
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -32,6 +33,7 @@ from memoranda.bindings.mcp.stdio import agent_server
 from memoranda.errors import MemorandaError
 from memoranda.opening import open_service
 from memoranda.service.core.access import ALL_VERBS
+from memoranda.service.core.meaning import Meaning
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
@@ -89,8 +91,10 @@ def store(home: Path) -> Service:
 
 
 @contextmanager
-def http_peer(home: Path) -> Iterator[HttpPeer]:
+def http_peer(home: Path, meaning: Meaning | None = None) -> Iterator[HttpPeer]:
     service = store(home)
+    if meaning is not None:
+        service = Service(replace(service.context, meaning=meaning))
     endpoint = McpEndpoint(service)
     app = Starlette(routes=list(endpoint.routes), lifespan=lambda _app: endpoint.running())
     config = uvicorn.Config(
