@@ -141,9 +141,9 @@ class Server:
         return self._made()
 
     def drop_connections(self) -> None:
-        """Cut off everybody, as a restart does."""
+        """Cut off everybody, as a restart does, and wait until they are gone."""
         with self._admin() as admin:
-            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (_USER,))
+            admin.execute("SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE usename = %s", (_USER,))
 
     @contextmanager
     def away(self, address: str) -> Iterator[None]:

@@ -34,8 +34,11 @@ class Election:
     def holds(self, job: str) -> bool:
         """Whether this node has the lock: it takes it if nobody has, and asks the server if the session is there."""
         with self._lock:
-            is_held = job in self._held
-            found = self._ask("SELECT true" if is_held else _TRY, job)
+            had_session = self._session is not None
+            found = self._ask("SELECT true" if job in self._held else _TRY, job)
+            if had_session and self._session is None:
+                # Cut off, perhaps because nothing was asked for a while: a new one tells who has the lock now.
+                found = self._ask(_TRY, job)
             if found:
                 self._held.add(job)
             return found
