@@ -4,6 +4,7 @@ gone with what they are of, whoever erases it, and they are there only while the
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -339,6 +340,24 @@ def test_they_are_removed_by_a_server_that_does_not_want_them(address: str, open
         pass
     _work_off(clear)
     assert _count(address) == len(NOTES) + 1
+
+
+def test_whoever_removes_the_tables_as_the_page_says_can_erase_and_begin_anew(address: str, opened: ExitStack) -> None:
+    with ExitStack() as before:
+        clear = _node(before, address)
+        first, second = clear.remember("the kettle is blue"), clear.remember("the kettle is red")
+        _work_off(clear)
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "postgresql.md").read_text()
+    (dropping,) = re.findall(r"`(DROP [^`]*clear_vector[^`]*)`", page)
+    _ask(address, dropping)
+    left = _node(opened, address, is_clear=False)
+    left.forget(first, hard=True)
+    assert [text for text, _ in _answers(left, "the kettle")] == ["the kettle is red"]
+    again = _node(opened, address)
+    _work_off(again)
+    assert _count(address) == 1
+    again.forget(second, hard=True)
+    assert _count(address) == 0
 
 
 def test_a_server_that_reads_a_standby_leaves_them_to_the_others(
