@@ -80,3 +80,20 @@ def test_there_is_completion_for_each_shell(run: Command, shell: str) -> None:
     ran = run("completion", shell)
     assert ran.code == 0
     assert all(word in ran.out for word in ("remember", "oams", "validate", "recall", "dry-run", "if-absent"))
+
+
+def test_help_for_what_is_no_command_says_so(run: Command) -> None:
+    for words in (("distil", "--help"), ("--json", "distil", "-h"), ("distil",)):
+        done = run(*words)
+        assert (done.code, 'Did you mean "distill"?' in done.err) == (2, True)
+
+
+def test_the_commands_are_listed_wherever_none_is_named(run: Command) -> None:
+    listed = run("--help").out
+    for words in ((), ("-h",), ("--json",), ("--owner", "ada", "--help"), ("--json", "-h")):
+        assert run(*words).out == listed
+
+
+def test_whoever_uses_a_command_wrongly_is_told_of_its_own_help(run: Command) -> None:
+    assert "Try: memoranda recall --help" in run("recall").err
+    assert "Try: memoranda recall --help" in run("recall", "tea", "--limt", "3").err

@@ -89,3 +89,12 @@ def test_there_are_no_proposals_without_runs(run: Command) -> None:
     assert run("proposals", "list", "--json").json == {"proposals": []}
     for command in ("show", "apply", "approve", "reject", "archive"):
         assert run("proposals", command, "prop_none").code == 1
+
+
+def test_distilling_and_commitments_are_commands_of_their_own_too(run: Command) -> None:
+    run("remember", "Remind me every day at 8:00 to water the orchids.", "--project", "garden")
+    (found,) = run("commitments", "--project", "garden", "--look", "--json").json["commitments"]
+    assert run("commitments", "--json").json["commitments"] == [found]
+    assert run("commitments", "snooze", found["commitmentId"], "2099-01-01").code == 0
+    assert run("commitments", "cancel", found["commitmentId"]).out.strip() == "cancelled"
+    assert "water the orchids" in run("distill", "--project", "garden").out

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from memoranda.encoding import json_text
-from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.service.openwop import schedule
 from memoranda.service.openwop.archive_index import INDEX_PATH
 from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, MAX_TOKEN_BUDGET
+from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.openwop.entry import Draft
 from tests.service.wop import REF, Wop
 from tests.service.world import START
@@ -85,6 +86,56 @@ def test_the_same_sources_and_budget_give_the_same_bytes_whenever_and_wherever(w
     other = Wop()
     assert {*given, other.wop.distill(other.owner, REF, given=NOTES, token_budget=400).checksum} == {given[0]}
     other.close()
+
+
+def test_what_other_standards_wrote_is_distilled_too_and_takes_the_archive_along_when_it_goes(wop: Wop) -> None:
+    space = {"project": "shop"}
+    record = wop.remember("Ada keeps the spare key with the neighbours.", scope=space)
+    grain = wop.put(subject="billing", relation="runs on", object="PostgreSQL", namespace="shop")
+    namespace = str(wop.service.oams.namespace(wop.owner, "shop"))
+    wop.service.oams.store(wop.owner, {"namespace": namespace, "key": "tea", "value": "Green tea, without sugar."})
+    wop.write("Deployments go out on Tuesdays.", ref="shop")
+    made = wop.wop.distill(wop.owner, "shop")
+    assert made.event["payload"]["sourceCount"] == 4
+    for said in ("spare key", "PostgreSQL", "Green tea", "Tuesdays"):
+        assert said in made.entry["content"]
+    assert {f"derived-from:{record}", f"derived-from:{grain}", "derived-from:tea"} <= {*made.entry["tags"]}
+    assert wop.wop.distill(wop.owner, "shop").checksum == made.checksum
+    goes: list[Any] = [
+        lambda: wop.forget(record, hard=True),
+        lambda: wop.service.grains.erase(wop.owner, grain, reason="asked"),
+        lambda: wop.service.oams.forget(wop.owner, parse_namespace(namespace), "tea"),
+    ]
+    for go in goes:
+        archive = wop.wop.distill(wop.owner, "shop").entry["id"]
+        assert wop.wop.get_entry(wop.owner, "shop", archive) is not None
+        go()
+        assert wop.wop.get_entry(wop.owner, "shop", archive) is None
+    assert "Tuesdays" in wop.wop.distill(wop.owner, "shop").entry["content"]
+
+
+def test_an_archive_repeats_nothing_whose_rules_it_could_not_keep(wop: Wop) -> None:
+    space = {"project": "shop"}
+    wop.remember("Bo is allergic to nuts.", scope={**space, "user": "bo"})
+    wop.remember("The salary is 90,000.", scope=space, consent={"exportable": False})
+    wop.remember("The code is 4711.", scope=space, consent={"redact": ["body.text"]})
+    wop.remember("This ends tomorrow.", scope=space, consent={"retention": "P1D"})
+    wop.put(subject="cy", relation="has", object="asthma", namespace="shop", structural_tags=["phi:diagnosis"])
+    wop.remember("Deployments go out on Tuesdays.", scope=space)
+    made = wop.wop.distill(wop.owner, "shop")
+    assert (made.event["payload"]["sourceCount"], "Tuesdays" in made.entry["content"]) == (1, True)
+
+
+@pytest.mark.parametrize("verb", ["distill", "compact", "consolidate", "infer_commitments"])
+def test_a_pass_is_for_who_may_read_and_sees_the_whole_ref(wop: Wop, verb: str) -> None:
+    wop.write("The vault code is in the blue book. Remind me every day at 8:00 to change it.")
+    run = getattr(wop.wop, verb)
+    for narrow in (wop.token("read", "write", agent="a1"), wop.token("write"), wop.token("read")):
+        before = everything(wop)
+        with pytest.raises(ForbiddenScope):
+            run(narrow, REF)
+        assert everything(wop) == before
+    run(wop.token("read", "write", project=REF), REF)
 
 
 @pytest.mark.requirement("WOP-3-distillation-archive")

@@ -74,7 +74,8 @@ def _dispatch(tokens: list[str]) -> int:
         result = run_command(tokens)
     except WrongUsage as error:
         message = " ".join(str(error).replace("\0", "").split())
-        return _refuse(tokens, "usage", f"{message} Try: memoranda --help", USAGE)
+        hint = " ".join(("memoranda", *filter(None, (error.command,)), "--help"))
+        return _refuse(tokens, "usage", f"{message} Try: {hint}", USAGE)
     return result if isinstance(result, int) else DONE
 
 

@@ -68,6 +68,8 @@ SECTIONS: tuple[Section, ...] = (
             *_entries(
                 "openwop",
                 ("openwop", "openwop", "Agent memory of openwop: entries, distillation, commitments."),
+                ("distill", "distill", "Make an archive of memories within a budget of tokens."),
+                ("commitments", "commitments", "What was promised in memories, and when it is due."),
                 ("proposals", "proposals", "What agents propose to learn: apply it, or refuse it."),
             ),
         ),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from memoranda.cli.catalogue import SECTIONS, Entry
+from memoranda.cli.catalogue import SECTIONS, Entry, overview
 from memoranda.cli.commands import App, Function, WrongUsage
 from memoranda.cli.run import Run
 from memoranda.cli.show import note
@@ -31,22 +31,26 @@ def run_command(tokens: Sequence[str]) -> object:
     """Run what the tokens say. Raises WrongUsage."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
     marked = [MARK + each if _is_text(each) else each for each in tokens[:end]]
-    if not _ASKS_PARSER.isdisjoint(marked):
+    run, rest = _shared_options(marked)
+    if {"--help", "-h"}.issuperset(rest):
+        print(overview(), end="")
+        return None
+    if not _ASKS_PARSER.isdisjoint(marked) and not _is_unknown(rest):
         from memoranda.cli.parser import explain
 
         return explain([*marked, *tokens[end:]])
-    run, rest = _shared_options(marked)
     return run_words([*rest, *tokens[end:]], run)
 
 
 def run_words(words: Sequence[str], run: Run) -> object:
     """Run a command from its name on; the options of every command are read already."""
-    entry = next((entry for section in SECTIONS for entry in section.entries if words[:1] == [entry.name]), None)
+    entry = _entry(words)
     call = None if entry is None else _usual(entry, words[1:], run)
     if call is None:
         from memoranda.cli.parser import parsed_call
 
-        call = parsed_call(words, run, entry)
+        # What stands after a name that no command has is of no command, either: not even a wish for help.
+        call = parsed_call(words[:1] if entry is None else words, run, entry)
     from memoranda.service.core.noticing import noticing
 
     with noticing() as noticed:
@@ -54,6 +58,15 @@ def run_words(words: Sequence[str], run: Run) -> object:
     if noticed.kinds:
         note(str(noticed))
     return result
+
+
+def _entry(words: Sequence[str]) -> Entry | None:
+    return next((entry for section in SECTIONS for entry in section.entries if words[:1] == [entry.name]), None)
+
+
+def _is_unknown(words: Sequence[str]) -> bool:
+    """Whether a command is named that there is not."""
+    return bool(words) and not words[0].startswith("-") and _entry(words) is None
 
 
 def command_of(entry: Entry) -> Function | App:

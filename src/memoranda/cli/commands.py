@@ -16,7 +16,11 @@ F = TypeVar("F", bound=Function)
 
 
 class WrongUsage(Exception):
-    """The command line says something that no command understands. The message says what."""
+    """The command line says something that no command understands. The message says what; of which command, `command`."""
+
+    def __init__(self, message: str, command: str = "") -> None:
+        super().__init__(message)
+        self.command = command
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,10 @@ openwop = App(
     name="openwop",
     about="Agent memory of openwop: entries, distillation, consolidation, commitments.",
 )
+commitments = App(
+    name="commitments",
+    about="What was promised in memories: show it, let it fire later or not at all.",
+)
 proposals = App(
     name="proposals",
     about="What agents propose to learn: look at it, and apply or refuse it.",
@@ -218,8 +222,9 @@ def consolidate(
     run.answer(answer, say)
 
 
-@openwop.command(group=_COMMITMENTS)
-def commitments(
+@commitments.default
+@openwop.command(name="commitments", group=_COMMITMENTS)
+def list_commitments(
     ref: Annotated[str | None, Parameter(name="REF", help="Only of this memoryRef.")] = None,
     /,
     *,
@@ -244,6 +249,7 @@ def commitments(
     )
 
 
+@commitments.command
 @openwop.command(group=_COMMITMENTS)
 def cancel(commitment_id: CommitmentId, /, *, run: GivenRun) -> None:
     """Let a commitment not fire any more."""
@@ -252,6 +258,7 @@ def cancel(commitment_id: CommitmentId, /, *, run: GivenRun) -> None:
     run.answer(done.document(), lambda: line(done.state))
 
 
+@commitments.command
 @openwop.command(group=_COMMITMENTS)
 def snooze(
     commitment_id: CommitmentId,

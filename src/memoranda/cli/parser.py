@@ -35,7 +35,7 @@ def parsed_call(words: Sequence[str], run: Run, entry: Entry | None) -> Callable
     """The call that the words of a command ask for, from its name on. Raises WrongUsage."""
     # The parser looks at every command that there is, so of the others it is not told.
     app = command_line() if entry is None else _application([(None, [entry])])
-    with _in_our_words():
+    with _in_our_words("" if entry is None else entry.name):
         command, bound, ignored = app.parse_args(words, **_QUIET)
     for name, value in bound.arguments.items():
         bound.arguments[name] = _unmarked(value)
@@ -45,11 +45,11 @@ def parsed_call(words: Sequence[str], run: Run, entry: Entry | None) -> Callable
 
 
 @contextmanager
-def _in_our_words() -> Iterator[None]:
+def _in_our_words(command: str = "") -> Iterator[None]:
     try:
         yield
     except cyclopts.CycloptsError as error:
-        raise WrongUsage(str(error)) from error
+        raise WrongUsage(str(error), command) from error
 
 
 def _unmarked(value: Any) -> Any:

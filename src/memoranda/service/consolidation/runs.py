@@ -305,7 +305,7 @@ def _is_result(version: Version) -> bool:
 
 def require_whole(access: Access, place: Place) -> None:
     """Results are about a whole namespace: whoever sees only a part must not put theirs in place of the owner's."""
-    if not access.sees_unredacted(place.tenant) or set(access.limits) - {"owner", "project"}:
+    if not access.sees_whole(place.tenant):
         raise ForbiddenScope("consolidating is for who sees the whole namespace; this credential can only run it dry")
 
 

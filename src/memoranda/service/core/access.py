@@ -137,6 +137,10 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.tenant == tenant and (not self.is_token or self.limits.get("owner") == tenant)
 
+    def sees_whole(self, tenant: str) -> bool:
+        """Whether nothing that is in a space of an owner is hidden: a pass reads, and may replace, all of it."""
+        return self.sees_unredacted(tenant) and not set(self.limits) - {"owner", "project"}
+
     @property
     def is_narrowed(self) -> bool:
         """Limited to less than a whole owner."""

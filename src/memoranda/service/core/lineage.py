@@ -120,14 +120,14 @@ def derived(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
     seen, found = set(waiting), list[int]()
     while waiting:
         for version in made_from(snapshot, waiting.pop()):
-            if version.memory_id not in seen and _is_by_a_pass(snapshot.newest(version.memory_id)):
+            if version.memory_id not in seen and is_by_a_pass(snapshot.newest(version.memory_id)):
                 seen.add(version.memory_id)
                 found.append(version.memory_id)
                 waiting.append(version.memory_id)
     return found
 
 
-def _is_by_a_pass(version: Version) -> bool:
+def is_by_a_pass(version: Version) -> bool:
     """Whether a pass wrote a version; one that somebody changed since is theirs."""
     from memoranda.service.consolidation.results import MARK, strategy_of
     from memoranda.standards.oams.memory import metadata_of

@@ -31,6 +31,7 @@ from memoranda.service.openwop import archive_index, memory, runs
 from memoranda.service.openwop.passes import (
     entries,
     notes_of,
+    others,
     provenance_tags,
     record_pass,
     replaceable,
@@ -252,10 +253,17 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     """Read and distil. Raises TokenBudgetExceededError."""
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        seq, found = snapshot.change_seq(), entries(snapshot, asked.space, now)
+        seq, there = snapshot.change_seq(), entries(snapshot, asked.space, now)
+        if asked.given is None and not asked.of_archives:
+            there += others(context, snapshot, asked.space, now)
         run = None if asked.run_id is None else runs.load(snapshot, asked.run_id)
     if run is not None:
         context.secrets.require(run.key, run.secrets)
+    named: dict[str, tuple[Version, Entry]] = {}
+    for version, entry in there:
+        # A key that somebody chose may be the id of an entry, which then is the one that is meant.
+        named.setdefault(entry["id"], (version, entry))
+    found = list(named.values())
     notes, expires = _sources(found, asked, now)
     key = None if run is None else run.key
     chosen, content, used = _within(context, notes, asked, key)
@@ -267,6 +275,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     archives = [entry for _, entry in found if is_archive(entry["tags"])]
     known = next((entry for entry in archives if tag in entry["tags"]), None)
     read = {note.name for note in chosen}
+    kept_as = [named[name][0].document.name for name in sources]
     return Distillation(
         access=access,
         asked=asked,
@@ -278,7 +287,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
         ),
         archives=tuple(archives),
         known=known,
-        new=None if known is not None else memory.prepare(context, tenant, asked.space, draft, now, sources=sources),
+        new=None if known is not None else memory.prepare(context, tenant, asked.space, draft, now, sources=kept_as),
         checksum=checksum,
         source_count=len(chosen),
         tokens_used=used,

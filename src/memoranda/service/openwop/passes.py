@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from memoranda.consolidation.text.note import Note
 from memoranda.encoding import json_text
-from memoranda.errors import Conflict, InvalidInput, NotFound
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
+from memoranda.model.bounds import MARKS
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
-from memoranda.model.selection import Selection
+from memoranda.model.selection import UPDATED, Selection
+from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lineage import bring_back, note_returned
-from memoranda.service.core.views import holds
+from memoranda.service.core.lineage import bring_back, is_by_a_pass, note_returned
+from memoranda.service.core.views import holds, project, unless_damaged
 from memoranda.service.openwop import memory
 from memoranda.service.openwop.runs import PASSES
 from memoranda.service.retrieve import walk
@@ -24,14 +27,20 @@ from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Entry, is_archive
 from memoranda.storage.engine import Snapshot, Unit
 
 _MAX_PROVENANCE_TAGS: Final = 100
+# The latest of what other standards wrote: the largest budget has room for less.
+_OTHERS_LIMIT: Final = 10_000
 
 
 def space_in(access: Access, ref: str) -> str:
-    space = refs.resolve(ref, access.default_tenant)
+    """The space of a ref that the caller sees all of. Raises InvalidInput, ForbiddenScope."""
+    tenant = access.default_tenant
+    space = refs.resolve(ref, tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
-    tenant = access.default_tenant
     access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})
+    if not access.sees_whole(tenant):
+        # What it comes to would tell them of the rest, and take the place of what they cannot see.
+        raise ForbiddenScope("a pass reads the whole of a memoryRef, and this credential sees only a part of it")
     return space
 
 
@@ -42,6 +51,27 @@ def entries(snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version,
         for version, _ in walk(snapshot, Selection(space=space, exportable=True), now=now)
         if version.document.standard == mapping.STANDARD and holds(version)
     ]
+
+
+def others(context: Context, snapshot: Snapshot, space: str, now: Instant) -> Iterator[tuple[Version, Entry]]:
+    """What was written through another standard, as entries, the latest first, where an archive may repeat it.
+
+    An archive has no words for what binds these: a person whose they are, marks of personal data or of a domain, what
+    others may not see. So they stay out of it, and so does what a pass made of others.
+    """
+    found = walk(snapshot, Selection(space=space, exportable=True, in_force=True), UPDATED, now=now)
+    for version, _ in islice(found, _OTHERS_LIMIT):
+        if version.document.standard == mapping.STANDARD or not holds(version) or is_by_a_pass(version):
+            continue
+        made = unless_damaged(version, lambda v=version: _unbound(context, snapshot, v))  # type: ignore[misc]
+        if made is not None and not is_archive(made["tags"]):
+            yield version, made
+
+
+def _unbound(context: Context, snapshot: Snapshot, version: Version) -> Entry | None:
+    read, fields = project(context, version), compliance.fields_of_version(version)
+    is_bound = read.redacted or read.scope.user or read.basis or any(tag.startswith(MARKS) for tag in read.tags)
+    return None if is_bound or compliance.is_personal(fields) else memory.show(context, snapshot, version)
 
 
 def notes_of(found: Sequence[tuple[Version, Entry]]) -> list[Note]:
