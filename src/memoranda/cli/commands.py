@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Function)
 
 
 class WrongUsage(Exception):
-    """The command line says something that no command understands. The message says what; of which command, `command`."""
+    """The command line says something that `command`, or none, understands. The message says what."""
 
     def __init__(self, message: str, command: str = "") -> None:
         super().__init__(message)
