@@ -47,6 +47,7 @@ Names = Mapping[str, str]
 Call = Callable[[House, Access, Names], object]
 RECENT = "RECALL RECENT 50"
 
+_GRANTED = ("read", "write", "derive", "export")
 CALLERS: Mapping[str, Callable[[House], Access]] = {
     "for one agent": lambda house: house.token(*_GRANTED, agent="a1"),
     "for what is public": lambda house: house.token(*_GRANTED, visibility="public"),
@@ -54,7 +55,6 @@ CALLERS: Mapping[str, Callable[[House], Access]] = {
     "a peer": lambda house: house.token(*_GRANTED, audience=PEER.did),
     "another owner": lambda house: house.key("did:web:stranger.example", *ALL_VERBS),
 }
-_GRANTED = ("read", "write", "derive", "export")
 # Whom a table lets write, and not read.
 BLIND: Mapping[str, Callable[[House], Access]] = {
     "who only writes": lambda house: house.token("write"),
