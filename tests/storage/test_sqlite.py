@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from memoranda.storage.cipher import RingCipher
 from memoranda.storage.database import Connection
 from memoranda.storage.dialect import SQLITE
 from memoranda.storage.engine import Engine
+from memoranda.storage.heads import Heads
 from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.queries import load_queries
 from memoranda.storage.rows import (
@@ -387,6 +389,44 @@ def test_migrations_apply_once_when_several_processes_open_at_the_same_time(tmp_
     command = [sys.executable, "-c", script, str(tmp_path / "store.db")]
     processes = [subprocess.Popen(command) for _ in range(4)]
     assert [process.wait() for process in processes] == [0] * 4
+
+
+_TAKE_TURNS = """
+import os, sys
+from pathlib import Path
+from memoranda.storage.heads import Heads
+heads = Heads(Path(sys.argv[1]))
+for _ in range(200):
+    with heads.turn():
+        os.close(os.open(sys.argv[2], os.O_CREAT | os.O_EXCL))
+        os.unlink(sys.argv[2])
+"""
+
+
+def test_no_two_processes_have_their_turn_to_write_at_once_and_each_has_all_of_its_turns(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _TAKE_TURNS, str(tmp_path / "memoranda.db"), str(tmp_path / "turn")]
+    processes = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+
+
+def test_who_is_killed_in_its_turn_lets_the_next_have_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _STAY, str(tmp_path / "memoranda.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"mine\n"
+        process.kill()
+        with Heads(tmp_path / "memoranda.db").turn():
+            assert process.wait() == -signal.SIGKILL
+
+
+_STAY = """
+import sys
+from pathlib import Path
+from memoranda.storage.heads import Heads
+with Heads(Path(sys.argv[1])).turn():
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
 
 
 def test_in_memory_a_read_inside_a_read_is_answered_while_a_writer_waits() -> None:
