@@ -19,6 +19,7 @@ import pytest
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
+from memoranda.measures import WRITER_WAIT, totals
 from memoranda.model.selection import UPDATED, WRITTEN, Order, Place, Selection
 from memoranda.storage import engine as engine_module
 from memoranda.storage.cipher import RingCipher
@@ -44,6 +45,7 @@ from tests.storage.contract import NOW, EngineContract, document, matches, proje
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
 from tests.storage.contract_lists import ListsContract
+from tests.waiting import until
 
 
 class TestSqliteFile(EngineContract, ListsContract, FactsContract, BackgroundContract):
@@ -427,6 +429,33 @@ with Heads(Path(sys.argv[1])).turn():
     print("mine", flush=True)
     sys.stdin.read()
 """
+
+
+def _begun() -> float:
+    """How many pieces of work that somebody waits for a writer has begun with."""
+    return sum(totals().get((WRITER_WAIT.name,), [0.0])[:-1])
+
+
+def test_who_comes_while_it_is_the_turn_of_another_process_goes_into_the_same_commit(tmp_path: Path) -> None:
+    path = tmp_path / "memoranda.db"
+
+    def work(connection: Connection) -> int:
+        # What a transaction keeps in mind it forgets when the next begins.
+        connection.memo[str(len(connection.memo))] = ()
+        return len(connection.memo)
+
+    command = [sys.executable, "-c", _STAY, str(path)]
+    with closing(SqliteDatabase(path)) as database, ThreadPoolExecutor() as threads:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"mine\n"
+            before = _begun()
+            waiting = [threads.submit(database.write, work)]
+            until(lambda: _begun() > before, "the writer did not take the first")
+            waiting += [threads.submit(database.write, work) for _ in range(2)]
+            until(lambda: len(database.queue._now) == 2, "the others were not handed in")
+            process.kill()
+        assert sorted(each.result() for each in waiting) == [1, 2, 3]
 
 
 def test_in_memory_a_read_inside_a_read_is_answered_while_a_writer_waits() -> None:

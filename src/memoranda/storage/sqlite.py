@@ -340,7 +340,9 @@ class SqliteDatabase:
         """Run the pieces in one transaction; tell their waiters only after the commit."""
         outcomes: list[Outcome] = []
         try:
-            with translated():
+            with translated(), self._turn():
+                # Whoever came while it was the turn of another process.
+                batch += self.queue.joining()
                 try:
                     outcomes = self._together(batch)
                 except PieceFailedError:
@@ -374,22 +376,21 @@ class SqliteDatabase:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         raw = self._writer.raw
-        with self._turn():
-            self._check_file()
-            raw.execute("BEGIN IMMEDIATE")
-            self._writer.memo.clear()
-            self._writer.ends.clear()
-            try:
-                yield
-                raw.execute("COMMIT")
-            except BaseException:
-                if raw.in_transaction:
-                    raw.execute("ROLLBACK")
-                raise
-            # What was written to a file that nobody will find again is not acknowledged.
-            self._check_file()
-            if self._heads is not None:
-                self._heads.note(self._writer.ends)
+        self._check_file()
+        raw.execute("BEGIN IMMEDIATE")
+        self._writer.memo.clear()
+        self._writer.ends.clear()
+        try:
+            yield
+            raw.execute("COMMIT")
+        except BaseException:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            raise
+        # What was written to a file that nobody will find again is not acknowledged.
+        self._check_file()
+        if self._heads is not None:
+            self._heads.note(self._writer.ends)
 
     def _turn(self) -> AbstractContextManager[None]:
         if self._turns is not None:
