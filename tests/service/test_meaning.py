@@ -25,7 +25,7 @@ from memoranda.embedding.endpoint import Endpoint
 from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.model.instant import format_instant
 from memoranda.retrieval.vectors import encode
-from memoranda.service.core.embedding import EmbeddingQueue
+from memoranda.service.core.embedding import BATCH_LIMIT, EmbeddingQueue
 from memoranda.service.core.meaning import Meaning
 from tests.embedders import AT_HOME, FOREIGN, GARDEN, LETTERS, SIZE, by_letters, endpoint, letters, lined
 from tests.service.oams_verbs import Oams
@@ -305,7 +305,7 @@ def test_the_queue_goes_on_where_it_was(lettered: World) -> None:
 
 
 class _Watch:
-    """A clock that stands still but while vectors are made, which takes a second each time."""
+    """A clock that goes only where vectors are made, which takes a second each, and where it is told to."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -326,30 +326,29 @@ def _slow_queue(world: World) -> tuple[EmbeddingQueue, _Watch]:
     return EmbeddingQueue(slow, seconds=watch), watch
 
 
-def test_while_others_write_vectors_are_made_a_tenth_of_the_time(lettered: World) -> None:
-    world = lettered
-    queue, watch = _slow_queue(world)
-    world.remember("note 0")
-    queue.turn()
-    assert queue.waiting() == 0
-    for number in range(1, 9):
-        world.remember(f"note {number}")
+def _turns_beside_writing(world: World, queue: EmbeddingQueue, watch: _Watch, turns: int) -> list[int]:
+    """How many wait for their vectors after each turn, where one is written every second."""
+    found = []
+    for _ in range(turns):
+        world.remember(f"note {watch.now}")
         watch.now += 1.0
         queue.turn()
-        assert queue.waiting() == number
-    world.remember("note 9")
-    watch.now += 1.0
-    queue.turn()
-    assert queue.waiting() == 0
+        found.append(queue.waiting())
+    return found
+
+
+def test_while_others_write_vectors_wait_and_then_are_made_a_tenth_of_the_time(lettered: World) -> None:
+    world = lettered
+    queue, watch = _slow_queue(world)
+    # Five seconds at first; and after work of five seconds it is 45 until the next.
+    assert _turns_beside_writing(world, queue, watch, 5) == [1, 2, 3, 4, 0]
+    assert _turns_beside_writing(world, queue, watch, 45) == [*range(1, 45), 45 - BATCH_LIMIT]
 
 
 def test_what_waited_for_those_who_write_has_its_vectors_as_soon_as_they_pause(lettered: World) -> None:
     world = lettered
-    queue, _ = _slow_queue(world)
-    for number in range(2):
-        world.remember(f"note {number}")
-        queue.turn()
-    assert queue.waiting() == 1
+    queue, watch = _slow_queue(world)
+    assert _turns_beside_writing(world, queue, watch, 3) == [1, 2, 3]
     queue.turn()
     assert queue.waiting() == 0
 
@@ -359,8 +358,7 @@ def test_what_somebody_waits_for_gives_way_to_nobody(lettered: World) -> None:
     queue, _ = _slow_queue(world)
     world.remember("note 0")
     queue.turn()
-    world.remember("note 1")
-    asked, numbers = queue.progress().last, itertools.count(2)
+    asked, numbers = queue.progress().last, itertools.count(1)
 
     def is_done_beside_writing() -> bool:
         world.remember(f"note {next(numbers)}")

@@ -3,8 +3,8 @@
 A write costs nothing: versions are numbered, so how far a model has come is one number, which moves with the vectors in
 one unit of work. Whatever is killed in between is done again. Until a memory has its vector its words stand for it.
 
-A vector takes as much of a processor as a write or more. So while others write, in whichever process, this takes a
-tenth of the time of one, and the rest as soon as they pause or somebody waits for it.
+A vector takes as much of a processor as a write or more. So while others write, in whichever process, this waits until
+they pause or somebody waits for it, and where they go on and on it takes a tenth of the time of one processor.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 BATCH_LIMIT: Final = 16
 # Nothing to do: another process may have written something.
 _IDLE_SECONDS: Final = 0.2
-# While others write: so soon it is looked whether they still do, and so many times as long as it worked it gives way.
-_GIVE_WAY_SECONDS: Final = 0.05
+# While others write: so soon it is looked whether they still do; it gives way so long when they begin, and then so many
+# times as long as it worked.
+_LOOK_SECONDS: Final = 0.05
+_GIVE_WAY_SECONDS: Final = 5.0
 _GIVE_WAY: Final = 9.0
 # After a failure, of an endpoint say.
 _RETRY_SECONDS: Final = 5.0
@@ -53,7 +55,7 @@ class EmbeddingQueue:
         self._seconds = seconds
         # The last version when it was last looked; what somebody waits for; and until when others go first.
         self._last, self._asked = 0, 0
-        self._yields_until = 0.0
+        self._yields_until = seconds() + _GIVE_WAY_SECONDS
         self._model = context.meaning.model
         self._job = f"vectors {self._model}"
         self._holder = secrets.token_hex(8)
@@ -120,11 +122,11 @@ class EmbeddingQueue:
     def turn(self) -> float:
         """Embed what comes next, or give way to who writes; how long there is nothing to do."""
         if self._gives_way():
-            return _GIVE_WAY_SECONDS
+            return _LOOK_SECONDS
         began = self._seconds()
         is_more = self.step()
         now = self._seconds()
-        self._yields_until = now + _GIVE_WAY * (now - began)
+        self._yields_until = now + (_GIVE_WAY * (now - began) if is_more else _GIVE_WAY_SECONDS)
         return 0.0 if is_more else _IDLE_SECONDS
 
     def _gives_way(self) -> bool:
