@@ -326,6 +326,12 @@ def _slow_queue(world: World) -> tuple[EmbeddingQueue, _Watch]:
     return EmbeddingQueue(slow, seconds=watch), watch
 
 
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is written in a second is as if there were hundreds."""
+    monkeypatch.setattr("memoranda.service.core.embedding._BUSY_PER_SECOND", 0.1)
+
+
 def _turns_beside_writing(world: World, queue: EmbeddingQueue, watch: _Watch, turns: int) -> list[int]:
     """How many wait for their vectors after each turn, where one is written every second."""
     found = []
@@ -337,7 +343,8 @@ def _turns_beside_writing(world: World, queue: EmbeddingQueue, watch: _Watch, tu
     return found
 
 
-def test_while_others_write_vectors_wait_and_then_are_made_a_tenth_of_the_time(lettered: World) -> None:
+@pytest.mark.usefixtures("few_are_many")
+def test_while_much_is_written_vectors_wait_and_then_are_made_a_tenth_of_the_time(lettered: World) -> None:
     world = lettered
     queue, watch = _slow_queue(world)
     # Five seconds at first; and after work of five seconds it is 45 until the next.
@@ -345,6 +352,7 @@ def test_while_others_write_vectors_wait_and_then_are_made_a_tenth_of_the_time(l
     assert _turns_beside_writing(world, queue, watch, 45) == [*range(1, 45), 45 - BATCH_LIMIT]
 
 
+@pytest.mark.usefixtures("few_are_many")
 def test_what_waited_for_those_who_write_has_its_vectors_as_soon_as_they_pause(lettered: World) -> None:
     world = lettered
     queue, watch = _slow_queue(world)
@@ -353,6 +361,13 @@ def test_what_waited_for_those_who_write_has_its_vectors_as_soon_as_they_pause(l
     assert queue.waiting() == 0
 
 
+def test_beside_a_few_writes_vectors_are_made_at_once(lettered: World) -> None:
+    world = lettered
+    queue, watch = _slow_queue(world)
+    assert _turns_beside_writing(world, queue, watch, 3) == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("few_are_many")
 def test_what_somebody_waits_for_gives_way_to_nobody(lettered: World) -> None:
     world = lettered
     queue, _ = _slow_queue(world)

@@ -3,8 +3,8 @@
 A write costs nothing: versions are numbered, so how far a model has come is one number, which moves with the vectors in
 one unit of work. Whatever is killed in between is done again. Until a memory has its vector its words stand for it.
 
-A vector takes as much of a processor as a write or more. So while others write, in whichever process, this waits until
-they pause or somebody waits for it, and where they go on and on it takes a tenth of the time of one processor.
+A vector takes as much of a processor as a write or more. So while much is written, in whichever process, this waits
+until there is less or somebody waits for it, and where it goes on and on it takes a tenth of the time of one processor.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 BATCH_LIMIT: Final = 16
 # Nothing to do: another process may have written something.
 _IDLE_SECONDS: Final = 0.2
-# While others write: so soon it is looked whether they still do; it gives way so long when they begin, and then so many
-# times as long as it worked.
+# What is written in a second where it gives way: a few leave room for both, and whoever keeps on is never left behind.
+_BUSY_PER_SECOND: Final = 200.0
+# So soon it is looked whether that is still so; it gives way so long at first, and then so many times as long as it
+# worked.
 _LOOK_SECONDS: Final = 0.05
 _GIVE_WAY_SECONDS: Final = 5.0
 _GIVE_WAY: Final = 9.0
@@ -53,9 +55,10 @@ class EmbeddingQueue:
     def __init__(self, context: Context, *, seconds: Callable[[], float] = time.monotonic) -> None:
         self._context = context
         self._seconds = seconds
-        # The last version when it was last looked; what somebody waits for; and until when others go first.
-        self._last, self._asked = 0, 0
-        self._yields_until = seconds() + _GIVE_WAY_SECONDS
+        # The last version, and when that was looked; what somebody waits for; and until when others go first.
+        self._last, self._looked = 0, seconds()
+        self._asked = 0
+        self._yields_until = self._looked + _GIVE_WAY_SECONDS
         self._model = context.meaning.model
         self._job = f"vectors {self._model}"
         self._holder = secrets.token_hex(8)
@@ -130,9 +133,10 @@ class EmbeddingQueue:
         return 0.0 if is_more else _IDLE_SECONDS
 
     def _gives_way(self) -> bool:
-        seen = self.progress()
-        is_written, self._last = seen.last != self._last, seen.last
-        return is_written and seen.done >= self._asked and self._seconds() < self._yields_until
+        seen, now = self.progress(), self._seconds()
+        is_busy = seen.last - self._last > _BUSY_PER_SECOND * max(now - self._looked, _LOOK_SECONDS)
+        self._last, self._looked = seen.last, now
+        return is_busy and seen.done >= self._asked and now < self._yields_until
 
     def step(self) -> bool:
         """Embed what comes next; False: there is nothing, or another process does it."""
