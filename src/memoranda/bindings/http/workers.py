@@ -143,7 +143,7 @@ def stay_on_processor(number: int, count: int) -> None:
     """Stay on one processor, where there is a worker for each of them.
 
     One thread of a Python process runs at a time. Where they are on several processors, each that lets another run for
-    a moment wakes one elsewhere, in vain more often than not: half of what a write takes goes there. A process that
+    a moment wakes one elsewhere, in vain more often than not: two fifths of what a write takes go there. A process that
     has a processor to itself runs the other when it has nothing to do.
     """
     if sys.platform == "linux":
