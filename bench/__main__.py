@@ -80,19 +80,17 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
             writes.append(milliseconds)
         figures[f"http.remember.{label}.one_client_per_s"] = round(rounds * 2 / (time.perf_counter() - start))
         figures[f"http.remember.{label}.one_client_p50_ms"] = percentile(writes, 0.50)
-        one = served.processor_seconds()
-        figures[f"http.remember.{label}.one_client_server_cpu_us"] = round((one - used) / rounds / 2 * 1e6)
-        figures[f"http.remember.{label}.eight_clients_per_s"] = _eight(served, owner, label, rounds)
-        eight = served.processor_seconds() - one
-        figures[f"http.remember.{label}.eight_clients_server_cpu_us"] = round(eight / rounds / 8 * 1e6)
+        one = served.processor_seconds() - used
+        figures[f"http.remember.{label}.one_client_server_cpu_us"] = round(one / rounds / 2 * 1e6)
+        figures |= _eight(served, owner, f"http.remember.{label}", rounds)
     with server(home, workers=2) as served:
-        rate = _eight(served, owner, f"{label}-two", rounds)
-        figures[f"http.remember.{label}.two_workers.eight_clients_per_s"] = rate
+        figures |= _eight(served, owner, f"http.remember.{label}.two_workers", rounds)
     return figures
 
 
-def _eight(served: Served, owner: str, label: str, rounds: int) -> int:
-    return writers([Door(*served[:3], owner)] * 8, label, rounds)
+def _eight(served: Served, owner: str, name: str, rounds: int) -> Figures:
+    written = writers([Door(*served[:3], owner)] * 8, name, rounds, served.processor_seconds)
+    return {f"{name}.eight_clients_{each}": figure for each, figure in written._asdict().items()}
 
 
 def _more_than(client: Client, served: Served, ids: list[str]) -> float:

@@ -148,15 +148,13 @@ def _measure_remember(nodes: Sequence[Served], owners: Sequence[_Owner], name: s
         for number, each in enumerate(owners[:CLIENTS])
     ]
     one = [door._replace(bearer=owner.bearer, owner=owner.name) for door in doors]
-    used = sum(node.processor_seconds() for node in nodes)
-    rate = writers(doors, name, rounds)
-    used = sum(node.processor_seconds() for node in nodes) - used
+    written = writers(doors, name, rounds, lambda: sum(node.processor_seconds() for node in nodes))
     return {
         f"postgres.remember.{name}.p50_ms": percentile(latencies, 0.50),
         f"postgres.remember.{name}.one_client_per_s": round(1000 * rounds / sum(latencies)),
-        f"postgres.remember.{name}.sixteen_clients_per_s": rate,
-        f"postgres.remember.{name}.sixteen_clients_server_cpu_us": round(used / rounds / CLIENTS * 1e6),
-        f"postgres.remember.{name}.sixteen_clients_of_one_owner_per_s": writers(one, f"one-{name}", rounds),
+        f"postgres.remember.{name}.sixteen_clients_per_s": written.per_s,
+        f"postgres.remember.{name}.sixteen_clients_server_cpu_us": written.server_cpu_us,
+        f"postgres.remember.{name}.sixteen_clients_of_one_owner_per_s": writers(one, f"one-{name}", rounds).per_s,
     }
 
 

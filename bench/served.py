@@ -22,8 +22,8 @@ class Served(NamedTuple):
     process: int
 
     def processor_seconds(self) -> float:
-        """What it has used so far; 0 where the system does not tell."""
-        return processor_seconds(self.process)
+        """What it and its workers have used so far; 0 where the system does not tell."""
+        return sum(map(processor_seconds, (self.process, *_workers(self.process))))
 
 
 def processor_seconds(process: int) -> float:
@@ -33,6 +33,13 @@ def processor_seconds(process: int) -> float:
     except OSError:
         return 0.0
     return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _workers(process: int) -> list[int]:
+    try:
+        return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.synchronize import Barrier
 from typing import NamedTuple
 
@@ -32,10 +32,17 @@ class Door(NamedTuple):
     owner: str
 
 
-def writers(doors: Sequence[Door], label: str, rounds: int) -> int:
+class Written(NamedTuple):
+    """What clients write together in a second, and what of a processor their servers use for each."""
+
+    per_s: int
+    server_cpu_us: int
+
+
+def writers(doors: Sequence[Door], label: str, rounds: int, used: Callable[[], float] = lambda: 0.0) -> Written:
     """So many client processes at once: threads of one process would wait for each other, not for the server.
 
-    What they write together in a second.
+    `used` tells the processor seconds of the servers, which is asked when all begin and when all have ended.
     """
     spawn = multiprocessing.get_context("spawn")
     start = spawn.Barrier(len(doors) + 1)
@@ -46,13 +53,14 @@ def writers(doors: Sequence[Door], label: str, rounds: int) -> int:
     for worker in workers:
         worker.start()
     start.wait(START_SECONDS)
-    began = time.perf_counter()
+    began, used_before = time.perf_counter(), used()
     for worker in workers:
         worker.join()
-    elapsed = time.perf_counter() - began
+    elapsed, used_meanwhile = time.perf_counter() - began, used() - used_before
     if any(worker.exitcode for worker in workers):
         raise SystemExit("a writer failed")
-    return round(len(doors) * rounds / elapsed)
+    count = len(doors) * rounds
+    return Written(round(count / elapsed), round(used_meanwhile / count * 1e6))
 
 
 def _writer(label: str, door: Door, rounds: int, start: Barrier) -> None:

@@ -100,6 +100,22 @@ def test_workers_share_one_store_and_end_with_a_signal_to_the_first(tmp_path: Pa
         assert all(map(is_gone, workers))
 
 
+_STAY = """
+import os
+from memoranda.bindings.http.workers import stay_on_processor
+before = os.sched_getaffinity(0)
+stay_on_processor(0, len(before) - 1)
+assert os.sched_getaffinity(0) == before
+stay_on_processor(len(before) + 1, len(before))
+assert os.sched_getaffinity(0) == {sorted(before)[1 % len(before)]}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no process can ask for that")
+def test_each_worker_has_a_processor_where_there_are_as_many_and_otherwise_all() -> None:
+    subprocess.run([sys.executable, "-c", _STAY], check=True)
+
+
 def test_a_subscriber_hears_what_any_worker_wrote(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as server, server.client() as client:
         with client.stream("GET", "/ump/subscribe") as stream:

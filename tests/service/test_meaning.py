@@ -4,6 +4,7 @@ never longer than they are there.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -24,11 +25,13 @@ from memoranda.embedding.endpoint import Endpoint
 from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.model.instant import format_instant
 from memoranda.retrieval.vectors import encode
+from memoranda.service.core.embedding import BATCH_LIMIT, EmbeddingQueue
 from memoranda.service.core.meaning import Meaning
 from tests.embedders import AT_HOME, FOREIGN, GARDEN, LETTERS, SIZE, by_letters, endpoint, letters, lined
 from tests.service.oams_verbs import Oams
 from tests.service.test_same_order import OTHERS, through_ump
 from tests.service.world import World
+from tests.waiting import until
 
 NOTES = (
     "use pnpm, never npm",
@@ -299,6 +302,88 @@ def test_the_queue_goes_on_where_it_was(lettered: World) -> None:
     assert 0 < first.done < first.last
     worked_off(world)
     assert rows(world, "SELECT count(*), count(DISTINCT version_id) FROM vector") == [(40, 40)]
+
+
+class _Watch:
+    """A clock that goes only where vectors are made, which takes a second each, and where it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _slow_queue(world: World) -> tuple[EmbeddingQueue, _Watch]:
+    watch = _Watch()
+
+    def slowly(texts: Any) -> Any:
+        watch.now += 1.0
+        return by_letters(texts)
+
+    embedder = of_callable("slow", slowly)
+    slow = replace(world.service.context, meaning=Meaning("slow", lambda: embedder))
+    return EmbeddingQueue(slow, seconds=watch), watch
+
+
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is written in a second is as if there were hundreds."""
+    monkeypatch.setattr("memoranda.service.core.embedding._BUSY_PER_SECOND", 0.1)
+
+
+def _turns_beside_writing(world: World, queue: EmbeddingQueue, watch: _Watch, turns: int) -> list[int]:
+    """How many wait for their vectors after each turn, where one is written every second."""
+    found = []
+    for _ in range(turns):
+        world.remember(f"note {watch.now}")
+        watch.now += 1.0
+        queue.turn()
+        found.append(queue.waiting())
+    return found
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_while_much_is_written_vectors_wait_and_then_are_made_a_tenth_of_the_time(lettered: World) -> None:
+    world = lettered
+    queue, watch = _slow_queue(world)
+    # Five seconds at first; and after work of five seconds it is 45 until the next.
+    assert _turns_beside_writing(world, queue, watch, 5) == [1, 2, 3, 4, 0]
+    assert _turns_beside_writing(world, queue, watch, 45) == [*range(1, 45), 45 - BATCH_LIMIT]
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_what_waited_for_those_who_write_has_its_vectors_as_soon_as_they_pause(lettered: World) -> None:
+    world = lettered
+    queue, watch = _slow_queue(world)
+    assert _turns_beside_writing(world, queue, watch, 3) == [1, 2, 3]
+    queue.turn()
+    assert queue.waiting() == 0
+
+
+def test_beside_a_few_writes_vectors_are_made_at_once(lettered: World) -> None:
+    world = lettered
+    queue, watch = _slow_queue(world)
+    assert _turns_beside_writing(world, queue, watch, 3) == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_what_somebody_waits_for_gives_way_to_nobody(lettered: World) -> None:
+    world = lettered
+    queue, _ = _slow_queue(world)
+    world.remember("note 0")
+    queue.turn()
+    asked, numbers = queue.progress().last, itertools.count(1)
+
+    def is_done_beside_writing() -> bool:
+        world.remember(f"note {next(numbers)}")
+        return queue.progress().done >= asked
+
+    queue.settle(0.0)
+    try:
+        until(is_done_beside_writing)
+    finally:
+        queue.close()
 
 
 def test_another_model_begins_anew_and_the_old_vectors_can_be_dropped(lettered: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -18,12 +19,14 @@ import pytest
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
+from memoranda.measures import WRITER_WAIT, totals
 from memoranda.model.selection import UPDATED, WRITTEN, Order, Place, Selection
 from memoranda.storage import engine as engine_module
 from memoranda.storage.cipher import RingCipher
 from memoranda.storage.database import Connection
 from memoranda.storage.dialect import SQLITE
 from memoranda.storage.engine import Engine
+from memoranda.storage.heads import Heads
 from memoranda.storage.key_ring import SqliteKeyRing
 from memoranda.storage.queries import load_queries
 from memoranda.storage.rows import (
@@ -42,6 +45,7 @@ from tests.storage.contract import NOW, EngineContract, document, matches, proje
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
 from tests.storage.contract_lists import ListsContract
+from tests.waiting import until
 
 
 class TestSqliteFile(EngineContract, ListsContract, FactsContract, BackgroundContract):
@@ -387,6 +391,71 @@ def test_migrations_apply_once_when_several_processes_open_at_the_same_time(tmp_
     command = [sys.executable, "-c", script, str(tmp_path / "store.db")]
     processes = [subprocess.Popen(command) for _ in range(4)]
     assert [process.wait() for process in processes] == [0] * 4
+
+
+_TAKE_TURNS = """
+import os, sys
+from pathlib import Path
+from memoranda.storage.heads import Heads
+heads = Heads(Path(sys.argv[1]))
+for _ in range(200):
+    with heads.turn():
+        os.close(os.open(sys.argv[2], os.O_CREAT | os.O_EXCL))
+        os.unlink(sys.argv[2])
+"""
+
+
+def test_no_two_processes_have_their_turn_to_write_at_once_and_each_has_all_of_its_turns(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _TAKE_TURNS, str(tmp_path / "memoranda.db"), str(tmp_path / "turn")]
+    processes = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+
+
+def test_who_is_killed_in_its_turn_lets_the_next_have_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _STAY, str(tmp_path / "memoranda.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"mine\n"
+        process.kill()
+        with Heads(tmp_path / "memoranda.db").turn():
+            assert process.wait() == -signal.SIGKILL
+
+
+_STAY = """
+import sys
+from pathlib import Path
+from memoranda.storage.heads import Heads
+with Heads(Path(sys.argv[1])).turn():
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+def _begun() -> float:
+    """How many pieces of work that somebody waits for a writer has begun with."""
+    return sum(totals().get((WRITER_WAIT.name,), [0.0])[:-1])
+
+
+def test_who_comes_while_it_is_the_turn_of_another_process_goes_into_the_same_commit(tmp_path: Path) -> None:
+    path = tmp_path / "memoranda.db"
+
+    def work(connection: Connection) -> int:
+        # What a transaction keeps in mind it forgets when the next begins.
+        connection.memo[str(len(connection.memo))] = ()
+        return len(connection.memo)
+
+    command = [sys.executable, "-c", _STAY, str(path)]
+    with closing(SqliteDatabase(path)) as database, ThreadPoolExecutor() as threads:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"mine\n"
+            before = _begun()
+            waiting = [threads.submit(database.write, work)]
+            until(lambda: _begun() > before, "the writer did not take the first")
+            waiting += [threads.submit(database.write, work) for _ in range(2)]
+            until(lambda: len(database.queue._now) == 2, "the others were not handed in")
+            process.kill()
+        assert sorted(each.result() for each in waiting) == [1, 2, 3]
 
 
 def test_in_memory_a_read_inside_a_read_is_answered_while_a_writer_waits() -> None:

@@ -38,6 +38,9 @@ SYNC_SECONDS: Final = 1.0
 SYSTEM_SLOT: Final = 0
 SLOT_BYTES: Final = 64
 _SLOT: Final = struct.Struct("<qqqqq16s8x")
+# Two bytes behind all slots that stand for whose turn it is to write; there is nothing in them.
+_DOOR: Final = 1 << 60
+_TURN: Final = _DOOR + 1
 # Whoever holds the file is done in microseconds; if it is not let go, the end is written all the same.
 _ATTEMPTS: Final = 20
 _ENDS: Final = """
@@ -156,6 +159,28 @@ class Heads:
         with contextlib.suppress(OSError):
             self._descriptor = os.open(heads_path(database), flags | os.O_CLOEXEC, 0o600)
         self._is_read_only = read_only
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait until it is this process's turn to write, and have it: each in the order in which it came.
+
+        SQLite's own lock can only be asked for again and again, and whoever has just let go of it is the first to ask:
+        another process would wait for many commits. Here the system wakes who waits. Whoever comes waits at the door,
+        and the one in the door for the turn, so that nobody has two turns while another waits. These locks are the
+        process's own, and end with it; they say who is next, and SQLite's lock that there is only one.
+        """
+        if self._descriptor is None or self._is_read_only:
+            yield
+            return
+        with contextlib.suppress(OSError):
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, _DOOR)
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, _TURN)
+            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _DOOR)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 2, _DOOR)
 
     def note(self, ends: Mapping[int, End]) -> None:
         """Write down how far some have come; an end that is further already stays."""

@@ -7,8 +7,8 @@ others may be run a second time, so a piece of work has no effect outside its tr
 means that a commit is on the disk before anyone is told so. Work that nobody waits for (audit of reads) is
 held back for a moment so that it shares a commit.
 
-Other processes hold the write lock for the length of one such commit, so we simply ask again, a little later
-and for up to BUSY_SECONDS.
+Other processes hold the write lock for the length of one such commit, and have it in the order in which they came
+(`Heads.turn`). What is no process of ours is asked again, a little later and for up to BUSY_SECONDS.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -340,7 +340,9 @@ class SqliteDatabase:
         """Run the pieces in one transaction; tell their waiters only after the commit."""
         outcomes: list[Outcome] = []
         try:
-            with translated():
+            with translated(), self._turn():
+                # Whoever came while it was the turn of another process.
+                batch += self.queue.joining()
                 try:
                     outcomes = self._together(batch)
                 except PieceFailedError:
@@ -374,22 +376,26 @@ class SqliteDatabase:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         raw = self._writer.raw
-        with self._turns.writing() if self._turns else nullcontext():
-            self._check_file()
-            raw.execute("BEGIN IMMEDIATE")
-            self._writer.memo.clear()
-            self._writer.ends.clear()
-            try:
-                yield
-                raw.execute("COMMIT")
-            except BaseException:
-                if raw.in_transaction:
-                    raw.execute("ROLLBACK")
-                raise
-            # What was written to a file that nobody will find again is not acknowledged.
-            self._check_file()
-            if self._heads is not None:
-                self._heads.note(self._writer.ends)
+        self._check_file()
+        raw.execute("BEGIN IMMEDIATE")
+        self._writer.memo.clear()
+        self._writer.ends.clear()
+        try:
+            yield
+            raw.execute("COMMIT")
+        except BaseException:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            raise
+        # What was written to a file that nobody will find again is not acknowledged.
+        self._check_file()
+        if self._heads is not None:
+            self._heads.note(self._writer.ends)
+
+    def _turn(self) -> AbstractContextManager[None]:
+        if self._turns is not None:
+            return self._turns.writing()
+        return nullcontext() if self._heads is None else self._heads.turn()
 
     def _check_file(self) -> None:
         if self._file is not None:

@@ -112,8 +112,9 @@ class Watched:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._log = path, path.with_name(f"{path.name}-wal")
-        self._name = str(path)
+        self._path = path
+        # Looked at before every read, and around every commit: a path is made into a text once.
+        self._name, self._log = str(path), f"{path}-wal"
         self._trouble: str | None = None
         found = path.stat()
         self._identity, self._size = (found.st_dev, found.st_ino), found.st_size
@@ -138,7 +139,6 @@ class Watched:
         # Read first: it grows meanwhile, and others look, too.
         size = self._size
         try:
-            # Before every read: a path is made into a text once.
             found = os.stat(self._name)  # noqa: PTH116 - see above
         except FileNotFoundError:
             return "was deleted"
@@ -156,7 +156,7 @@ class Watched:
 
     def _log_now(self) -> tuple[int, int] | None:
         try:
-            found = self._log.stat()
+            found = os.stat(self._log)  # noqa: PTH116 - see above
         except OSError:
             return None
         return found.st_dev, found.st_ino

@@ -116,6 +116,17 @@ class WriteQueue:
                 if not self._ready.wait(due_in if due_in > 0 else idle_seconds) and not self._later:
                     return []
             self._room.notify_all()
+        return self._begun(batch)
+
+    def joining(self) -> list[Piece]:
+        """What came since then, and can go into the same transaction. Waits for nothing."""
+        with self._ready:
+            batch = self._chosen()
+            self._room.notify_all()
+        return self._begun(batch)
+
+    @staticmethod
+    def _begun(batch: list[Piece]) -> list[Piece]:
         now = time.perf_counter()
         WRITES_WAITING.add(amount=-len(batch))
         for piece in batch:

@@ -2,6 +2,9 @@
 
 A write costs nothing: versions are numbered, so how far a model has come is one number, which moves with the vectors in
 one unit of work. Whatever is killed in between is done again. Until a memory has its vector its words stand for it.
+
+A vector takes as much of a processor as a write or more. So while much is written, in whichever process, this waits
+until there is less or somebody waits for it, and where it goes on and on it takes a tenth of the time of one processor.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -29,6 +32,13 @@ if TYPE_CHECKING:
 BATCH_LIMIT: Final = 16
 # Nothing to do: another process may have written something.
 _IDLE_SECONDS: Final = 0.2
+# What is written in a second where it gives way: a few leave room for both, and whoever keeps on is never left behind.
+_BUSY_PER_SECOND: Final = 200.0
+# So soon it is looked whether that is still so; it gives way so long at first, and then so many times as long as it
+# worked.
+_LOOK_SECONDS: Final = 0.05
+_GIVE_WAY_SECONDS: Final = 5.0
+_GIVE_WAY: Final = 9.0
 # After a failure, of an endpoint say.
 _RETRY_SECONDS: Final = 5.0
 # Whoever asks waits for no more than this to be embedded: the rest of a large import is found by its words meanwhile.
@@ -42,8 +52,13 @@ _log = logging.getLogger(__name__)
 class EmbeddingQueue:
     """Works on what has no vectors yet: one process at a time, whichever comes first."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, seconds: Callable[[], float] = time.monotonic) -> None:
         self._context = context
+        self._seconds = seconds
+        # The last version, and when that was looked; what somebody waits for; and until when others go first.
+        self._last, self._looked = 0, seconds()
+        self._asked = 0
+        self._yields_until = self._looked + _GIVE_WAY_SECONDS
         self._model = context.meaning.model
         self._job = f"vectors {self._model}"
         self._holder = secrets.token_hex(8)
@@ -65,6 +80,7 @@ class EmbeddingQueue:
         asked = self.progress()
         if not asked.is_behind or self.waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT:
             return
+        self._asked = max(self._asked, asked.last)
         self.start()
         self._wake.set()
         ends = time.monotonic() + seconds
@@ -91,7 +107,7 @@ class EmbeddingQueue:
             self._wake.wait(wait)
             self._wake.clear()
             try:
-                wait = 0.0 if self.step() else _IDLE_SECONDS
+                wait = self.turn()
             except Exception as error:  # noqa: BLE001 - an embedder may be anybody's; the queue goes on
                 _log.warning("vectors wait: %s", error)
                 # Another process may be luckier with it.
@@ -105,6 +121,22 @@ class EmbeddingQueue:
             self._context.engine.let_go(self._job)
         except MemorandaError as error:
             _log.debug("another process has to wait for its turn: %s", error)
+
+    def turn(self) -> float:
+        """Embed what comes next, or give way to who writes; how long there is nothing to do."""
+        if self._gives_way():
+            return _LOOK_SECONDS
+        began = self._seconds()
+        is_more = self.step()
+        now = self._seconds()
+        self._yields_until = now + (_GIVE_WAY * (now - began) if is_more else _GIVE_WAY_SECONDS)
+        return 0.0 if is_more else _IDLE_SECONDS
+
+    def _gives_way(self) -> bool:
+        seen, now = self.progress(), self._seconds()
+        is_busy = seen.last - self._last > _BUSY_PER_SECOND * max(now - self._looked, _LOOK_SECONDS)
+        self._last, self._looked = seen.last, now
+        return is_busy and seen.done >= self._asked and now < self._yields_until
 
     def step(self) -> bool:
         """Embed what comes next; False: there is nothing, or another process does it."""
