@@ -133,6 +133,13 @@ def test_a_query_loads_neither_openwop_nor_consolidation(tmp_path: Path) -> None
     assert unneeded(modules, (*CONSOLIDATION, *OPENWOP, *BINDINGS, *FOREIGN)) == set()
 
 
+def test_who_serves_an_agent_loads_what_answers_a_query_or_a_question_when_it_is_asked(tmp_path: Path) -> None:
+    modules = loaded(tmp_path, "mcp")
+    assert "memoranda.bindings.mcp.cal_tools" in modules
+    asked = ("memoranda.service.cal.cal", "memoranda.standards.cal.grammar", "memoranda.standards.cal.assembly")
+    assert unneeded(modules, (*asked, "memoranda.retrieval.ranking", "numpy", "onnxruntime")) == set()
+
+
 def test_a_command_is_parsed_without_the_others(tmp_path: Path) -> None:
     command_line.cache_clear()
     assert main(["--data", str(tmp_path), "recall", "pnpm"]) == 0

@@ -88,10 +88,12 @@ def test_weights_that_are_cut_off_or_gone_are_made_anew(tmp_path: Path) -> None:
     whole = embedder(tmp_path)._run([101, 5572, 102]).tolist()
     weights = kept_in(tmp_path) / "weights"
     size = weights.stat().st_size
-    for damage in (lambda: os.truncate(weights, size // 2), weights.unlink):
-        damage()
-        assert embedder(tmp_path)._run([101, 5572, 102]).tolist() == whole
-        assert weights.stat().st_size == size
+    os.truncate(weights, size // 2)
+    assert embedder(tmp_path)._run([101, 5572, 102]).tolist() == whole
+    assert weights.stat().st_size == size
+    weights.unlink()
+    assert embedder(tmp_path)._run([101, 5572, 102]).tolist() == whole
+    assert weights.stat().st_size == size
 
 
 def test_where_nothing_can_be_put_down_the_model_runs_all_the_same(folder: Path) -> None:
