@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.embedding.catalogue import SECOND, folder_of
-from memoranda.embedding.onnx import OnnxEmbedder
+from memoranda.embedding.catalogue import EMBEDDER, SECOND, folder_of
+from memoranda.embedding.onnx import OnnxEmbedder, load_pieces
 from memoranda.embedding.wordpiece import WordPiece
 
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ntea\ncoffee\n"
@@ -94,6 +94,15 @@ def test_weights_that_are_cut_off_or_gone_are_made_anew(tmp_path: Path) -> None:
     weights.unlink()
     assert embedder(tmp_path)._run([101, 5572, 102]).tolist() == whole
     assert weights.stat().st_size == size
+
+
+def test_a_model_that_is_run_often_answers_as_at_first() -> None:
+    found, beside = folder_of(EMBEDDER), folder_of(SECOND)
+    assert found is not None
+    assert beside is not None
+    for folder, is_mean in ((found, False), (beside, True)):
+        model = OnnxEmbedder(folder, load_pieces(found), model="m", is_mean=is_mean)
+        assert len({model.of_memory("tea is served at noon").tobytes() for _ in range(12)}) == 1
 
 
 def test_where_nothing_can_be_put_down_the_model_runs_all_the_same(folder: Path) -> None:
