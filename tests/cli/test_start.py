@@ -118,10 +118,26 @@ def test_who_only_lists_loads_nothing_that_reads_texts_closely(tmp_path: Path, t
     assert unneeded(loaded(tmp_path, *tokens, code=None), tuple(readers)) == set()
 
 
+@pytest.mark.parametrize("question", ["what tea", '"green tea"', "When did Ann drink tea?"])
+def test_a_question_loads_only_that_part_of_numpy_which_every_array_needs(tmp_path: Path, question: str) -> None:
+    loaded(tmp_path, "remember", "I like green tea in the morning, Ann said", "--about", "Ann")
+    modules = loaded(tmp_path, "recall", question)
+    assert "memoranda.retrieval.ranking" in modules
+    parts = ("ctypeslib", "f2py", "fft", "ma", "polynomial", "random", "testing")
+    assert unneeded(modules, tuple(f"numpy.{part}" for part in parts)) == set()
+
+
 def test_a_query_loads_neither_openwop_nor_consolidation(tmp_path: Path) -> None:
     modules = loaded(tmp_path, "cal", "RECALL beliefs LIMIT 1")
     assert "memoranda.service.cal.cal" in modules
     assert unneeded(modules, (*CONSOLIDATION, *OPENWOP, *BINDINGS, *FOREIGN)) == set()
+
+
+def test_who_serves_an_agent_loads_what_answers_a_query_or_a_question_when_it_is_asked(tmp_path: Path) -> None:
+    modules = loaded(tmp_path, "mcp")
+    assert "memoranda.bindings.mcp.cal_tools" in modules
+    asked = ("memoranda.service.cal.cal", "memoranda.standards.cal.grammar", "memoranda.standards.cal.assembly")
+    assert unneeded(modules, (*asked, "memoranda.retrieval.ranking", "numpy", "onnxruntime")) == set()
 
 
 def test_a_command_is_parsed_without_the_others(tmp_path: Path) -> None:

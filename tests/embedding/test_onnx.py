@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from memoranda.embedding.onnx import OnnxEmbedder
+from memoranda.embedding.catalogue import EMBEDDER, SECOND, folder_of
+from memoranda.embedding.onnx import OnnxEmbedder, load_pieces
 from memoranda.embedding.wordpiece import WordPiece
 
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ntea\ncoffee\n"
@@ -55,29 +57,59 @@ def numbers(folder: Path) -> list[float]:
     return [float(each) for each in embedder(folder)._run([2, 4, 3])]
 
 
+def kept_in(folder: Path) -> Path:
+    (kept,) = folder.glob("optimised-*")
+    return kept
+
+
 def test_a_model_is_optimised_once_and_answers_the_same(folder: Path) -> None:
     assert numbers(folder) == [2.0, 4.0, 3.0]
-    (kept,) = folder.glob("optimised-*.onnx")
-    assert b"Identity" not in kept.read_bytes()
+    assert b"Identity" not in (kept_in(folder) / "model.onnx").read_bytes()
     (folder / "model.onnx").write_bytes(b"not read again")
     assert numbers(folder) == [2.0, 4.0, 3.0]
 
 
 def test_what_is_damaged_or_of_another_version_is_made_anew(folder: Path) -> None:
-    (folder / "optimised-0.0.1.onnx").write_bytes(b"of another version")
+    (folder / "optimised-0.0.1.onnx").write_bytes(b"one file, as it was once")
+    (folder / "optimised-0.0.2").mkdir()
+    (folder / "optimised-0.0.2" / "model.onnx").write_bytes(b"of another version")
     numbers(folder)
-    (kept,) = folder.glob("optimised-*.onnx")
+    kept = kept_in(folder) / "model.onnx"
     kept.write_bytes(b"damaged")
     assert numbers(folder) == [2.0, 4.0, 3.0]
     assert kept.read_bytes() != b"damaged"
-    assert sorted(each.name for each in folder.iterdir()) == ["model.onnx", kept.name]
+    assert sorted(each.name for each in folder.iterdir()) == ["model.onnx", kept.parent.name]
+
+
+def test_weights_that_are_cut_off_or_gone_are_made_anew(tmp_path: Path) -> None:
+    found = folder_of(SECOND)
+    assert found is not None
+    (tmp_path / "model.onnx").symlink_to(found / "model.onnx")
+    whole = embedder(tmp_path)._run([101, 5572, 102]).tolist()
+    weights = kept_in(tmp_path) / "weights"
+    size = weights.stat().st_size
+    os.truncate(weights, size // 2)
+    assert embedder(tmp_path)._run([101, 5572, 102]).tolist() == whole
+    assert weights.stat().st_size == size
+    weights.unlink()
+    assert embedder(tmp_path)._run([101, 5572, 102]).tolist() == whole
+    assert weights.stat().st_size == size
+
+
+def test_a_model_that_is_run_often_answers_as_at_first() -> None:
+    found, beside = folder_of(EMBEDDER), folder_of(SECOND)
+    assert found is not None
+    assert beside is not None
+    for folder, is_mean in ((found, False), (beside, True)):
+        model = OnnxEmbedder(folder, load_pieces(found), model="m", is_mean=is_mean)
+        assert len({model.of_memory("tea is served at noon").tobytes() for _ in range(12)}) == 1
 
 
 def test_where_nothing_can_be_put_down_the_model_runs_all_the_same(folder: Path) -> None:
     numbers(folder)
-    (kept,) = folder.glob("optimised-*.onnx")
-    kept.unlink()
-    # In the place of the file there is something that it cannot replace.
-    kept.mkdir()
+    kept = kept_in(folder)
+    (kept / "model.onnx").unlink()
+    # In its place there is something that it cannot replace.
     (kept / "inside").touch()
     assert numbers(folder) == [2.0, 4.0, 3.0]
+    assert sorted(each.name for each in folder.iterdir()) == ["model.onnx", kept.name]

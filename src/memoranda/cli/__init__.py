@@ -25,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         # This process is ours alone.
         gc.set_threshold(COLLECTED_AFTER)
+        # Of NumPy's: the threads that OpenBLAS starts with look for work for longer than a command takes, and what is
+        # multiplied here is small.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         code = _run(tokens)
         sys.stdout.flush()

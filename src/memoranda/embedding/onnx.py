@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Sequence
@@ -54,56 +55,91 @@ TYPICAL_QUESTIONS: Final = (
 TEXT_LIMIT: Final = 512
 _MODEL: Final = "model.onnx"
 _OPTIMISED: Final = "optimised-"
+_WEIGHTS: Final = "weights"
+_WEIGHTS_ENTRY: Final = "session.optimized_model_external_initializers_file_name"
+# To lay weights out as the processor likes it takes what it saves in some ten runs, and most commands run a model once.
+_LAID_OUT_AFTER: Final = 10
 
 
 def load_pieces(folder: Path) -> WordPiece:
     """The vocabulary of a model."""
-    return WordPiece((folder / "vocab.txt").read_text(encoding="utf-8"))
+    return WordPiece((folder / "vocab.txt").read_bytes().decode())
 
 
-def _opened(folder: Path) -> Any:
-    """A model, ready to run. Optimising takes twice as long as reading: so what comes of that is put beside it."""
+def _opened(folder: Path, *, is_laid_out: bool) -> tuple[Any, bool]:
+    """A model, ready to run, and whether its weights are laid out: they always are where it had to be optimised.
+
+    Optimising takes longer than all the rest, so what comes of it is put beside the model.
+
+    The weights are in a file of their own, which is not read but mapped: processes share it, and one that asks a single
+    question touches little of it.
+    """
     import onnxruntime  # type: ignore[import-untyped]
     from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 
-    def run(path: Path, level: str, draft: Path | None = None) -> Any:
+    def run(model: Path, level: str, put: Path | None = None, *, is_laid_out: bool = True) -> Any:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        # To plan what may lie where something else lay takes a third of opening; it is given back all the same.
+        options.enable_mem_reuse = False
+        options.add_session_config_entry("session.disable_prepacking", "0" if is_laid_out else "1")
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
-        if draft is not None:
-            options.optimized_model_filepath = str(draft)
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        if put is not None:
+            options.optimized_model_filepath = str(put / _MODEL)
+            options.add_session_config_entry(_WEIGHTS_ENTRY, _WEIGHTS)
+        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
-    failed = (failures.Fail, failures.InvalidGraph, failures.InvalidProtobuf, failures.InvalidArgument, OSError)
-    kept = folder / f"{_OPTIMISED}{onnxruntime.__version__}.onnx"
-    if kept.is_file():
+    failed = (
+        *(failures.Fail, failures.InvalidGraph, failures.InvalidProtobuf, failures.InvalidArgument),
+        *(failures.NoSuchFile, OSError),
+    )
+    kept = folder / f"{_OPTIMISED}{onnxruntime.__version__}"
+    if (kept / _MODEL).is_file():
         with suppress(*failed):
-            return run(kept, "ORT_DISABLE_ALL")
-    draft = kept.with_suffix(f".{os.getpid()}")
-    # No more than every processor has, so that it may be moved to another.
+            return run(kept / _MODEL, "ORT_DISABLE_ALL", is_laid_out=is_laid_out), is_laid_out
+    # What a process left that was killed goes with the rest, when another makes one.
+    draft = folder / f"{_OPTIMISED}by-{os.getpid()}"
     if os.access(folder, os.W_OK):
         with suppress(*failed):
+            draft.mkdir()
+            # No more than every processor has, so that it may be moved to another.
             found = run(folder / _MODEL, "ORT_ENABLE_EXTENDED", draft)
-            for old in folder.glob(f"{_OPTIMISED}*.onnx"):
-                old.unlink(missing_ok=True)
-            draft.replace(kept)
-            return found
-        draft.unlink(missing_ok=True)
-    return run(folder / _MODEL, "ORT_ENABLE_EXTENDED")
+            for old in folder.glob(f"{_OPTIMISED}*"):
+                if old != draft:
+                    _remove(old)
+            draft.rename(kept)
+            return found, True
+        _remove(draft)
+    return run(folder / _MODEL, "ORT_ENABLE_EXTENDED"), True
+
+
+def _remove(made: Path) -> None:
+    """Remove what was made of a model: a folder, or one file as before; not what cannot be removed."""
+    with suppress(OSError):
+        if made.is_dir():
+            for name in (_MODEL, _WEIGHTS):
+                (made / name).unlink(missing_ok=True)
+            made.rmdir()
+        else:
+            made.unlink(missing_ok=True)
 
 
 class _Model:
     """One text a run: what a quantised model answers depends on whatever else is in the same one."""
 
     def __init__(self, folder: Path, pieces: WordPiece) -> None:
-        self._session = _opened(folder)
+        self._folder = folder
+        self._session, self._is_laid_out = _opened(folder, is_laid_out=False)
         self._inputs = {each.name for each in self._session.get_inputs()}
         self._pieces = pieces
+        self._runs = itertools.count(1)
 
     def _run(self, numbers: list[int], kinds: list[int] | None = None) -> Any:
         import numpy as np
 
+        if next(self._runs) == _LAID_OUT_AFTER and not self._is_laid_out:
+            self._session, self._is_laid_out = _opened(self._folder, is_laid_out=True)
         given = {
             "input_ids": numbers,
             "attention_mask": [1] * len(numbers),
@@ -136,7 +172,6 @@ class OnnxEmbedder(_Model):
         self.floor, self.line = floor, line
         self.other_names = other_names
         self._question_prefix = question_prefix
-        self._folder = folder
 
     @property
     def dimensions(self) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
 from memoranda.retrieval.legs import Indexes, Leg, Searched, WordLegs, among, distinct, meaning_legs
-from memoranda.retrieval.segment import Facts, Flags, Floats
+from memoranda.retrieval.segment import Facts, Flags, Floats, union
 from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (
     COVERED,
@@ -361,7 +361,7 @@ def _moved(leg: Leg, links: Indexes) -> Leg:
 def _held(question: Question, words: WordLegs, near: Sequence[Indexes]) -> list[Indexes]:
     """What comes back: what holds a word or is near; of a question that says only when, what is of then."""
     held = [each.holding for each in words.words]
-    held = [np.union1d(places, some) if len(some) else places for places, some in zip(held, near, strict=True)]
+    held = [union(places, some) if len(some) else places for places, some in zip(held, near, strict=True)]
     if question.spans and not any(map(len, held)):
         # "What happened yesterday?"
         segments = [each.segment for each in words.words]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from struct import unpack_from
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ Prints: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float32]
 Flags: TypeAlias = NDArray[np.bool_]
+Number = TypeVar("Number", bound=np.integer[Any])
 
 # Where a word stands in a segment, and how often.
 Postings: TypeAlias = tuple[Places, NDArray[Any]]
@@ -92,18 +93,16 @@ class Facts(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     @cached_property
     def persons(self) -> Prints:
         """Everybody who speaks or is spoken of, in order."""
-        return np.union1d(self.speakers, self.subjects)
+        return union(self.speakers, self.subjects)
 
     @cached_property
     def spoken(self) -> frozenset[str]:
         """The languages that its texts are in."""
-        return frozenset(CODES[number] for number in np.unique(self.languages).tolist())
+        return _languages(self.languages)
 
     def spoken_by(self, mask: Flags) -> frozenset[str]:
         """The languages of what may be seen."""
-        if len(self.spoken) == 1:
-            return self.spoken
-        return frozenset(CODES[number] for number in np.flatnonzero(np.bincount(self.languages[mask])).tolist())
+        return self.spoken if len(self.spoken) == 1 else _languages(self.languages[mask])
 
     @cached_property
     def neighbours(self) -> Links:
@@ -268,6 +267,17 @@ _COLUMNS: Final[dict[str, np.dtype[Any]]] = {
     )
 }
 ROW_BYTES: Final = sum(kind.itemsize for kind in _COLUMNS.values())
+
+
+def _languages(numbers: NDArray[np.uint8]) -> frozenset[str]:
+    return frozenset(CODES[number] for number in np.flatnonzero(np.bincount(numbers)).tolist())
+
+
+def union(one: NDArray[Number], other: NDArray[Number]) -> NDArray[Number]:
+    """What is in one of two, in order. NumPy's own loads what it has for missing values, which takes a command long."""
+    both: NDArray[Number] = np.sort(np.concatenate((one, other)))
+    found: NDArray[Number] = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+    return found
 
 
 def together(found: Sequence[Postings]) -> Postings | None:

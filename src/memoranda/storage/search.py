@@ -332,7 +332,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             some = np.flatnonzero(place.mask).astype(np.int32) if terms else np.zeros(0, np.int32)
             for word in terms:
                 held = self._find(word, place)
-                some = np.intersect1d(some, held[0]) if held is not None else some[:0]
+                some = np.intersect1d(some, held[0], assume_unique=True) if held is not None else some[:0]
             found.append(some)
         assert leg.reads is not None
         most = np.concatenate([place.segment.facts.versions[some] for place, some in zip(places, found, strict=True)])
@@ -340,7 +340,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         right = np.array([each.version_id for each in read if holds(plain(leg.reads(each)))], np.int64)
         right.sort()
         return [
-            np.intersect1d(some, place.segment.facts.places_of(right)).astype(np.int32)
+            np.intersect1d(some, place.segment.facts.places_of(right), assume_unique=True).astype(np.int32)
             for place, some in zip(places, found, strict=True)
         ]
 

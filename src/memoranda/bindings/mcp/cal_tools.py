@@ -1,4 +1,7 @@
-"""The tools of CAL (section 26), and its card as a prompt. What appends is prepared, looked at, and executed."""
+"""The tools of CAL (section 26), and its card as a prompt. What appends is prepared, looked at, and executed.
+
+The language itself is loaded by the first query: an agent that asks none need not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,9 @@ from memoranda.bindings.mcp.operation import DIALECT, Answer, Plain, brief, oper
 from memoranda.encoding.shapes import FLAG, TEXT, Schema, said
 from memoranda.errors import InvalidInput
 from memoranda.model.native import NATIVE_KEY
-from memoranda.service.cal.elsewhere import elsewhere
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS, PROBLEM
-from memoranda.standards.cal.grammar import prompt_card
 from memoranda.standards.cal.requests import ExecuteRequest, PagedTextQuery, TextQuery
 
 TOOL: Final = "cal"
@@ -66,6 +67,8 @@ def _without_original(result: dict[str, Any]) -> dict[str, Any]:
 
 def card(arguments: Mapping[str, str] | None) -> types.GetPromptResult:
     """The card as one user message."""
+    from memoranda.standards.cal.grammar import prompt_card
+
     if arguments:
         raise InvalidInput(f"{CARD_NAME} has no arguments")
     content = types.TextContent(type="text", text=prompt_card())
@@ -75,6 +78,8 @@ def card(arguments: Mapping[str, str] | None) -> types.GetPromptResult:
 
 
 def _run(service: Service, access: Access, asked: PagedTextQuery) -> Answer:
+    from memoranda.service.cal.elsewhere import elsewhere
+
     found = service.cal.run(access, asked.query, params=asked.params, namespace=asked.namespace, cursor=asked.cursor)
     others = elsewhere(service.context, access, asked.query, found, params=asked.params, namespace=asked.namespace)
     if others:
