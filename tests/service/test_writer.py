@@ -302,11 +302,11 @@ def test_what_was_written_between_comparing_and_writing_is_compared_again(wop: W
     wop.advance(1)
     written = wop.engine.write
 
-    def between(tenant: str, work: Callable[[Unit], object]) -> object:
+    def between(tenant: str, work: Callable[[Unit], object], performed: Callable[[], None] | None = None) -> object:
         wop.engine.write = written  # type: ignore[method-assign]
         wop.forget(told)
         oams.forget("key")
-        return written(tenant, work)
+        return written(tenant, work, performed)
 
     wop.engine.write = between  # type: ignore[method-assign, assignment]
     report = wop.service.import_items(wop.owner, numbered("ump", [draft]))
