@@ -328,7 +328,10 @@ class _Import:
         """Write a batch after the one before it; what is not waited for is its commit."""
         self._settle()
         seen, before = self._foreseen(batch)
-        self._behind = seen, Behind(lambda performed: self._written(seen, before, performed))
+        behind = Behind(lambda performed: self._written(seen, before, performed))
+        # Whoever interrupts the wait still has it counted.
+        self._behind = seen, behind
+        behind.wait_until_performed()
 
     def _settle(self) -> None:
         """Wait for the batch that is on its way, and count what became of it."""

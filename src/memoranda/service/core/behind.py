@@ -18,14 +18,13 @@ class Behind(Generic[T]):
     """
 
     def __init__(self, work: Callable[[Callable[[], None]], T]) -> None:
-        """Begin it, and come back when it calls what it is given, or is over."""
+        """Begin it; it calls what it is given when only that is left."""
         self._performed = threading.Event()
         self._result: list[T] = []
         self._failure: BaseException | None = None
         run = copy_context().run
         self._thread = threading.Thread(target=run, args=(self._run, work), name="memoranda-behind", daemon=True)
         self._thread.start()
-        self._performed.wait()
 
     def _run(self, work: Callable[[Callable[[], None]], T]) -> None:
         try:
@@ -34,6 +33,10 @@ class Behind(Generic[T]):
             self._failure = error
         finally:
             self._performed.set()
+
+    def wait_until_performed(self) -> None:
+        """Wait until only that is left, or it is over."""
+        self._performed.wait()
 
     def result(self) -> T:
         """Wait for it; raises what it raised."""
