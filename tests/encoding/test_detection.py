@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.processor import at_most
 
 from memoranda.encoding.detection import Finding, detect, hide, screen
+from memoranda.service.core.screening import PLAIN
 from memoranda.standards.openwop.redaction import convert_markers
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,25 @@ KEYS = {
     "ump-capability": "ump" + "cap." + "ey" + "JleHAiOiIyOTk5LTAxLTAxIn0." + "ed25519:" + drawn(86),
     "private-key": f"-----BEGIN RSA PRIVATE {'KEY'}-----\n{PEM_BODY}\n-----END RSA PRIVATE {'KEY'}-----",
 }
+
+
+# What a link may be put together of, and how keys begin.
+LINKS = st.lists(
+    st.text(string.ascii_letters + string.digits + "_-", min_size=1, max_size=13)
+    | st.sampled_from("glpat- sk- hooks slack com services eyJ dp pt tfp_ whsec_ token secret= PIN: 4111 @".split()),
+    max_size=9,
+)
+
+
+@given(st.sampled_from(["http://", "https://"]), LINKS, st.sampled_from([".", "/", "-", ""]), LINKS)
+def test_nothing_of_a_shape_that_is_not_looked_into_is_a_secret(
+    scheme: str, host: list[str], between: str, path: list[str]
+) -> None:
+    for link in (scheme + between.join(host), scheme + ".".join(host) + "/" + "/".join(path)):
+        if PLAIN.fullmatch(link):
+            assert detect(link) == []
+            assert detect(f"a password\n\n{link}\n\nis kept") == []
+    assert PLAIN.fullmatch("https://example.com/12345")
 
 
 @pytest.mark.requirement("WOP-3-detector")

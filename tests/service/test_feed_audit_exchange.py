@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -12,7 +13,8 @@ from msgspec.structs import replace
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.service.core.audit import keep_retention
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange import BATCH_LIMIT, numbered
+from memoranda.service.report import Report
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.audit import verify_chain
 from memoranda.standards.ump.shapes import Record
@@ -308,6 +310,19 @@ def test_an_import_goes_on_after_a_bad_record(world: World) -> None:
     assert [refusal.number for refusal in report.refusals] == [2, 3, 4]
     assert seen
     assert world.service.verify(world.owner).ok
+
+
+def test_a_file_that_breaks_off_leaves_what_was_begun_and_that_is_counted(world: World) -> None:
+    def breaking() -> Iterator[dict[str, Any]]:
+        for number in range(2 * BATCH_LIMIT + 1):
+            yield {"kind": "semantic", "body": {"text": f"note {number}"}}
+        raise OSError("the disk is gone")
+
+    report = Report()
+    with pytest.raises(OSError, match="gone"):
+        world.service.import_items(world.owner, numbered("ump", breaking()), report=report)
+    assert report.created == 2 * BATCH_LIMIT
+    assert len(list(world.service.export(world.owner))) == 2 * BATCH_LIMIT
 
 
 def test_an_import_cannot_bring_records_of_another_owner(world: World) -> None:

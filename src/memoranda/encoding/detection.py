@@ -36,18 +36,7 @@ def detect(text: str) -> list[Finding]:
     """Everything in the text that looks like a secret, in order, without overlaps."""
     if len(text) < _MIN_CHARS:
         return []
-    lower = text.lower()
-    found = [*_private_keys(text), *_spoken(text, lower)]
-    if _NUMBER.search(text) is not None:
-        found += [*_codes(text, lower), *_cards(text)]
-    if "=" in text or ":" in text:
-        found += _assigned(text, lower)
-    # Most texts have no word that could be a key, and need no closer look.
-    words = [word.span() for word in _LONG_WORD.finditer(text)]
-    if words:
-        found += [*_known(text, words), *_bearers(text, lower)]
-        if any(end - start >= _MIN_RUN_CHARS for start, end in words):
-            found += _random(text)
+    found = _guessed(text, text.lower())
     if not found:
         return found
     kept: list[Finding] = []
@@ -58,6 +47,40 @@ def detect(text: str) -> list[Finding]:
             # Two guesses at one thing: what either covers is hidden.
             kept[-1] = Finding(kept[-1].kind, kept[-1].start, each.end)
     return kept
+
+
+def _guessed(text: str, lower: str) -> list[Finding]:
+    """Everything that looks like a secret to any of those below, each asked only where one look says that it may."""
+    found: list[Finding] = []
+    if "-----BEGIN" in text:
+        found += _private_keys(text)
+    if _has(lower, _SAID_WORDS):
+        found += _spoken(text)
+    if (number := _NUMBER.search(text)) is not None:
+        if _has(lower, _CODE_WORDS):
+            found += _codes(text)
+        if _MANY_NUMBERS.search(text, number.start()) is not None:
+            found += _cards(text)
+    if "=" in text or ":" in text:
+        found += _assigned(text, lower)
+    # Most texts have no word that could be a key, and need no closer look.
+    if max(map(len, text.split()), default=0) >= _MIN_WORD_CHARS:
+        found += _long_words(text, lower)
+    return found
+
+
+def _long_words(text: str, lower: str) -> list[Finding]:
+    words = [word.span() for word in _LONG_WORD.finditer(text)]
+    if not words:
+        return []
+    found = [*_known(text, words)]
+    if _VALUE.search(text) is not None:
+        found += _unnamed(text)
+    if _has(lower, _BEARER_WORDS):
+        found += _bearers(text)
+    if any(end - start >= _MIN_RUN_CHARS for start, end in words):
+        found += _random(text)
+    return found
 
 
 def hide(text: str, findings: Iterable[Finding]) -> str:
@@ -115,7 +138,8 @@ class _Spans:
 
 # Keys of vendors are made of these characters and have at least fourteen; prose has few such words, and only those are
 # looked at closely.
-_LONG_WORD: Final = re.compile(r"[A-Za-z0-9_.:/+=~@-]{14,}+", re.ASCII)
+_MIN_WORD_CHARS: Final = 14
+_LONG_WORD: Final = re.compile(rf"[A-Za-z0-9_.:/+=~@-]{{{_MIN_WORD_CHARS},}}+", re.ASCII)
 
 
 def _known(text: str, words: Iterable[tuple[int, int]]) -> Iterator[Finding]:
@@ -123,6 +147,8 @@ def _known(text: str, words: Iterable[tuple[int, int]]) -> Iterator[Finding]:
     from memoranda.encoding.vendors import KNOWN, kind_of
 
     for start, end in words:
+        if KNOWN.search(text, start, end) is None:
+            continue
         for match in KNOWN.finditer(text, start, end):
             kind = kind_of(text, match.start(), end)
             if kind != "openai-key" or _is_issued(match[0]):
@@ -151,7 +177,7 @@ _KEY_LINE: Final = re.compile(r"[A-Za-z0-9+/=]{20}", re.ASCII)
 
 
 def _private_keys(text: str) -> Iterator[Finding]:
-    heads = list(_KEY_HEAD.finditer(text)) if "-----BEGIN" in text else []
+    heads = list(_KEY_HEAD.finditer(text))
     tail = -1
     for index, head in enumerate(heads):
         limit = heads[index + 1].start() if index + 1 < len(heads) else len(text)
@@ -222,6 +248,9 @@ def _assigned(text: str, lower: str) -> Iterator[Finding]:
         is_right = _is_password if match["password"] else _is_token
         if is_right(match["value"]):
             yield Finding("named-secret", *match.span("value"))
+
+
+def _unnamed(text: str) -> Iterator[Finding]:
     for match in _VALUE.finditer(text):
         # Keys without a prefix of their own are told by whose they are.
         if _is_unnamed_key(match["value"]) and _VENDOR_NAME.search(
@@ -245,8 +274,8 @@ def _has(lower: str, words: tuple[str, ...]) -> bool:
     return False
 
 
-def _bearers(text: str, lower: str) -> Iterator[Finding]:
-    for match in _BEARER.finditer(text) if _has(lower, _BEARER_WORDS) else ():
+def _bearers(text: str) -> Iterator[Finding]:
+    for match in _BEARER.finditer(text):
         if _is_token(match["value"]):
             yield Finding("authorization", *match.span("value"))
 
@@ -290,21 +319,19 @@ _SYMBOL: Final = re.compile(r"[!@#$%^&*+=?~|]")
 _MANY_WORDS: Final = 3
 
 
-def _spoken(text: str, lower: str) -> Iterator[Finding]:
-    if _has(lower, _SAID_WORDS):
-        for match in _SAID.finditer(text):
-            if match["quoted"] is not None and _is_phrase(match["quoted"]):
-                yield Finding("password", *match.span("quoted"))
-            elif match["bare"] is not None and _is_said(value := match["bare"].rstrip(".)")):
-                yield Finding("password", match.start("bare"), match.start("bare") + len(value))
+def _spoken(text: str) -> Iterator[Finding]:
+    for match in _SAID.finditer(text):
+        if match["quoted"] is not None and _is_phrase(match["quoted"]):
+            yield Finding("password", *match.span("quoted"))
+        elif match["bare"] is not None and _is_said(value := match["bare"].rstrip(".)")):
+            yield Finding("password", match.start("bare"), match.start("bare") + len(value))
 
 
-def _codes(text: str, lower: str) -> Iterator[Finding]:
-    if _has(lower, _CODE_WORDS):
-        for match in _CODE.finditer(text):
-            is_on_card = match[0][:2].lower() == "cv"
-            if is_on_card or sum(map(str.isdigit, match["value"])) > _FEW_DIGITS:
-                yield Finding("pin", *match.span("value"))
+def _codes(text: str) -> Iterator[Finding]:
+    for match in _CODE.finditer(text):
+        is_on_card = match[0][:2].lower() == "cv"
+        if is_on_card or sum(map(str.isdigit, match["value"])) > _FEW_DIGITS:
+            yield Finding("pin", *match.span("value"))
 
 
 _FEW_DIGITS: Final = 3
@@ -348,7 +375,7 @@ _BRANDS: Final = re.compile(
 
 
 def _cards(text: str) -> Iterator[Finding]:
-    for match in _CARD.finditer(text) if _MANY_NUMBERS.search(text) is not None else ():
+    for match in _CARD.finditer(text):
         digits = match[0].replace(" ", "").replace("-", "")
         if _BRANDS.fullmatch(digits) and len(set(digits)) > 1 and _has_check_digit(digits):
             yield Finding("card-number", *match.span())

@@ -21,6 +21,7 @@ from memoranda.model.memory import Version
 from memoranda.service import originals
 from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
+from memoranda.service.core.behind import Behind
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import note_elsewhere
@@ -227,6 +228,8 @@ class _Import:
         self.imported: Imported | None = None
         # Told to whoever brings more, instead of being warned of.
         self.waiting: list[tuple[str, str]] | None = None
+        # The batch that is on its way to the disk.
+        self._behind: tuple[_Batch, Behind[_Written]] | None = None
 
     def move(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
         """Say whose memories become, where they go, and whether what was forgotten comes back."""
@@ -235,11 +238,25 @@ class _Import:
         self.adopts, self.restores = adopt, restore
 
     def run(self, items: Iterable[Item]) -> None:
-        """Read and check a batch, then write it; both at once would only hold the writer longer."""
+        """Read and check a batch, then write it: what is thought about in a unit of work holds the writer longer."""
         with seldom_collected():
             self._run(items)
 
     def _run(self, items: Iterable[Item]) -> None:
+        try:
+            last = self._write_all_but_last(items)
+        finally:
+            # Also when what brings them failed: what was begun is there, and is counted.
+            self._settle()
+        if last:
+            seen, before = self._foreseen(last)
+            self._count_all(seen, self._written(seen, before))
+        self._finish()
+        if not self._is_dry:
+            cascade.finish(self._context, self._tenant)
+
+    def _write_all_but_last(self, items: Iterable[Item]) -> _Batch:
+        """Write batch after batch, each while the next is made ready; the last is left, which most imports are."""
         batch: _Batch = []
         # What one of a batch is merged to is not made in it: that would be signed in the writer's turn.
         facts: set[str] = set()
@@ -249,16 +266,12 @@ class _Import:
                 continue
             fact = fact_of(ready)
             if batch and (len(batch) == BATCH_LIMIT or fact in facts or not _go_together(batch[-1], (item, ready))):
-                self._write(batch)
+                self._write_behind(batch)
                 batch, facts = [], set()
             batch.append((item, ready))
             if fact:
                 facts.add(fact)
-        if batch:
-            self._write(batch)
-        self._finish()
-        if not self._is_dry:
-            cascade.finish(self._context, self._tenant)
+        return batch
 
     def _ready(self, item: Item) -> Ready | None:
         """The item checked; None if it is refused, which is reported."""
@@ -311,13 +324,31 @@ class _Import:
                 found.append((item, seen))
             return found, before
 
-    def _write(self, batch: _Batch) -> None:
-        batch, before = self._foreseen(batch)
+    def _write_behind(self, batch: _Batch) -> None:
+        """Write a batch after the one before it; what is not waited for is its commit."""
+        self._settle()
+        seen, before = self._foreseen(batch)
+        behind = Behind(lambda performed: self._written(seen, before, performed))
+        # Whoever interrupts the wait still has it counted.
+        self._behind = seen, behind
+        behind.wait_until_performed()
+
+    def _settle(self) -> None:
+        """Wait for the batch that is on its way, and count what became of it."""
+        if self._behind is not None:
+            (batch, behind), self._behind = self._behind, None
+            self._count_all(batch, behind.result())
+
+    def _written(self, batch: _Batch, before: Before, performed: Callable[[], None] | None = None) -> _Written:
+        engine = self._context.engine
         try:
-            written = self._context.engine.write(batch[0][1].tenant, lambda unit: self._unit(unit, batch, before))
-            self._context.engine.tidy()
+            written = engine.write(batch[0][1].tenant, lambda unit: self._unit(unit, batch, before), performed)
         except _Foreseen as foreseen:
-            written = foreseen.written
+            return foreseen.written
+        engine.tidy()
+        return written
+
+    def _count_all(self, batch: _Batch, written: _Written) -> None:
         self._links = written.links
         for (item, ready), outcome in zip(batch, written.outcomes, strict=True):
             if isinstance(outcome, MemorandaError):

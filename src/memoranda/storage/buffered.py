@@ -33,8 +33,8 @@ class Buffered:
         """Change a row before the next query; no other kind of change may wait with it."""
         self._changes.setdefault(name, []).append(params)
 
-    def add_now(self, name: str, params: Params) -> Row:
-        """Add a row whose key is needed, or ask for one; what waits does not matter to it."""
+    def ask_now(self, name: str, params: Params) -> Row:
+        """The one row of a question to which what waits does not matter."""
         (row,) = self._connection.rows(name, params)
         return row
 
@@ -57,7 +57,7 @@ class Buffered:
     def row(self, name: str, params: Params) -> Row | None:
         return self.send().row(name, params)
 
-    def number(self) -> int | None:
+    def number(self) -> int:
         return self._connection.number()
 
     def run(self, name: str, params: Params) -> None:

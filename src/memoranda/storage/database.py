@@ -44,8 +44,8 @@ class Connection(Protocol):
 
     def row(self, name: str, params: Params) -> Row | None: ...
 
-    def number(self) -> int | None:
-        """The number of the next version, where it is given out before the version is added."""
+    def number(self) -> int:
+        """The number of the next version that is added."""
         ...
 
     def run(self, name: str, params: Params) -> None: ...

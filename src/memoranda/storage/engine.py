@@ -460,8 +460,11 @@ class Engine(Soundness, Protocol):
 
     def read(self, tenant: str) -> AbstractContextManager[Snapshot]: ...
 
-    def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
-        """Run `work` as one durable unit. An exception undoes it and is raised here."""
+    def write(self, tenant: str, work: Callable[[Unit], T], performed: Callable[[], None] | None = None) -> T:
+        """Run `work` as one durable unit. An exception undoes it and is raised here.
+
+        `performed` is called when all of it was done and only its commit is left, by whoever does it, maybe again.
+        """
         ...
 
     def record_later(self, tenant: str, entry: AuditEntry) -> None:

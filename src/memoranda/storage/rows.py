@@ -43,8 +43,7 @@ NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, b"")
 class NewVersionRow(NamedTuple):
     """A document: query `version_add`."""
 
-    # None: it is given out as the row is added.
-    version_id: int | None
+    version_id: int
     tenant_id: int
     standard: str
     media_type: str

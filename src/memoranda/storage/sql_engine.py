@@ -103,9 +103,9 @@ class SqlEngine:
             row = connection.memo.get(tenant) or connection.row("tenant_get", {"name": tenant})
             yield SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row, self.documents)
 
-    def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
+    def write(self, tenant: str, work: Callable[[Unit], T], performed: Callable[[], None] | None = None) -> T:
         with span("storage write"):
-            return self._database.write(lambda connection: self._unit(connection, tenant, work), tenant)
+            return self._database.write(lambda connection: self._unit(connection, tenant, work, performed), tenant)
 
     def record_later(self, tenant: str, entry: AuditEntry) -> None:
         self._database.check_recording()
@@ -118,7 +118,13 @@ class SqlEngine:
         if is_new:
             self._database.write_later(lambda connection: self._unit(connection, tenant, batch.record), tenant)
 
-    def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
+    def _unit(
+        self,
+        connection: Connection,
+        tenant: str,
+        work: Callable[[Unit], T],
+        performed: Callable[[], None] | None = None,
+    ) -> T:
         named = {"name": without_nul(tenant)}
         # What an earlier piece of the same transaction left; nobody else can have written since.
         row = connection.memo.get(tenant) or connection.row("tenant_lock", named) or connection.row("tenant_add", named)
@@ -129,6 +135,8 @@ class SqlEngine:
         connection.ends[row.tenant_id] = End(row.unit_seq, row.append_seq, row.audit_seq, row.audit_hash)
         if unit.is_untidy:
             self._untidy.add(row.tenant_id)
+        if performed is not None:
+            performed()
         return result
 
     def indexed(self, tenant: str, projection: Projection) -> Indexed:

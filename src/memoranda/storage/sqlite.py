@@ -64,6 +64,10 @@ WATCH_SECONDS = 0.05
 WRITER_SECONDS = 40.0
 
 
+# Where the last number of a version that was given out is kept: no tenant is called so.
+_LAST = "\x00last version"
+
+
 class SqliteConnection:
     """Named queries on one apsw connection."""
 
@@ -88,8 +92,12 @@ class SqliteConnection:
             raise in_words(error) from error
         return found
 
-    def number(self) -> None:
-        """None: the row that is added has it."""
+    def number(self) -> int:
+        # One writes at a time: nobody gives out the same until this transaction ends.
+        row = self.memo.get(_LAST) or self.row("version_last", {})
+        assert row is not None
+        self.memo[_LAST] = (row[0] + 1,)
+        return int(row[0] + 1)
 
     def run(self, name: str, params: Params) -> None:
         self.raw.execute(self._queries[name], params)

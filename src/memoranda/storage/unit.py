@@ -96,10 +96,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         seal = self._prints.document(self._tenant, document.standard, document.name, document.native, kept)
         row = self._sealed(document, projection, cause, kept, seal, now)
         version_id = row.version_id
-        if version_id is None:
-            (version_id,) = self._buffer.add_now("version_add", row)
-        else:
-            self._buffer.add_later("version_add", row)
+        self._buffer.add_later("version_add", row)
         memory = version_id if follows is None else follows.memory_id
         updated = self._updates[memory] = self._updated(projection, follows)
         indexed = self._prints.indexed(self._tenant, projection) if indexed is None else indexed
@@ -131,7 +128,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         last = self._updates.get(follows.memory_id)
         if last is None:
             asked = {"tenant_id": self._tenant_id, "memory_id": follows.memory_id}
-            (last,) = self._buffer.add_now("memory_updated", asked)
+            (last,) = self._buffer.ask_now("memory_updated", asked)
         return written if last is None else min(LATEST, max(written, Instant(last + 1)))
 
     def _sealed(

@@ -17,10 +17,12 @@ from memoranda.service.core.noticing import notice
 # What a field mostly is besides a text: no mapping, which takes longer to tell.
 _NUMBERS: Final = frozenset((int, float, bool, type(None)))
 # Every document names who wrote it, itself and when it was written, by what looks random or like a number: DIDs, UUIDs,
-# hashes in hexadecimal, instants. Nothing of that shape is a secret (tests/encoding/test_detection.py).
-_PLAIN: Final = re.compile(
+# hashes in hexadecimal, instants; and where it came from, by a short link whose parts are short. Nothing of that shape
+# is a secret (tests/encoding/test_detection.py).
+PLAIN: Final = re.compile(
     r"did:key:z[1-9A-HJ-NP-Za-km-z]{40,60}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{64}"
-    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)",
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
+    r"|https?://(?=[a-z0-9.-]{1,24}(?:/.{0,24})?\Z)[a-z0-9-]{1,12}(?:\.[a-z0-9-]{1,12})*(?:/[A-Za-z0-9_-]{1,12})*/?",
     re.ASCII,
 )
 # Single words in which nothing was found: tags, kinds and the names of places are the same in many documents.
@@ -110,15 +112,17 @@ def _is_suspect(fields: Mapping[str, Any], *, originals: bool = False) -> bool:
     # With a line between them: none runs into the next.
     if detect("\n\n".join(found)):
         return True
+    for each in found:
+        if len(each) <= _CLEAN_CHARS and " " not in each:
+            _CLEAN[each] = None
     if len(_CLEAN) > _CLEAN_LIMIT:
         _CLEAN.clear()
-    _CLEAN.update((each, None) for each in found if len(each) <= _CLEAN_CHARS and " " not in each)
     return False
 
 
 def _gather(value: Any, found: list[str], originals: bool) -> None:
     if isinstance(value, str):
-        if value not in _CLEAN and not _PLAIN.fullmatch(value):
+        if value not in _CLEAN and not PLAIN.fullmatch(value):
             found.append(value)
     elif type(value) in _NUMBERS:
         return

@@ -136,8 +136,8 @@ def view_name(scope: Scope, original: Document) -> str:
 
     Nothing else goes into it, so that it can be told without making the record.
     """
-    said = (scope.tenant, scope.space, original.standard, original.media_type, original.name)
-    return derived_name(b"".join(part.encode("utf-8", "surrogatepass") + b"\x00" for part in said) + original.native)
+    said = "\x00".join((scope.tenant, scope.space, original.standard, original.media_type, original.name, ""))
+    return derived_name(said.encode("utf-8", "surrogatepass") + original.native)
 
 
 # What is cut of a record whose document is another's: what the paths name may stand anywhere in it.

@@ -83,7 +83,6 @@ SELECT visibility <> 'private' FROM state WHERE tenant_id = :tenant_id AND versi
 -- name: version_add
 INSERT INTO version (version_id, tenant_id, standard, media_type, name, recorded_ms, key_id, seal, native, cause, bounds)
 VALUES (:version_id, :tenant_id, :standard, :media_type, :name, :recorded_ms, :key_id, :seal, :native, :cause, :bounds)
-RETURNING version_id
 
 -- name: state_add
 INSERT INTO state (tenant_id, version_id, memory_id, space, kind, visibility, status, user_key, agent_key,
