@@ -871,10 +871,10 @@ def meanwhile(world: World, act: Callable[[], object]) -> None:
     """Let somebody act at the very moment before the next unit of work."""
     engine, real = world.engine, world.engine.write
 
-    def write(tenant, work, performed=None):  # type: ignore[no-untyped-def]
+    def write(tenant, work):  # type: ignore[no-untyped-def]
         engine.write = real  # type: ignore[method-assign]
         act()
-        return real(tenant, work, performed)
+        return real(tenant, work)
 
     engine.write = write  # type: ignore[method-assign]
 

@@ -136,11 +136,11 @@ def test_what_changed_between_reading_and_writing_is_read_again(wop: Wop) -> Non
     real = engine.write
     others: list[threading.Thread] = []
 
-    def write(tenant, work, performed=None):  # type: ignore[no-untyped-def]
+    def write(tenant, work):  # type: ignore[no-untyped-def]
         if not others and "compact" in work.__qualname__:
             others.append(threading.current_thread())
             wop.wop.delete_entry(wop.owner, REF, victim)
-        return real(tenant, work, performed)
+        return real(tenant, work)
 
     engine.write = write  # type: ignore[method-assign]
     done = wop.wop.compact(wop.owner, REF)
@@ -154,10 +154,10 @@ def test_what_is_put_on_hold_meanwhile_is_never_replaced(wop: Wop) -> None:
     version = wop.named("openwop", wop.entries(limit=1)[0]["id"])
     real = wop.engine.write
 
-    def write(tenant, work, performed=None):  # type: ignore[no-untyped-def]
+    def write(tenant, work):  # type: ignore[no-untyped-def]
         if "compact" in work.__qualname__:
             real(tenant, lambda unit: unit.hold(version, held=True))
-        return real(tenant, work, performed)
+        return real(tenant, work)
 
     wop.engine.write = write  # type: ignore[method-assign]
     done = wop.wop.compact(wop.owner, REF)
@@ -214,9 +214,9 @@ def test_what_is_written_can_be_asked_for_at_once_and_no_reader_writes(wop: Wop)
     written: list[str] = []
     real = wop.engine.write
 
-    def write(tenant, work, performed=None):  # type: ignore[no-untyped-def]
+    def write(tenant, work):  # type: ignore[no-untyped-def]
         written.append(work.__qualname__)
-        return real(tenant, work, performed)
+        return real(tenant, work)
 
     wop.engine.write = write  # type: ignore[method-assign]
     found = wop.service.cal.run(wop.owner, "RECALL beliefs LIMIT 100", namespace=REF)
@@ -300,15 +300,15 @@ def test_what_was_written_between_comparing_and_writing_is_compared_again(wop: W
     memory = oams.complete("key", "As it was.")
     wop.service.import_items(wop.owner, [Item(form="oams", value=memory)])
     wop.advance(1)
-    written = wop.engine.write
+    begun = wop.engine.begin
 
-    def between(tenant: str, work: Callable[[Unit], object], performed: Callable[[], None] | None = None) -> object:
-        wop.engine.write = written  # type: ignore[method-assign]
+    def between(tenant: str, work: Callable[[Unit], object]) -> object:
+        wop.engine.begin = begun  # type: ignore[method-assign]
         wop.forget(told)
         oams.forget("key")
-        return written(tenant, work, performed)
+        return begun(tenant, work)
 
-    wop.engine.write = between  # type: ignore[method-assign, assignment]
+    wop.engine.begin = between  # type: ignore[method-assign, assignment]
     report = wop.service.import_items(wop.owner, numbered("ump", [draft]))
     assert (report.created, report.merged) == (1, 0)
     report = wop.service.import_items(wop.owner, [Item(form="oams", value=memory)])

@@ -21,7 +21,6 @@ from memoranda.model.memory import Version
 from memoranda.service import originals
 from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
-from memoranda.service.core.behind import Behind
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import note_elsewhere
@@ -37,6 +36,7 @@ from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_name
 from memoranda.standards.oms import manifest
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
+from memoranda.storage.begun import Begun
 from memoranda.storage.engine import Unit
 
 # Written in one unit: large enough to be fast, small enough that others get their turn.
@@ -229,7 +229,7 @@ class _Import:
         # Told to whoever brings more, instead of being warned of.
         self.waiting: list[tuple[str, str]] | None = None
         # The batch that is on its way to the disk.
-        self._behind: tuple[_Batch, Behind[_Written]] | None = None
+        self._begun: tuple[_Batch, Begun[_Written]] | None = None
 
     def move(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
         """Say whose memories become, where they go, and whether what was forgotten comes back."""
@@ -244,19 +244,16 @@ class _Import:
 
     def _run(self, items: Iterable[Item]) -> None:
         try:
-            last = self._write_all_but_last(items)
+            self._write_all(items)
         finally:
             # Also when what brings them failed: what was begun is there, and is counted.
             self._settle()
-        if last:
-            seen, before = self._foreseen(last)
-            self._count_all(seen, self._written(seen, before))
         self._finish()
         if not self._is_dry:
             cascade.finish(self._context, self._tenant)
 
-    def _write_all_but_last(self, items: Iterable[Item]) -> _Batch:
-        """Write batch after batch, each while the next is made ready; the last is left, which most imports are."""
+    def _write_all(self, items: Iterable[Item]) -> None:
+        """Write batch after batch: each goes to the disk while the next is made ready."""
         batch: _Batch = []
         # What one of a batch is merged to is not made in it: that would be signed in the writer's turn.
         facts: set[str] = set()
@@ -266,12 +263,13 @@ class _Import:
                 continue
             fact = fact_of(ready)
             if batch and (len(batch) == BATCH_LIMIT or fact in facts or not _go_together(batch[-1], (item, ready))):
-                self._write_behind(batch)
+                self._begin(batch)
                 batch, facts = [], set()
             batch.append((item, ready))
             if fact:
                 facts.add(fact)
-        return batch
+        if batch:
+            self._begin(batch)
 
     def _ready(self, item: Item) -> Ready | None:
         """The item checked; None if it is refused, which is reported."""
@@ -324,31 +322,25 @@ class _Import:
                 found.append((item, seen))
             return found, before
 
-    def _write_behind(self, batch: _Batch) -> None:
+    def _begin(self, batch: _Batch) -> None:
         """Write a batch after the one before it; what is not waited for is its commit."""
         self._settle()
         seen, before = self._foreseen(batch)
-        behind = Behind(lambda performed: self._written(seen, before, performed))
+        begun = self._context.engine.begin(batch[0][1].tenant, lambda unit: self._unit(unit, seen, before))
         # Whoever interrupts the wait still has it counted.
-        self._behind = seen, behind
-        behind.wait_until_performed()
+        self._begun = seen, begun
+        begun.wait_until_performed()
 
     def _settle(self) -> None:
         """Wait for the batch that is on its way, and count what became of it."""
-        if self._behind is not None:
-            (batch, behind), self._behind = self._behind, None
-            self._count_all(batch, behind.result())
-
-    def _written(self, batch: _Batch, before: Before, performed: Callable[[], None] | None = None) -> _Written:
-        engine = self._context.engine
+        if self._begun is None:
+            return
+        (batch, begun), self._begun = self._begun, None
         try:
-            written = engine.write(batch[0][1].tenant, lambda unit: self._unit(unit, batch, before), performed)
+            written = begun.result()
+            self._context.engine.tidy()
         except _Foreseen as foreseen:
-            return foreseen.written
-        engine.tidy()
-        return written
-
-    def _count_all(self, batch: _Batch, written: _Written) -> None:
+            written = foreseen.written
         self._links = written.links
         for (item, ready), outcome in zip(batch, written.outcomes, strict=True):
             if isinstance(outcome, MemorandaError):

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from memoranda.errors import InvalidInput
+from memoranda.storage.begun import Begun
 from memoranda.storage.dialect import Dialect
 from memoranda.storage.heads import End, Soundness
 
@@ -77,6 +78,10 @@ class Database(Soundness, Protocol):
         Whose work it is a database may need to know: it shows that transaction nothing else, or runs the work of others
         beside it.
         """
+        ...
+
+    def begin(self, work: Callable[[Connection], T], tenant: str | None = None) -> Begun[T]:
+        """The same, and whoever hands it in waits later."""
         ...
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:

@@ -18,6 +18,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Version
 from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
 from memoranda.retrieval.entry import Indexed
+from memoranda.storage.begun import Begun
 from memoranda.storage.embedded import Vectors
 from memoranda.storage.heads import Soundness
 from memoranda.storage.system_contract import System
@@ -460,11 +461,12 @@ class Engine(Soundness, Protocol):
 
     def read(self, tenant: str) -> AbstractContextManager[Snapshot]: ...
 
-    def write(self, tenant: str, work: Callable[[Unit], T], performed: Callable[[], None] | None = None) -> T:
-        """Run `work` as one durable unit. An exception undoes it and is raised here.
+    def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
+        """Run `work` as one durable unit. An exception undoes it and is raised here."""
+        ...
 
-        `performed` is called when all of it was done and only its commit is left, by whoever does it, maybe again.
-        """
+    def begin(self, tenant: str, work: Callable[[Unit], T]) -> Begun[T]:
+        """The same, and whoever hands it in waits later."""
         ...
 
     def record_later(self, tenant: str, entry: AuditEntry) -> None:

@@ -27,6 +27,7 @@ import psycopg
 from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
+from memoranda.storage.begun import Begun
 from memoranda.storage.database import Connection
 from memoranda.storage.heads import Loss
 from memoranda.storage.postgres_election import Election
@@ -171,10 +172,18 @@ class PostgresDatabase:
     # --- writing -----------------------------------------------------------------------------------------
 
     def write(self, work: Callable[[Connection], T], tenant: str | None = None) -> T:
-        if self.is_read_only:
-            raise StoreUnavailable("the database is read-only: a standby, or one that others write")
+        self._refuse_when_read_only()
         self._start()
         return self.queue.write(work, tenant, self._writer_seconds)
+
+    def begin(self, work: Callable[[Connection], T], tenant: str | None = None) -> Begun[T]:
+        self._refuse_when_read_only()
+        self._start()
+        return self.queue.begin(work, tenant, self._writer_seconds)
+
+    def _refuse_when_read_only(self) -> None:
+        if self.is_read_only:
+            raise StoreUnavailable("the database is read-only: a standby, or one that others write")
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
         if self.is_read_only:
@@ -246,7 +255,7 @@ class PostgresDatabase:
             outcomes: list[Outcome] = []
             for piece in batch:
                 try:
-                    outcomes.append((piece, _performed(piece, connection), None))
+                    outcomes.append((piece, piece.perform(connection), None))
                 except BaseException as error:
                     if is_gone(error):
                         raise
@@ -363,15 +372,11 @@ def _usable(connection: PostgresConnection | None) -> PostgresConnection | None:
     return connection
 
 
-def _performed(piece: Piece, connection: PostgresConnection) -> Any:
-    return piece.work(connection) if piece.begin() else None
-
-
 def _attempt(piece: Piece, connection: PostgresConnection) -> tuple[Any, BaseException | None]:
     memo, ends = dict(connection.memo), dict(connection.ends)
     connection.command("SAVEPOINT piece")
     try:
-        result = _performed(piece, connection)
+        result = piece.perform(connection)
         connection.settle()
     except BaseException as error:
         if is_gone(error):

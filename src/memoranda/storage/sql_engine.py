@@ -14,6 +14,7 @@ from memoranda.model.change import AuditEntry
 from memoranda.model.facts import Said
 from memoranda.model.memory import Projection, Version
 from memoranda.retrieval.entry import Indexed
+from memoranda.storage.begun import Begun
 from memoranda.storage.checking import Checking
 from memoranda.storage.cipher import Cipher, NoCipher
 from memoranda.storage.database import Connection, Database, without_nul
@@ -103,9 +104,12 @@ class SqlEngine:
             row = connection.memo.get(tenant) or connection.row("tenant_get", {"name": tenant})
             yield SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row, self.documents)
 
-    def write(self, tenant: str, work: Callable[[Unit], T], performed: Callable[[], None] | None = None) -> T:
+    def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
         with span("storage write"):
-            return self._database.write(lambda connection: self._unit(connection, tenant, work, performed), tenant)
+            return self._database.write(lambda connection: self._unit(connection, tenant, work), tenant)
+
+    def begin(self, tenant: str, work: Callable[[Unit], T]) -> Begun[T]:
+        return self._database.begin(lambda connection: self._unit(connection, tenant, work), tenant)
 
     def record_later(self, tenant: str, entry: AuditEntry) -> None:
         self._database.check_recording()
@@ -118,13 +122,7 @@ class SqlEngine:
         if is_new:
             self._database.write_later(lambda connection: self._unit(connection, tenant, batch.record), tenant)
 
-    def _unit(
-        self,
-        connection: Connection,
-        tenant: str,
-        work: Callable[[Unit], T],
-        performed: Callable[[], None] | None = None,
-    ) -> T:
+    def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
         named = {"name": without_nul(tenant)}
         # What an earlier piece of the same transaction left; nobody else can have written since.
         row = connection.memo.get(tenant) or connection.row("tenant_lock", named) or connection.row("tenant_add", named)
@@ -135,8 +133,6 @@ class SqlEngine:
         connection.ends[row.tenant_id] = End(row.unit_seq, row.append_seq, row.audit_seq, row.audit_hash)
         if unit.is_untidy:
             self._untidy.add(row.tenant_id)
-        if performed is not None:
-            performed()
         return result
 
     def indexed(self, tenant: str, projection: Projection) -> Indexed:

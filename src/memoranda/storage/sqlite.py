@@ -26,6 +26,7 @@ from typing import Any, ClassVar, TypeVar
 import apsw
 
 from memoranda.errors import StoreUnavailable
+from memoranda.storage.begun import Begun
 from memoranda.storage.database import Connection, Params, Row
 from memoranda.storage.dialect import SQLITE
 from memoranda.storage.heads import SYNC_SECONDS, End, Heads, Loss, losses_of
@@ -43,7 +44,7 @@ from memoranda.storage.sqlite_file import (
     translated,
     wait_a_little,
 )
-from memoranda.storage.turns import Outcome, Piece, PieceFailedError, Turns
+from memoranda.storage.turns import Observer, Outcome, Piece, PieceFailedError, Turns
 from memoranda.storage.write_queue import WriteQueue, failed
 
 T = TypeVar("T")
@@ -118,7 +119,7 @@ class SqliteDatabase:
     # It compares no vectors.
     clear: ClassVar[None] = None
     # Runs each piece of work in place of the writer, who is held for as long: for whoever measures that.
-    observer: ClassVar[Callable[[Callable[[Connection], Any], SqliteConnection], Any] | None] = None
+    observer: ClassVar[Observer | None] = None
 
     def __init__(
         self,
@@ -250,6 +251,10 @@ class SqliteDatabase:
         self._refuse_when_read_only()
         return self.queue.write(work, tenant, self._writer_seconds)
 
+    def begin(self, work: Callable[[Connection], T], tenant: str | None = None) -> Begun[T]:
+        self._refuse_when_read_only()
+        return self.queue.begin(work, tenant, self._writer_seconds)
+
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
         if self.is_read_only:
             self.queue.refuse_when_closed()
@@ -365,7 +370,7 @@ class SqliteDatabase:
             outcomes: list[Outcome] = []
             for piece in batch:
                 try:
-                    outcomes.append((piece, self._perform(piece), None))
+                    outcomes.append((piece, piece.perform(self._writer, SqliteDatabase.observer), None))
                 except BaseException as error:
                     raise PieceFailedError from error
             return outcomes
@@ -374,12 +379,6 @@ class SqliteDatabase:
         """Some piece fails: run all again, each in a savepoint, so that only the failing ones are undone."""
         with self._transaction():
             return [(piece, *self._attempt(piece)) for piece in batch]
-
-    def _perform(self, piece: Piece) -> Any:
-        if not piece.begin():
-            return None
-        observer = SqliteDatabase.observer
-        return piece.work(self._writer) if observer is None else observer(piece.work, self._writer)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -413,7 +412,7 @@ class SqliteDatabase:
         raw, memo, ends = self._writer.raw, dict(self._writer.memo), dict(self._writer.ends)
         raw.execute("SAVEPOINT piece")
         try:
-            result = self._perform(piece)
+            result = piece.perform(self._writer, SqliteDatabase.observer)
         except BaseException as error:
             if not raw.in_transaction:
                 raise  # SQLite gave up the whole transaction (disk full, I/O error): nobody's work is in

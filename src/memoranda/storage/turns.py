@@ -12,6 +12,9 @@ from memoranda.errors import StoreUnavailable
 from memoranda.storage.database import Connection
 from memoranda.storage.sqlite_file import BUSY_SECONDS
 
+# Whoever is to do work and tells others of it.
+Observer = Callable[[Callable[[Connection], Any], Any], Any]
+
 
 class Piece:
     """One piece of work for the writer thread, and the one thread that may wait for it.
@@ -20,12 +23,22 @@ class Piece:
     takes `_turn` first, the writer that begins it or the waiter that gives it up, decides whether it is done.
     """
 
-    __slots__ = ("_failure", "_is_begun", "_result", "_settled", "_turn", "is_waited_for", "since", "tenant", "work")
+    __slots__ = (
+        *("_failure", "_is_begun", "_performed", "_result", "_settled", "_turn", "_work"),
+        *("is_waited_for", "since", "tenant"),
+    )
 
     def __init__(
-        self, work: Callable[[Connection], Any], tenant: str | None = None, *, is_waited_for: bool = True
+        self,
+        work: Callable[[Connection], Any],
+        tenant: str | None = None,
+        *,
+        is_waited_for: bool = True,
+        performed: threading.Event | None = None,
     ) -> None:
-        self.work = work
+        """`performed` is set when only the commit is left, or nothing more will come of it."""
+        self._work = work
+        self._performed = performed
         self.tenant = tenant
         self.is_waited_for = is_waited_for
         # When it began to wait; from its turn on, when that was.
@@ -37,15 +50,22 @@ class Piece:
         self._settled = threading.Lock()
         self._settled.acquire()
 
-    def begin(self) -> bool:
-        """Whether somebody still waits for it; from then on it cannot be given up. It may be begun again."""
+    def perform(self, connection: Connection, observer: Observer | None = None) -> Any:
+        """Do it, if somebody still waits for it; from then on it cannot be given up. It may be done again."""
         if not self._is_begun:
             self._is_begun = self._turn.acquire(blocking=False)
-        return self._is_begun
+            if not self._is_begun:
+                return None
+        result = self._work(connection) if observer is None else observer(self._work, connection)
+        if self._performed is not None:
+            self._performed.set()
+        return result
 
     def settle(self, result: Any, failure: BaseException | None) -> None:
         self._result, self._failure = result, failure
         self._settled.release()
+        if self._performed is not None:
+            self._performed.set()
 
     def wait(self, seconds: float) -> Any:
         """What came of it. Raises StoreUnavailable if its turn does not come, and then it never will."""

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from memoranda.errors import StoreUnavailable
 from memoranda.measures import WRITE_SECONDS, WRITER_WAIT, WRITES_WAITING
+from memoranda.storage.begun import Begun
 from memoranda.storage.database import Connection
 from memoranda.storage.turns import Outcome, Piece
 
@@ -55,13 +56,23 @@ class WriteQueue:
     def write(self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float) -> T:
         """Wait for a turn and for what came of it."""
         piece = Piece(work, tenant)
+        self._hand_in(piece)
+        result: T = piece.wait(patience_seconds)
+        return result
+
+    def begin(self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float) -> Begun[T]:
+        """Hand it in, and wait later."""
+        performed = threading.Event()
+        piece = Piece(work, tenant, performed=performed)
+        self._hand_in(piece)
+        return Begun(piece.wait, performed, patience_seconds)
+
+    def _hand_in(self, piece: Piece) -> None:
         with self._ready:
             self.refuse_when_closed()
             self._now.append(piece)
             self._ready.notify()
         WRITES_WAITING.add()
-        result: T = piece.wait(patience_seconds)
-        return result
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
         with self._ready:
