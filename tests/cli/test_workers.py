@@ -111,9 +111,13 @@ assert os.sched_getaffinity(0) == {sorted(before)[1 % len(before)]}
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no process can ask for that")
-def test_each_worker_has_a_processor_where_there_are_as_many_and_otherwise_all() -> None:
+def test_each_worker_has_a_processor_where_there_are_as_many_and_otherwise_all(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", _STAY], check=True)
+    allowed = os.sched_getaffinity(0)
+    with serving(tmp_path / "home") as server:
+        theirs = [os.sched_getaffinity(each) for each in server.workers()]
+    each = [{number} for number in allowed] if len(allowed) == 2 else [allowed, allowed]
+    assert sorted(map(sorted, theirs)) == sorted(map(sorted, each))
 
 
 def test_a_subscriber_hears_what_any_worker_wrote(tmp_path: Path) -> None:

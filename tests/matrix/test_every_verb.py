@@ -209,6 +209,7 @@ CALLS: Mapping[str, Mapping[str, Call]] = {"ump": UMP, "oams": OAMS, "grains": G
 NOT_BY_ITSELF = {"openwop.settle"}
 
 
+@pytest.mark.requirement("OURS-a-part-tells-nothing-of-the-rest")
 def test_every_verb_that_can_be_granted_in_part_is_asked() -> None:
     asked = {f"{table}.{name}" for table, calls in CALLS.items() for name in calls} | NOT_BY_ITSELF
     there = {
@@ -262,6 +263,7 @@ def _told(call: Call, house: House, who: Access, names: Names) -> str:
         return str(error)
 
 
+@pytest.mark.requirement("OURS-a-part-tells-nothing-of-the-rest")
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("caller", CALLERS)
 def test_who_sees_only_a_part_is_told_and_changes_nothing_of_the_rest(full: House, caller: str, table: str) -> None:
@@ -274,6 +276,7 @@ def test_who_sees_only_a_part_is_told_and_changes_nothing_of_the_rest(full: Hous
         assert _memories(full)[: len(before)] == before, name
 
 
+@pytest.mark.requirement("OURS-a-part-tells-nothing-of-the-rest")
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("caller", BLIND)
 def test_who_may_not_read_is_told_nothing_by_what_they_may_do(full: House, caller: str, table: str) -> None:

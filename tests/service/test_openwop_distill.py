@@ -126,6 +126,7 @@ def test_an_archive_repeats_nothing_whose_rules_it_could_not_keep(wop: Wop) -> N
     assert (made.event["payload"]["sourceCount"], "Tuesdays" in made.entry["content"]) == (1, True)
 
 
+@pytest.mark.requirement("OURS-a-part-tells-nothing-of-the-rest")
 @pytest.mark.parametrize("verb", ["distill", "compact", "consolidate", "infer_commitments"])
 def test_a_pass_is_for_who_may_read_and_sees_the_whole_ref(wop: Wop, verb: str) -> None:
     wop.write("The vault code is in the blue book. Remind me every day at 8:00 to change it.")
