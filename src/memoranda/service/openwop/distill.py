@@ -30,8 +30,8 @@ from memoranda.service.core.views import holds
 from memoranda.service.openwop import archive_index, memory, runs
 from memoranda.service.openwop.passes import (
     entries,
+    entries_and_others,
     notes_of,
-    others,
     provenance_tags,
     record_pass,
     replaceable,
@@ -253,9 +253,11 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     """Read and distil. Raises TokenBudgetExceededError."""
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        seq, there = snapshot.change_seq(), entries(snapshot, asked.space, now)
+        seq = snapshot.change_seq()
         if asked.given is None and not asked.of_archives:
-            there += others(context, snapshot, asked.space, now)
+            there = entries_and_others(context, snapshot, asked.space, now)
+        else:
+            there = entries(snapshot, asked.space, now)
         run = None if asked.run_id is None else runs.load(snapshot, asked.run_id)
     if run is not None:
         context.secrets.require(run.key, run.secrets)

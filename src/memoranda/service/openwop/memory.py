@@ -102,7 +102,7 @@ def get_entry(
         if version is not None:
             version = version if run is None else _as_of(snapshot, version.memory_id, run)
         shown = None
-        if version is not None and _is_stated(version, run, now):
+        if version is not None and is_stated(version, run, now):
             shown = seen(context, access, snapshot, version)
     _audit(context, access, "get", space, now, "ok" if shown else "none")
     return shown
@@ -320,7 +320,7 @@ def _found(
     """At least as many entries as are wanted, if there are so many, in their order."""
 
     def shown(version: Version) -> Entry | None:
-        made = seen(context, access, snapshot, version) if _is_stated(version, run, now) else None
+        made = seen(context, access, snapshot, version) if is_stated(version, run, now) else None
         return made if made is None or wanted.tag is None or wanted.tag in made["tags"] else None
 
     if wanted.rank == "relevance" and wanted.query is not None:
@@ -456,7 +456,7 @@ def is_open(version: Version, run: Run | None, now: Instant) -> bool:
     return run is not None or _is_current(version)
 
 
-def _is_stated(version: Version, run: Run | None, now: Instant) -> bool:
+def is_stated(version: Version, run: Run | None, now: Instant) -> bool:
     """Whether it is shown: an entry cannot say when it is true, so it is only while it is."""
     begins, ends = version.state.valid_from, version.state.declared_valid_to
     return is_open(version, run, now) and begins <= now and (ends is None or now < ends)

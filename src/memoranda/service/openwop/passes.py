@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Final
 
 from memoranda.consolidation.text.note import Note
@@ -12,7 +12,7 @@ from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.bounds import MARKS
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
-from memoranda.model.selection import UPDATED, Selection
+from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -48,24 +48,34 @@ def entries(snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version,
     """The entries that were written as such and are current, oldest first."""
     return [
         (version, memory.load_entry(version))
-        for version, _ in walk(snapshot, Selection(space=space, exportable=True), now=now)
-        if version.document.standard == mapping.STANDARD and holds(version)
+        for version in _current(snapshot, space, now)
+        if version.document.standard == mapping.STANDARD
     ]
 
 
-def others(context: Context, snapshot: Snapshot, space: str, now: Instant) -> Iterator[tuple[Version, Entry]]:
-    """What was written through another standard, as entries, the latest first, where an archive may repeat it.
+def entries_and_others(context: Context, snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version, Entry]]:
+    """The same, and behind them what was written through another standard, where an archive may repeat it.
 
     An archive has no words for what binds these: a person whose they are, marks of personal data or of a domain, what
     others may not see. So they stay out of it, and so does what a pass made of others.
     """
-    found = walk(snapshot, Selection(space=space, exportable=True, in_force=True), UPDATED, now=now)
-    for version, _ in islice(found, _OTHERS_LIMIT):
-        if version.document.standard == mapping.STANDARD or not holds(version) or is_by_a_pass(version):
-            continue
+    found: list[tuple[Version, Entry]] = []
+    others: deque[Version] = deque(maxlen=_OTHERS_LIMIT)
+    for version in _current(snapshot, space, now):
+        if version.document.standard == mapping.STANDARD:
+            found.append((version, memory.load_entry(version)))
+        elif memory.is_stated(version, None, now) and not is_by_a_pass(version):
+            others.append(version)
+    for version in others:
         made = unless_damaged(version, lambda v=version: _unbound(context, snapshot, v))  # type: ignore[misc]
         if made is not None and not is_archive(made["tags"]):
-            yield version, made
+            found.append((version, made))
+    return found
+
+
+def _current(snapshot: Snapshot, space: str, now: Instant) -> Iterator[Version]:
+    found = walk(snapshot, Selection(space=space, exportable=True), now=now)
+    return (version for version, _ in found if holds(version))
 
 
 def _unbound(context: Context, snapshot: Snapshot, version: Version) -> Entry | None:
