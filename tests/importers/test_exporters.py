@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoranda import Memoranda
@@ -99,6 +99,8 @@ TEXT = st.text(min_size=1, max_size=30).filter(lambda text: bool(text.strip()))
 
 
 @pytest.mark.parametrize("system", AGAIN)
+@example(said=[{"id": "0", "text": "0", "user": "", "tags": [";"]}])
+@example(said=[{"id": "0", "text": "0", "user": "", "tags": ["a;", "b,c"]}])
 @given(
     said=st.lists(
         st.fixed_dictionaries(

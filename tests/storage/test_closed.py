@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoranda.storage.search import Memory
@@ -29,23 +29,24 @@ ACTS = st.lists(st.tuples(st.sampled_from(["remember", "revise", "forget", "eras
 
 
 @settings(max_examples=25, deadline=None)
+@example([("forget", 0), ("forget", 0), ("revise", 0), ("revise", 0), ("revise", 0)])
 @given(ACTS)
 def test_what_is_known_and_what_changed_is_what_is_read_anew(acts: list[tuple[str, int]]) -> None:
     world = World()
     kept = [world.remember(f"note {number}") for number in range(3)]
     memory = Memory()
     try:
-        for act, number in acts:
+        for place, (act, number) in enumerate(acts):
             name = kept[number % len(kept)]
             if act == "remember":
-                kept.append(world.remember(f"note {len(kept)}"))
+                kept.append(world.remember(f"more {place}"))
             elif act == "revise":
-                kept.append(world.revise(name, body={"text": f"revised {len(kept)}"}))
+                kept.append(world.revise(name, body={"text": f"revised {place}"}))
                 kept.remove(name)
             else:
                 world.forget(name, hard=act == "erase")
                 kept.remove(name)
-                kept.append(world.remember(f"another {len(kept)} {act} {number}"))
+                kept.append(world.remember(f"another {place}"))
             assert closed(world, memory) == closed(world, Memory())
     finally:
         world.service.close()

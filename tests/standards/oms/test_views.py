@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import KINDS, VISIBILITIES, Document, Projection, Scope
@@ -49,3 +51,14 @@ def test_a_view_is_the_grain_of_its_fields_and_reads_back(projection: Projection
     view = mapping.from_projection(projection, original)
     assert encode(view.fields, profile=mapping.VIEWS) == view
     assert decode(view.blob, profile=mapping.VIEWS) == view
+
+
+@pytest.mark.parametrize("field", ["user", "subject", "relation"])
+def test_a_name_of_nothing_but_byte_order_marks_is_no_name_in_a_view(field: str) -> None:
+    scope = Scope(tenant="did:key:ada", user="\ufeff" if field == "user" else "")
+    at = Instant(0)
+    read = Projection(kind="semantic", text="x", scope=scope, created=at, observed=at, valid_from=at)
+    if field != "user":
+        read = replace(read, **{field: "\ufeff"})
+    original = Document(standard="ump", media_type="application/ump+json", name="n", native=b"{}")
+    assert mapping.from_projection(read, original).fields["subject"] == "did:key:ada"

@@ -164,9 +164,10 @@ def _csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
 
 
 def _listed(tags: Sequence[str]) -> str:
-    """Tags between semicolons; a comma in one is no separator where there is a semicolon."""
-    joined = ";".join(tags)
-    return f"{joined};" if "," in joined and len(tags) == 1 else joined
+    """Tags between semicolons; a comma in one is no separator where there is a semicolon, and a semicolon always is."""
+    parts = [part for tag in tags for part in tag.split(";") if part.strip()]
+    joined = ";".join(parts)
+    return f"{joined};" if "," in joined and len(parts) == 1 else joined
 
 
 def _row(values: Iterable[object]) -> bytes:

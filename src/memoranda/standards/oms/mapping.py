@@ -219,7 +219,10 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     try:
         return encode(fields, profile=VIEWS)
     except GrainError:
-        return encode(_without_marks(fields), profile=VIEWS)
+        bare = _without_marks(fields)
+        # Nothing may be left of a name.
+        named = {"subject": bare["subject"] or scope.tenant, "relation": bare["relation"] or projection.kind}
+        return encode({**bare, **named}, profile=VIEWS)
 
 
 def _is_plain(projection: Projection, original: Document, fields: Fields, tags: list[str]) -> bool:
