@@ -100,7 +100,7 @@ TEXT = st.text(min_size=1, max_size=30).filter(lambda text: bool(text.strip()))
 
 @pytest.mark.parametrize("system", AGAIN)
 @example(said=[{"id": "0", "text": "0", "user": "", "tags": [";"]}])
-@example(said=[{"id": "0", "text": "0", "user": "", "tags": ["a;", "b,c"]}])
+@example(said=[{"id": "0", "text": "0", "user": "", "tags": ["a\r;", "b,c"]}])
 @given(
     said=st.lists(
         st.fixed_dictionaries(

@@ -25,7 +25,7 @@ from memoranda.standards.ump import signature
 from tests.service.oams_verbs import Memory, Oams, namespace, opened, said_by
 from tests.service.test_one_memory import FORMS, RECORDS, delivered, remembered
 from tests.service.world import World
-from tests.standards.oms.strategies import grain_fields
+from tests.standards.oms.strategies import STORABLE
 from tests.storage.contract import everything
 
 MINUTE = 60_000
@@ -417,7 +417,7 @@ def test_a_record_that_travels_as_a_line_is_that_record_again(draft: dict[str, A
 
 @pytest.mark.requirement("OAMS-OURS-restored")
 @EACH
-@given(fields=grain_fields(), form=FORMS)
+@given(fields=STORABLE, form=FORMS)
 def test_a_grain_that_travels_as_a_line_is_that_grain_again(fields: dict[str, Any], form: str) -> None:
     with opened() as world:
         delivery = delivered(fields, form)

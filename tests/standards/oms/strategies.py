@@ -71,3 +71,7 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, float):
         return left.hex() == float(right).hex()
     return bool(left == right)
+
+
+# No namespace of a store has a NUL in its name: PostgreSQL has no room for one.
+STORABLE: Final = grain_fields().filter(lambda fields: "\0" not in fields.get("namespace", ""))

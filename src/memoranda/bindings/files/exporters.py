@@ -165,7 +165,7 @@ def _csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
 
 def _listed(tags: Sequence[str]) -> str:
     """Tags between semicolons; a comma in one is no separator where there is a semicolon, and a semicolon always is."""
-    parts = [part for tag in tags for part in tag.split(";") if part.strip()]
+    parts = list(filter(None, (part.strip() for tag in tags for part in tag.split(";"))))
     joined = ";".join(parts)
     return f"{joined};" if "," in joined and len(parts) == 1 else joined
 
