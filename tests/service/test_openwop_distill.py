@@ -14,6 +14,7 @@ import pytest
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
+from memoranda.service.exchange import numbered
 from memoranda.service.openwop import schedule
 from memoranda.service.openwop.archive_index import INDEX_PATH
 from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, MAX_TOKEN_BUDGET
@@ -99,7 +100,8 @@ def test_what_other_standards_wrote_is_distilled_too_and_takes_the_archive_along
     assert made.event["payload"]["sourceCount"] == 4
     for said in ("spare key", "PostgreSQL", "Green tea", "Tuesdays"):
         assert said in made.entry["content"]
-    assert {f"derived-from:{record}", f"derived-from:{grain}", "derived-from:tea"} <= {*made.entry["tags"]}
+    assert {f"derived-from:{record}", f"derived-from:{grain}"} <= {*made.entry["tags"]}
+    assert sum(tag.startswith("derived-from:") for tag in made.entry["tags"]) == 4
     assert wop.wop.distill(wop.owner, "shop").checksum == made.checksum
     goes: list[Any] = [
         lambda: wop.forget(record, hard=True),
@@ -114,6 +116,30 @@ def test_what_other_standards_wrote_is_distilled_too_and_takes_the_archive_along
     assert "Tuesdays" in wop.wop.distill(wop.owner, "shop").entry["content"]
 
 
+@pytest.mark.parametrize("standard", ["ump", "oms", "oams"])
+def test_in_another_store_an_archive_goes_with_its_sources_too(wop: Wop, standard: str) -> None:
+    names: dict[str, Any] = {
+        "ump": wop.remember("Ada keeps the spare key with the neighbours.", scope={"project": "shop"}),
+        "oms": wop.put(subject="billing", relation="runs on", object="PostgreSQL", namespace="shop"),
+        "oams": parse_namespace(str(wop.service.oams.namespace(wop.owner, "shop"))),
+    }
+    tea = {"namespace": str(names["oams"]), "key": "green tea", "value": "Without sugar."}
+    wop.service.oams.store(wop.owner, tea)
+    made = wop.wop.distill(wop.owner, "shop").entry
+    other = Wop()
+    report = other.service.import_items(other.owner, numbered("ump", list(wop.service.export(wop.owner))))
+    assert (report.created, report.refused) == (4, 0)
+    assert other.wop.get_entry(other.owner, "shop", made["id"]) == made
+    goes: dict[str, Any] = {
+        "ump": lambda: other.forget(names["ump"]),
+        "oms": lambda: other.service.grains.erase(other.owner, names["oms"], reason="asked"),
+        "oams": lambda: other.service.oams.forget(other.owner, names["oams"], "green tea"),
+    }
+    goes[standard]()
+    assert other.wop.get_entry(other.owner, "shop", made["id"]) is None
+    other.close()
+
+
 def test_an_archive_repeats_nothing_whose_rules_it_could_not_keep(wop: Wop) -> None:
     space = {"project": "shop"}
     wop.remember("Bo is allergic to nuts.", scope={**space, "user": "bo"})
@@ -121,6 +147,8 @@ def test_an_archive_repeats_nothing_whose_rules_it_could_not_keep(wop: Wop) -> N
     wop.remember("The code is 4711.", scope=space, consent={"redact": ["body.text"]})
     wop.remember("This ends tomorrow.", scope=space, consent={"retention": "P1D"})
     wop.put(subject="cy", relation="has", object="asthma", namespace="shop", structural_tags=["phi:diagnosis"])
+    opted = {"text": "Dee shops on Mondays.", "structured": {"con:ccpa_opted_out": True}}
+    wop.remember("", body=opted, scope=space)
     wop.remember("Deployments go out on Tuesdays.", scope=space)
     made = wop.wop.distill(wop.owner, "shop")
     assert (made.event["payload"]["sourceCount"], "Tuesdays" in made.entry["content"]) == (1, True)

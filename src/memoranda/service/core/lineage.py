@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Link, Version
-from memoranda.model.standard import OAMS, OMS, OPENWOP
+from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
 from memoranda.service.core.context import Context
 from memoranda.service.core.erasure import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import holds, load, load_memory
@@ -103,6 +103,15 @@ def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
     elif not version.state.erased:
         memory = load(document.native)
         yield oams.reference_text(memory["namespace"], memory["key"])
+
+
+def source_name(snapshot: Snapshot, version: Version) -> str:
+    """What a version is called by what is made from it, in this store and in any other that both are brought to.
+
+    The name of an OAMS memory is this store's own, and its key may hold spaces: it is called as its record is.
+    """
+    name = version.document.name
+    return name if version.document.standard != OAMS else snapshot.names_of(version.version_id).get(UMP, name)
 
 
 def linked(snapshot: Snapshot, link: Link, name: str) -> Iterator[Version]:

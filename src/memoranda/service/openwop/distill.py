@@ -25,7 +25,7 @@ from memoranda.model.instant import DAY_MS, Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, try_again
-from memoranda.service.core.lineage import note_replaced
+from memoranda.service.core.lineage import note_replaced, source_name
 from memoranda.service.core.views import holds
 from memoranda.service.openwop import archive_index, memory, runs
 from memoranda.service.openwop.passes import (
@@ -270,14 +270,14 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     key = None if run is None else run.key
     chosen, content, used = _within(context, notes, asked, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
-    sources = [note.name for note in chosen] if asked.given is None else []
+    with context.engine.read(tenant) as snapshot:
+        sources = [source_name(snapshot, named[note.name][0]) for note in chosen] if asked.given is None else []
     run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
     draft = Draft(content=content, tags=(tag, *provenance_tags(run_id, sources)), expires=expires)
     archives = [entry for _, entry in found if is_archive(entry["tags"])]
     known = next((entry for entry in archives if tag in entry["tags"]), None)
     read = {note.name for note in chosen}
-    kept_as = [named[name][0].document.name for name in sources]
     return Distillation(
         access=access,
         asked=asked,
@@ -289,7 +289,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
         ),
         archives=tuple(archives),
         known=known,
-        new=None if known is not None else memory.prepare(context, tenant, asked.space, draft, now, sources=kept_as),
+        new=None if known is not None else memory.prepare(context, tenant, asked.space, draft, now, sources=sources),
         checksum=checksum,
         source_count=len(chosen),
         tokens_used=used,

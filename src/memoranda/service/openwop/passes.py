@@ -80,8 +80,10 @@ def _current(snapshot: Snapshot, space: str, now: Instant) -> Iterator[Version]:
 
 def _unbound(context: Context, snapshot: Snapshot, version: Version) -> Entry | None:
     read, fields = project(context, version), compliance.fields_of_version(version)
-    is_bound = read.redacted or read.scope.user or read.basis or any(tag.startswith(MARKS) for tag in read.tags)
-    return None if is_bound or compliance.is_personal(fields) else memory.show(context, snapshot, version)
+    is_marked = compliance.is_personal(fields) or fields.get("con:ccpa_opted_out") is True
+    is_marked |= any(tag.startswith(MARKS) for tag in read.tags)
+    is_bound = read.redacted or read.scope.user or read.basis or is_marked
+    return None if is_bound else memory.show(context, snapshot, version)
 
 
 def notes_of(found: Sequence[tuple[Version, Entry]]) -> list[Note]:
