@@ -13,7 +13,6 @@ import httpx
 import jsonschema_rs
 import pytest
 from starlette.applications import Starlette
-from starlette.routing import Route
 from tests.bindings.http.running import ALL, OWNER, Running, draft, running
 from tests.embedders import WORDS_ALONE
 
@@ -24,6 +23,7 @@ from memoranda.bindings.http.openapi import body_name, document, parameters
 from memoranda.bindings.http.openwop import EXAMPLE_ENTRY, EXAMPLE_PATH, EXAMPLE_REF, EXAMPLE_RUN, OPENWOP
 from memoranda.bindings.http.openwop_proposals import EXAMPLE_PROPOSAL
 from memoranda.bindings.http.operation import Operation
+from memoranda.bindings.http.route_table import RouteTable
 from memoranda.bindings.http.ump import EXAMPLE_ID, EXAMPLE_OWNER
 from memoranda.conformance.openwop import SEAMS
 from memoranda.opening import open_service
@@ -50,8 +50,9 @@ def app(tmp_path: Path) -> Iterator[Starlette]:
 def test_the_document_lists_exactly_the_routes(app: Starlette) -> None:
     routes = {
         (method.lower(), route.path)
-        for route in app.routes
-        if isinstance(route, Route)
+        for table in app.routes
+        if isinstance(table, RouteTable)
+        for route in table.routes
         for method in (route.methods or set()) - {"HEAD"}
     }
     described = {(method, path) for path, item in DOCUMENT["paths"].items() for method in item}

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.console.visit import ROOT
+from memoranda.bindings.http.route_table import RouteTable
 from memoranda.bindings.http.threads import Threads
 from memoranda.service.service import Service
 
@@ -36,5 +37,6 @@ class LateConsole:
 
         with self._lock:
             if self._router is None:
-                self._router = Router(Console(self._service, self._threads).routes, redirect_slashes=False)
+                table = RouteTable(Console(self._service, self._threads).routes)
+                self._router = Router([table], redirect_slashes=False)
             return self._router

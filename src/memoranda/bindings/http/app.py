@@ -39,6 +39,7 @@ from memoranda.bindings.http.openapi import document
 from memoranda.bindings.http.openwop_events import RunEvents
 from memoranda.bindings.http.operation import Operation, Standard, Tables
 from memoranda.bindings.http.route import Room, authenticate, routes_of
+from memoranda.bindings.http.route_table import RouteTable
 from memoranda.bindings.http.subscribe import HEARTBEAT_SECONDS, SUBSCRIBERS_LIMIT, Subscribe
 from memoranda.bindings.http.threads import TURN_SECONDS, Threads
 from memoranda.encoding.json_text import dump
@@ -137,7 +138,7 @@ def create_app(
     operations = _with_document(metrics.served(operations_of(seams), metrics_readers), service)
     tables = Tables(operations, [route.path for route in public_routes], folders)
     own = [route for make in folders.values() for route in make(parts.threads)]
-    app = _routed(service, parts, rules, operations, tables, [*public_routes, *own, *further], lifespans)
+    app = _routed(service, parts, rules, operations, tables, public_routes, [*own, *further], lifespans)
 
     def stop_streams() -> None:
         for stop in (parts.stop_streams, *on_stop):
@@ -153,6 +154,7 @@ def _routed(
     rules: Rules,
     operations: Sequence[Operation],
     tables: Tables,
+    public_routes: Sequence[Route],
     further: Sequence[BaseRoute],
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]],
 ) -> Starlette:
@@ -160,7 +162,7 @@ def _routed(
     room = Room(rules.max_body_bytes)
     routes = routes_of(operations, service=service, threads=parts.threads, room=room, streams=parts.endpoints())
     app = Starlette(
-        routes=[*routes, *further],
+        routes=[RouteTable([*routes, *public_routes]), *further],
         middleware=[Middleware(Guard, gate=service.gate, tables=tables, rules=rules)],
         exception_handlers=dict.fromkeys((404, 405), _no_route(tables, parts.threads)),
         lifespan=parts.lifespan(lifespans),
