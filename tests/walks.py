@@ -1,6 +1,6 @@
-"""Which functions of ours six acts call, in the order of their first call: `python -m tests.walks` writes the page.
+"""Functions and files of ours that six acts touch: `python -m tests.walks` prints the counts, `--steps` each function.
 
-The second time each act is done is what is listed: what is made once in a process is no part of the walk.
+Each act is done twice and the second time is listed, so that what is built once in a process does not count.
 """
 
 from __future__ import annotations
@@ -20,15 +20,6 @@ from memoranda.model.instant import DAY_MS
 from tests.service.wop import REF, Wop
 
 _SOURCE = str(Path(memoranda.__file__).parent) + os.sep
-PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "walks.md"
-_HEAD = """# Six walks through the code
-
-<!-- Written by `python -m tests.walks`. -->
-
-What is called, in the order of the first call, when one memory is written, found, assembled, stored, promised and
-forgotten: every function and method of ours once, without comprehensions and lambdas. Each line is one stay in one
-module.
-"""
 
 
 class Walk:
@@ -106,16 +97,15 @@ def _acts(wop: Wop) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "hard forget (UMP)", lambda: wop.forget(names.pop(), hard=True)
 
 
-def page() -> str:
-    """All walks in Markdown."""
-    parts = [_HEAD]
+def main() -> None:
+    """Print how many functions and files each act touches."""
     for title, steps in walks():
-        lines = []
-        for module, group in itertools.groupby(steps, key=lambda step: step[0]):
-            lines.append(f"- `{module}`: {', '.join(f'`{name}`' for _, name in group)}")
-        parts.append(f"## {title}: {len(steps)} functions\n\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts)
+        files = dict.fromkeys(module for module, _ in steps)
+        print(f"{title}: {len(steps)} functions in {len(files)} files")
+        if "--steps" in sys.argv:
+            for module, group in itertools.groupby(steps, key=lambda step: step[0]):
+                print(f"  {module}: {', '.join(name for _, name in group)}")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    main()
