@@ -11,7 +11,8 @@ import pytest
 from memoranda.consolidation.commitments import conditions
 from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import MemorandaError
-from memoranda.service.core import views
+from memoranda.standards.oms import port as oms_port
+from memoranda.standards.ump import port as ump_port
 from memoranda.standards.ump.paths import parse_path
 from memoranda.storage.fingerprints import Fingerprints
 
@@ -44,8 +45,8 @@ def test_what_is_short_is_made_once_and_what_is_long_every_time() -> None:
         lambda text: _PRINTS.name("ada", text),
         lambda text: parse_path(f"body.{text}"),
         conditions._key,
-        lambda text: views._verifies(text.encode()),
-        lambda text: views._is_grain("a", text.encode()),
+        lambda text: ump_port._verifies(text.encode()),
+        lambda text: oms_port._is_grain("a", text.encode()),
     ],
     ids=["value", "number", "field", "name", "path", "word", "record", "grain"],
 )

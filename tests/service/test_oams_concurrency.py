@@ -19,11 +19,11 @@ import pytest
 from memoranda.app import Memoranda
 from memoranda.errors import MemoryNotFound, VersionMismatch
 from memoranda.model.memory import Version
-from memoranda.service.core.views import load
 from memoranda.service.service import Service
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest
+from memoranda.standards.port import load
 from tests.proofs.store import opened, processes
 from tests.service.oams_verbs import Oams
 from tests.service.world import World

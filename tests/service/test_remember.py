@@ -325,5 +325,5 @@ def test_a_document_of_a_standard_that_is_not_known_here_is_refused_by_name(worl
         valid_from=world.now,
     )
     version = world.engine.write(OPERATOR.did, lambda unit: unit.append(note, about, now=world.now))
-    with pytest.raises(Unsupported, match="no reader for documents of 'note'"):
+    with pytest.raises(Unsupported, match="cannot read documents of 'note'"):
         project(world.context, version)

@@ -27,7 +27,7 @@ from memoranda.model.instant import LATEST, Instant, format_instant
 from memoranda.model.memory import Document, Projection
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
 from memoranda.service.core.carrying import bounds_of, is_view
-from memoranda.service.core.views import load_memory, project_document, record_of, ump_document
+from memoranda.service.core.views import project_document, record_of
 from memoranda.service.exchange import Item
 from memoranda.service.oms.grains import space_of as grain_space_of
 from memoranda.service.originals import index_of
@@ -35,6 +35,7 @@ from memoranda.service.report import Report
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import Memory, check
 from memoranda.standards.oams.namespace import namespace_of, owner_hash, parse_namespace, space_of
+from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import grains, signature
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.container import Checked
@@ -44,6 +45,7 @@ from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
+from memoranda.standards.ump.mapping import document_of
 from memoranda.standards.ump.record import Record, check_complete, ordered, unsigned
 from memoranda.standards.ump.shapes import Version as UmpVersion
 
@@ -106,7 +108,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
         inner = ump.unwrap(record)
         found = None if inner is None else _or_none(lambda: self._behind_record(record, inner, tenant, space))
-        return found or Carried(document=ump_document(record), tenant=tenant, space=space, record=record)
+        return found or Carried(document=document_of(record), tenant=tenant, space=space, record=record)
 
     def _behind_record(self, record: Record, inner: Document, tenant: str, space: str) -> Carried | None:
         if bounds_of(record) is not None or not is_view(self, record, inner):
@@ -160,7 +162,7 @@ class Conversion(msgspec.Struct, kw_only=True):
             return None if read is None else Carried(document=inner, tenant=tenant, space=read.scope.space, read=read)
         # Whether it is right in everything is asked where it is taken in.
         record = cast("Record", parse(inner.native))
-        if ump_document(record) != inner:
+        if document_of(record) != inner:
             return None
         read = ump.project(record)
         return Carried(document=inner, tenant=read.scope.tenant, space=read.scope.space, record=record, read=read)

@@ -25,7 +25,7 @@ from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import find_visible
 from memoranda.service.core.succession import with_elsewhere
-from memoranda.service.core.views import holds, load, load_memory, outline, redacted, root_of, scope_of, view
+from memoranda.service.core.views import holds, outline, redacted, root_of, scope_of, view
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
@@ -35,9 +35,11 @@ from memoranda.service.retrieve import read_page, sees_everything
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace, namespace_of, parse_namespace
+from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import UNVERIFIED, IndexState
 from memoranda.standards.openwop import mapping as openwop
+from memoranda.standards.port import load
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.record import Record

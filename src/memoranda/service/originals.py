@@ -32,7 +32,7 @@ from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import refuse_secrets
 from memoranda.service.core.succession import append_next
-from memoranda.service.core.views import load_record, project_document, ump_document
+from memoranda.service.core.views import project_document
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
@@ -46,6 +46,8 @@ from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump.mapping import document_of
+from memoranda.standards.ump.port import load_record
 from memoranda.standards.ump.shapes import Record, Unchecked
 from memoranda.storage.engine import Snapshot, Unit
 
@@ -434,7 +436,7 @@ def _ready_document(
     """A document that travelled inside another, as if it had come by itself, bound to `kept`. Raises MemorandaError."""
     if inner.standard == ump.STANDARD:
         accepted = remember.accept(context, access, parse(inner.native), now)
-        if ump_document(accepted.record) != inner:
+        if document_of(accepted.record) != inner:
             raise InvalidInput("not the record that it is named after")
         # A record that says more than a grain can travels whole, and may itself be the view of a document.
         within = ump.unwrap(accepted.record)

@@ -19,13 +19,11 @@ from memoranda.model.memory import Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import Session, check_op, refuse
-from memoranda.service.core import compliance
 from memoranda.service.core.authorship import authored
 from memoranda.service.core.context import Context, try_again
 from memoranda.service.core.indexing import NewVersion, whole
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.screening import screened, screened_fields
-from memoranda.service.core.views import load_record
 from memoranda.service.oms import authority
 from memoranda.service.oms.grains import Successor, admitted, append
 from memoranda.service.oms.views import Opened, is_listed, jsonable
@@ -39,6 +37,7 @@ from memoranda.standards.oms import policy
 from memoranda.standards.oms.grains import ADDRESS_CHARS, Grain
 from memoranda.standards.oms.registry import TAG_SENSITIVITY
 from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump.port import load_record, rules_of_record
 from memoranda.storage.engine import Snapshot, Unit
 
 CONFIDENCE: Final = 0.8
@@ -326,7 +325,7 @@ def _beside(version: Version, fields: Mapping[str, Any]) -> dict[str, Any]:
     consent = record.get("consent", {})
     if version.state.expires is not None or consent.get("redact") or not consent.get("exportable", True):
         raise _not_evolvable("The memory has a consent that a grain cannot carry.", "Revise it through UMP.")
-    said = {name: value for name, value in compliance.said_by_record(record).items() if value}
+    said = {name: value for name, value in rules_of_record(record).items() if value}
     tags = [*fields.get("structural_tags", ()), *said.pop("structural_tags", ())]
     return {**said, **({"structural_tags": list(dict.fromkeys(tags))} if tags else {})}
 

@@ -37,7 +37,6 @@ from memoranda.service.consolidation.results import (
     excerpts,
     mark_of,
     protected,
-    strategy_of,
 )
 from memoranda.service.consolidation.runs import (
     Change,
@@ -53,18 +52,20 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.core.erasure import Tombstones, erase_version
 from memoranda.service.core.screening import screened, screened_fields
-from memoranda.service.core.views import holds, load_record, project, unless_damaged
+from memoranda.service.core.views import holds, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oams.memories import Given
 from memoranda.service.oams.views import Place
 from memoranda.service.retrieve import walk
 from memoranda.standards.oams import mapping, memory
+from memoranda.standards.oams.consolidated import strategy_of
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oams.requests import DreamRequest
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
+from memoranda.standards.ump.port import load_record
 from memoranda.storage.engine import Snapshot, Unit
 
 # A pass reads a namespace into memory; a larger one has to be split into several.

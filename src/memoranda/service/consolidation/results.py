@@ -17,11 +17,11 @@ import msgspec
 from memoranda.consolidation.strategies.dream import Dream
 from memoranda.consolidation.text.note import Note, one_line, shorten
 from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core import compliance
 from memoranda.service.oams.views import Place
 from memoranda.standards.oams import mapping, memory
+from memoranda.standards.oams.consolidated import digest_of, synthetic_source
 from memoranda.standards.oams.memory import Memory
 
 KEY_PREFIX: Final = "dream-"
@@ -36,7 +36,6 @@ _SENSITIVE_TAGS: Final = ("pii:", "phi:")
 _KEY_CHARS: Final = 24
 _EXCERPTS_LIMIT: Final = 20
 _EXCERPT_CHARS: Final = 120
-_TIMES: Final = ("created_at", "updated_at")
 # These come to one result about everything that was read: it stays one memory, with a history.
 _ABOUT_ALL: Final = ("reflect", "compress")
 # What kind of finding it is, where two may rest on the same inputs.
@@ -121,12 +120,8 @@ class Maker:
             "created_at": written,
             "updated_at": written,
         }
-        mark["digest"] = digest(result)
+        mark["digest"] = digest_of(result)
         return result
-
-
-def synthetic_source(strategy: str, run_id: str) -> str:
-    return f"dream:{strategy}:{run_id}"
 
 
 def _identity(strategy: str, made: Dream, user: str) -> str:
@@ -199,29 +194,6 @@ def dated(result: Memory, previous: Memory | None) -> Memory:
 
 
 # --- results that are there ----------------------------------------------------------------------------------
-
-
-def digest(result: Memory) -> str:
-    """What a result says, whichever pass said it and when. Raises InvalidInput for what is no JSON."""
-    metadata = memory.metadata_of(result)
-    mark = {name: member for name, member in metadata[MARK].items() if name != "digest"}
-    said = {name: member for name, member in result.items() if name not in _TIMES}
-    said["metadata"] = {**{name: m for name, m in metadata.items() if name != "dream_run_id"}, MARK: mark}
-    if said.get("source_id") == synthetic_source(str(metadata["dream_strategy"]), str(metadata["dream_run_id"])):
-        del said["source_id"]
-    return hashlib.sha256(json_text.canonical(said)).hexdigest()
-
-
-def strategy_of(held: Memory) -> str | None:
-    """Which strategy made a memory; None if none of ours did, or if somebody changed it since: then it is theirs."""
-    metadata = memory.metadata_of(held)
-    strategy, mark = metadata.get("dream_strategy"), metadata.get(MARK)
-    if not isinstance(mark, dict) or not isinstance(strategy, str) or "dream_run_id" not in metadata:
-        return None
-    try:
-        return strategy if mark.get("digest") == digest(held) else None
-    except InvalidInput:
-        return None
 
 
 def mark_of(result: Memory) -> dict[str, Any]:

@@ -16,19 +16,20 @@ from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, GrainError, NotFound
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import DERIVED_FROM, Bounds, Relation, Version
-from memoranda.service.consolidation.results import cited_keys, mark_of, strategy_of, user_of
+from memoranda.service.consolidation.results import cited_keys, mark_of, user_of
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import load_memory
 from memoranda.service.oams import memories
 from memoranda.service.oams.views import Place
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping
+from memoranda.standards.oams.consolidated import strategy_of
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import parse_namespace
+from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit

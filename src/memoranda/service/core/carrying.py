@@ -10,7 +10,7 @@ from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.bounds import decode
 from memoranda.model.memory import Bounds, Document
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
-from memoranda.service.core.views import Speaking, load_record, record_of
+from memoranda.service.core.views import Speaking, record_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.shapes import Record
 
@@ -30,7 +30,7 @@ def viewed(context: Speaking, record: Record) -> Document | None:
 def is_view(context: Speaking, record: Record, inner: Document) -> bool:
     """Whether a record says just what its view of a document says, but for what a store may say about it later."""
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
-    shown = load_record(inner.native) if inner.standard == ump.STANDARD else record_of(context, inner, tenant, space)
+    shown = record_of(context, inner, tenant, space)
     kept = bounds_of(record)
     return _without_state(shown if kept is None else ump.with_bounds(shown, kept)) == _without_state(record)
 

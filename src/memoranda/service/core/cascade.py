@@ -24,6 +24,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.erasure import Tombstones, erase_version
 from memoranda.service.core.lineage import bring_back, linked, made_from
 from memoranda.service.core.protection import check_erasure, policy_fields
+from memoranda.standards.port import rules_inside
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Snapshot, Unit
@@ -93,7 +94,7 @@ def _address(name: str) -> str:
 
 def with_links(projection: Projection, record: Record) -> Projection:
     """The reading of a record that carries a grain: it rests on, and withdraws, what the grain does."""
-    inner = compliance.said_inside(ump.unwrap(record))
+    inner = rules_inside(ump.unwrap(record))
     basis, prior = inner.get("processing_basis"), inner.get("prior_consent")
     return replace(
         projection,

@@ -20,24 +20,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import ConsentViolation, MemorandaError
+from memoranda.errors import ConsentViolation
 from memoranda.model.bounds import is_binding
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
-from memoranda.model.standard import OAMS, OMS, UMP
-from memoranda.service.core.views import grain_of, load_memory, load_record
-from memoranda.standards.ump import mapping as ump
-from memoranda.standards.ump.record import Record
+from memoranda.standards.port import port_of
 
 if TYPE_CHECKING:
-    from memoranda.standards.oams.memory import Memory
+    pass
 
 Fields = Mapping[str, Any]
 
-# What a document of another standard can say in the words of a grain.
-_WORDS = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification", "legal:privilege")
-_WITH_WORDS = (OMS, UMP)
 # How a document that names a domain begins to do so: as it is, escaped in JSON, or in the document inside.
 _DECLARING = (b"profile:", b"legal:", b"\\u", NATIVE_KEY.encode())
 
@@ -76,21 +70,8 @@ def fields_of_version(version: Version) -> Fields:
 
 
 def fields_of(document: Document, tenant: str) -> Fields:
-    """What the rules look at, in the words of a grain, whichever standard it was written in."""
-    if document.standard == OMS:
-        return grain_of(document).fields
-    if document.standard == OAMS:
-        from memoranda.standards.oams import mapping as oams
-        from memoranda.standards.oams.namespace import owner_hash, parse_namespace
-
-        memory = load_memory(document.native)
-        owner = parse_namespace(memory["namespace"]).owner
-        said = said_by_memory(memory, user="" if owner == owner_hash(tenant) else owner)
-        return {**said, **_policy_of(oams.unwrap(memory))}
-    if document.standard == UMP:
-        record = load_record(document.native)
-        return {**said_by_record(record), **_policy_of(ump.unwrap(record))}
-    return {}
+    """Return what the rules look at, under the names that grains give it, whichever standard wrote the document."""
+    return port_of(document.standard).rule_fields(document, tenant)
 
 
 def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Instant) -> bool:
@@ -107,52 +88,6 @@ def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Ins
         return False
     cascades = policy.effective_mode(fields, now_ms=now)[0] == "consent_cascade"
     return cascades or not is_grain or needs_consent_to_read(presets)
-
-
-def said_by_memory(memory: Memory, *, user: str = "") -> Fields:
-    """An OAMS memory in these words: its tags, whether it says that it is personal, and the basis it names.
-
-    `user` is the owner of a claimed namespace.
-    """
-    from memoranda.standards.oams import mapping as oams
-    from memoranda.standards.oams.memory import metadata_of, tags_of
-
-    said, listed = metadata_of(memory), tags_of(memory)
-    declared = ["pii:declared"] if said.get("pii") is True else []
-    return _said(said, user, [*listed, *declared], oams.unwrap(memory))
-
-
-def said_by_record(record: Record) -> Fields:
-    """A UMP record in these words: its user, the tags it is about, and what its structured body names."""
-    about = [link["target"] for link in record.get("relations", ()) if link["type"] == "about"]
-    tags = [target.removeprefix(ump.TAG_PREFIX) for target in about if target.startswith(ump.TAG_PREFIX)]
-    said = record["body"].get("structured") or {}
-    return _said(said, record["scope"].get("user"), tags, ump.unwrap(record))
-
-
-def _said(said: Fields, user: str | None, tags: list[str], original: Document | None) -> Fields:
-    """What a document of another standard says; what the document inside says counts, too."""
-    inner = said_inside(original)
-    return {
-        "user_id": inner.get("user_id") or user,
-        "structural_tags": [*tags, *inner.get("structural_tags", ())],
-        **{name: said.get(name) or inner.get(name) for name in _WORDS},
-    }
-
-
-def _policy_of(original: Document | None) -> Fields:
-    """What a grain inside a document of another standard is, and the policy it stands under."""
-    inner = said_inside(original)
-    return {name: inner[name] for name in ("type", "invalidation_policy") if name in inner}
-
-
-def said_inside(original: Document | None) -> Fields:
-    """What the original says that a document of another standard carries, if it is one that can be read."""
-    try:
-        return fields_of(original, "") if original is not None and original.standard in _WITH_WORDS else {}
-    except (MemorandaError, LookupError, TypeError, AttributeError):
-        # Anybody may have put it there; what is no document says nothing.
-        return {}
 
 
 def check_write(presets: Collection[str], fields: Fields, *, is_encrypted: bool) -> None:

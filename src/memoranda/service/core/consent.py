@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version, Visibility
+from memoranda.model.memory import Document, Version, Visibility
 from memoranda.model.selection import Place, Selection
-from memoranda.model.standard import OMS
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.views import grain_of, holds, project
+from memoranda.service.core.views import holds, project
+from memoranda.standards.port import port_of
 from memoranda.storage.engine import Snapshot
+
+if TYPE_CHECKING:
+    from memoranda.standards.oms.grains import Grain
 
 PAGE_LIMIT = 500
 READING = "retrieve"
@@ -35,11 +39,17 @@ def authorising(context: Context, snapshot: Snapshot, subject: str, grantee: str
     for version in reversed(list(_said(snapshot, granted, now))):
         if version.document.name in revoked or version.state.tombstoned is not None or not holds(version):
             continue
-        fields = grain_of(version.document).fields
+        fields = _grain_of(version.document).fields
         begins, ends = fields.get("valid_from", 0), fields.get("valid_to", now)
         if scope in fields.get("scope", ()) and begins <= now <= ends:
             return version.document.name
     return None
+
+
+def _grain_of(document: Document) -> Grain:
+    """Return a consent grain."""
+    grain: Grain = port_of(document.standard).grain(document)
+    return grain
 
 
 def _withdrawn(snapshot: Snapshot, subject: str, grantee: str, now: Instant) -> set[str] | None:
@@ -47,7 +57,7 @@ def _withdrawn(snapshot: Snapshot, subject: str, grantee: str, now: Instant) -> 
     # Once withdrawn is withdrawn: also when the withdrawal itself was superseded or forgotten since.
     asked = Selection(standing="recorded", subject=subject, relation="mg:revokes", object=grantee)
     try:
-        return {str(grain_of(each.document).fields.get("prior_consent", "")) for each in _said(snapshot, asked, now)}
+        return {str(_grain_of(each.document).fields.get("prior_consent", "")) for each in _said(snapshot, asked, now)}
     except StoreCorrupt:
         return None
 
@@ -58,7 +68,8 @@ def _said(snapshot: Snapshot, asked: Selection, now: Instant) -> Iterator[Versio
     while page := snapshot.page(asked, limit=PAGE_LIMIT, now=now, after=after):
         after = page[-1].place
         versions = snapshot.versions([each.version_id for each in page])
-        yield from (version for version in versions if version.document.standard == OMS)
+        # Only a grain can be a consent (OMS §8.10).
+        yield from (version for version in versions if port_of(version.document.standard).has_own_fields)
 
 
 def readable_users(context: Context, access: Access, snapshot: Snapshot) -> tuple[str, ...] | None:
@@ -70,7 +81,7 @@ def readable_users(context: Context, access: Access, snapshot: Snapshot) -> tupl
     grants = [version for version in _said(snapshot, granted, now) if holds(version)]
     from memoranda.standards.oms import mapping as oms
 
-    users = dict.fromkeys(oms.triple_of(grain_of(version.document))[0] for version in grants)
+    users = dict.fromkeys(oms.triple_of(_grain_of(version.document))[0] for version in grants)
     return tuple(user for user in users if authorising(context, snapshot, user, grantee, READING) is not None)
 
 

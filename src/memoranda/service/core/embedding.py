@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memoranda.embedding.texts import text_of, with_context
 from memoranda.errors import MemorandaError
 from memoranda.model.memory import Version
-from memoranda.model.standard import OAMS
 from memoranda.service.core.context import CLOSE_SECONDS, Context
-from memoranda.service.core.views import load, project, unless_damaged
+from memoranda.service.core.views import project, unless_damaged
+from memoranda.standards.port import port_of
 from memoranda.storage.embedded import ANY_NUMBER, Batch, NewVector, Progress
 
 if TYPE_CHECKING:
@@ -194,17 +194,15 @@ class EmbeddingQueue:
 
     def _brought(self, version: Version) -> Vector | None:
         """The vector that an OAMS memory brought, if it is by the model that is used here."""
-        native = version.document.native
-        if version.document.standard != OAMS or b'"embedding_model"' not in native:
+        brought = port_of(version.document.standard).embedding(version.document)
+        if brought is None:
             return None
         import numpy as np
 
         from memoranda.embedding.embedder import unit
-        from memoranda.standards.oams.memory import embedding_of
 
         embedder = self._context.meaning.embedder
-        brought = embedding_of(load(native))
-        if brought is None or brought.model not in (embedder.model, *embedder.other_names):
+        if brought.model not in (embedder.model, *embedder.other_names):
             return None
         numbers = np.frombuffer(brought.packed, "<f4")
         is_fit = len(numbers) == self._dimensions and bool(np.isfinite(numbers).all()) and bool(numbers.any())

@@ -8,11 +8,12 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.model.standard import OMS, OPENWOP
+from memoranda.model.standard import OMS
 from memoranda.service.core.context import Context
 from memoranda.service.core.protection import check_erasure, policy_fields, refuse_held
 from memoranda.service.core.succession import forget_elsewhere
 from memoranda.service.core.views import tombstone_record, view
+from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.signature import sign
 from memoranda.storage.engine import Unit
@@ -64,7 +65,7 @@ def tombstone_version(unit: Unit, version: Version, *, valid_to: Instant, now: I
 
 
 def _unlist(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> None:
-    if version.document.standard == OPENWOP:
+    if port_of(version.document.standard).may_be_archive(version.document):
         from memoranda.service.openwop.archive_index import unlist
 
         unlist(unit, version, now, is_hard=is_hard)

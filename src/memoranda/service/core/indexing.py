@@ -6,7 +6,7 @@ Both follow from the document alone, so they are made before the writer's turn, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -17,26 +17,19 @@ from memoranda.model.facts import FieldIndex, Said
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Scope, Version
 from memoranda.model.native import NATIVE_KEY
-from memoranda.model.standard import OAMS, OMS, UMP
+from memoranda.model.standard import OMS, UMP
 from memoranda.retrieval.entry import NOTHING, Indexed
 from memoranda.service.core.carrying import viewed
 from memoranda.service.core.context import Context
 from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.rules import tightened
-from memoranda.service.core.views import (
-    grain_of,
-    load_memory,
-    load_record,
-    original_of,
-    project,
-    project_document,
-    record_of,
-)
+from memoranda.service.core.views import project, project_document, record_of
+from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
 
 if TYPE_CHECKING:
-    from memoranda.standards.oams.memory import Memory
     from memoranda.standards.oms.grains import Grain
 
 # Only a record that says this can carry a document of another standard.
@@ -85,11 +78,11 @@ def prepare(
     projection: Projection,
     *,
     grain: Grain | None = None,
-    memory: Memory | None = None,
     indexed: Indexed | None = None,
 ) -> NewVersion:
-    """A document, read as `projection`, that is to be written; `grain` or `memory` is the document itself, where it is
-    one, and `indexed` is what its text is found by, where that is known.
+    """Return a document, read as `projection`, with all that is written with it.
+
+    `grain` is the document itself where it is one; `indexed` are the search words of its text where they are known.
     """
     from memoranda.standards.cal.field_index import field_index_of
 
@@ -97,14 +90,14 @@ def prepare(
     if grain is not None:
         found, names = field_index_of(grain), [(UMP, _name_of_grain(context, document, projection, grain))]
     else:
-        carried = _carried(context, document, projection.scope.tenant, memory)
+        carried = _carried(context, document, projection.scope.tenant)
         try:
             found = field_index_of(_grain(context, carried, lambda: projection)[0])
         except MemorandaError:
             # It says more than a grain may hold: nobody can ask for it as one.
             found = FieldIndex(at=Instant(0))
         names = [(OMS, found.address)] if found.address else []
-        if document.standard != UMP:
+        if not ump.owns(document):
             names.append((UMP, _name_of_view(carried, projection)))
     return NewVersion(
         document=document,
@@ -119,10 +112,11 @@ def prepare(
 def said_of(context: Context, version: Version) -> Said:
     """What the rows of a version were made of when it was written."""
     document, read = version.document, project(context, version)
-    if document.standard == OMS:
-        # What binds a grain is beside it: its fields and names are its own.
-        own = project_document(context, document, version.tenant, version.state.space)
-        new = prepare(context, document, own, grain=grain_of(document), indexed=NOTHING)
+    grain = port_of(document.standard).grain(document)
+    if grain is not None:
+        # What binds a grain stands beside it: its fields and names are its own.
+        read_alone = project_document(context, document, version.tenant, version.state.space)
+        new = prepare(context, document, read_alone, grain=grain, indexed=NOTHING)
     else:
         new = prepare(context, document, read, indexed=NOTHING)
     return Said(read, new.field_index, ((document.standard, document.name), *new.view_names))
@@ -140,7 +134,7 @@ def _refuse_place_of_another(scope: Scope) -> None:
 def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion:
     """The same, as tightly as it is bound: so it is read, and a grain that shows it says so."""
     followed = replace(bound(new.projection, bounds), bounds=bounds)
-    if new.document.standard == OMS:
+    if port_of(new.document.standard).has_own_fields:
         return replace(new, projection=followed)
     scope = followed.scope
     read = bound(project_document(context, new.document, scope.tenant, scope.space), bounds)
@@ -160,8 +154,9 @@ def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
 
 def _whole(context: Context, version: Version) -> tuple[Grain, bytes]:
     document = version.document
-    if document.standard == OMS:
-        return grain_of(document, is_sealed=version.is_sealed), document.native
+    grain = port_of(document.standard).grain(document, is_sealed=version.is_sealed)
+    if grain is not None:
+        return grain, document.native
     return _grain(context, _carried(context, document, version.tenant), lambda: project(context, version))
 
 
@@ -174,32 +169,24 @@ class _Carried(msgspec.Struct, frozen=True):
     read: Projection | None
 
 
-def _carried(context: Context, document: Document, tenant: str, memory: Memory | None = None) -> _Carried:
-    if document.standard == OAMS:
-        from memoranda.standards.oams import mapping as oams
-
-        memory = load_memory(document.native) if memory is None else memory
-        original, outside = original_of(context, memory, tenant), oams.outside(document, memory)
-        return (
-            _Carried(outside, None, None) if original is None else _Carried(outside, original.document, original.read)
-        )
-    may_be_view = document.standard == UMP and _NATIVE in document.native
-    return _Carried(document, viewed(context, load_record(document.native)) if may_be_view else None, None)
+def _carried(context: Context, document: Document, tenant: str) -> _Carried:
+    port = port_of(document.standard)
+    record = port.record(document) if _NATIVE in document.native else None
+    if record is not None:
+        return _Carried(document, viewed(context, cast("Record", record)), None)
+    original = port.original(document, tenant, ump_version=context.ump_version)
+    if original is None:
+        return _Carried(port.exported(document), None, None)
+    return _Carried(port.exported(document), original.document, original.projection)
 
 
 def _grain(context: Context, carried: _Carried, read: Callable[[], Projection]) -> tuple[Grain, bytes]:
     from memoranda.standards.oms import mapping as oms
 
     inner = carried.inner
-    if inner is not None and inner.standard == OMS:
-        from memoranda.standards.oms.signature import SignedGrain, open_delivery
-
-        try:
-            opened = open_delivery(inner.native, context.did_documents)
-        except MemorandaError:
-            pass
-        else:
-            return (opened.grain, opened.envelope) if isinstance(opened, SignedGrain) else (opened, opened.blob)
+    delivery = None if inner is None else port_of(inner.standard).delivery(inner, context.did_documents)
+    if delivery is not None:
+        return delivery
     if inner is not None and carried.read is not None:
         grain = oms.from_projection(carried.read, inner)
     else:
@@ -210,7 +197,7 @@ def _grain(context: Context, carried: _Carried, read: Callable[[], Projection]) 
 def _name_of_view(carried: _Carried, projection: Projection) -> str:
     if carried.inner is None or carried.read is None:
         return ump.view_name(projection.scope, carried.outside)
-    return carried.inner.name if carried.inner.standard == UMP else ump.view_name(carried.read.scope, carried.inner)
+    return carried.inner.name if ump.owns(carried.inner) else ump.view_name(carried.read.scope, carried.inner)
 
 
 def _name_of_grain(context: Context, document: Document, projection: Projection, grain: Grain) -> str:

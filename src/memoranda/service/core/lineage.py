@@ -17,10 +17,11 @@ from typing import Final, NamedTuple
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Link, Version
-from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
+from memoranda.model.standard import OMS, UMP
 from memoranda.service.core.context import Context
 from memoranda.service.core.erasure import Tombstones, erase_version, tombstone_version
-from memoranda.service.core.views import holds, load, load_memory
+from memoranda.service.core.views import holds
+from memoranda.standards.port import port_of
 from memoranda.storage.engine import Snapshot, Unit
 
 # Kept beside the memories: which versions an entry took the place of, by its id.
@@ -57,7 +58,7 @@ def hidden_behind(snapshot: Snapshot, memory_id: int) -> list[int]:
     waiting, found = [memory_id], list[int]()
     while waiting:
         history = snapshot.history(waiting.pop())
-        names = dict.fromkeys(each.document.name for each in history if each.document.standard == OPENWOP)
+        names = dict.fromkeys(each.document.name for each in history if port_of(each.document.standard).replaces_others)
         numbers = [number for name in names for number in _replaced(snapshot, name)]
         for version in snapshot.versions(numbers) if numbers else ():
             if version.state.superseded_by in names and version.memory_id not in (memory_id, *found):
@@ -69,19 +70,20 @@ def hidden_behind(snapshot: Snapshot, memory_id: int) -> list[int]:
 def made_from(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
     """The versions that name any version of a memory as what they were made from, in any standard's words."""
     names: dict[str, None] = {}
-    successors: list[str] = []
+    successors: list[tuple[str, str]] = []
     for version in snapshot.history(memory_id):
         names.update(dict.fromkeys(_names(snapshot, version)))
-        if version.document.standard == OPENWOP and version.state.superseded_by:
-            successors.append(version.state.superseded_by)
+        standard = version.document.standard
+        if version.state.superseded_by and port_of(standard).replaces_others:
+            successors.append((standard, version.state.superseded_by))
     for name in names:
         for version in linked(snapshot, "source", name):
             # Whoever read everything did not read what was written later.
             is_later = version.version_id > memory_id
             if version.memory_id != memory_id and (is_later or not name.endswith(f"/{EVERYTHING}")):
                 yield version
-    for successor in successors:
-        named = snapshot.named(OPENWOP, successor)
+    for standard, successor in successors:
+        named = snapshot.named(standard, successor)
         if named is not None and named.memory_id != memory_id:
             yield named
 
@@ -98,11 +100,11 @@ def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
         yield oms.ADDRESS_PREFIX + names[OMS]
     document, namespace = version.document, namespace_of(version.state.space, version.tenant)
     yield oams.reference_text(namespace, EVERYTHING)
-    if document.standard != OAMS:
+    port = port_of(document.standard)
+    if not port.has_local_names:
         yield oams.reference_text(namespace, oams.key_of(document))
-    elif not version.state.erased:
-        memory = load(document.native)
-        yield oams.reference_text(memory["namespace"], memory["key"])
+    elif not version.state.erased and (reference := port.reference(document)) is not None:
+        yield oams.reference_text(*reference)
 
 
 def source_name(snapshot: Snapshot, version: Version) -> str:
@@ -111,7 +113,8 @@ def source_name(snapshot: Snapshot, version: Version) -> str:
     The name of an OAMS memory is this store's own, and its key may hold spaces: it is called as its record is.
     """
     name = version.document.name
-    return name if version.document.standard != OAMS else snapshot.names_of(version.version_id).get(UMP, name)
+    has_local_name = port_of(version.document.standard).has_local_names
+    return snapshot.names_of(version.version_id).get(UMP, name) if has_local_name else name
 
 
 def linked(snapshot: Snapshot, link: Link, name: str) -> Iterator[Version]:
@@ -137,19 +140,10 @@ def derived(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
 
 
 def is_by_a_pass(version: Version) -> bool:
-    """Whether a pass wrote a version; one that somebody changed since is theirs."""
-    from memoranda.service.consolidation.results import MARK, strategy_of
-    from memoranda.standards.oams.memory import metadata_of
-    from memoranda.standards.openwop.mapping import COMPACTED_PREFIX
-
-    document = version.document
-    if version.state.erased or document.standard not in (OAMS, OPENWOP) or not holds(version):
+    """Return True if a consolidation run wrote a version; one that somebody changed since is theirs."""
+    if version.state.erased or not holds(version):
         return False
-    if document.standard == OAMS:
-        memory = load_memory(document.native)
-        metadata = metadata_of(memory)
-        return "dream_strategy" in metadata and (MARK not in metadata or strategy_of(memory) is not None)
-    return any(tag.startswith(COMPACTED_PREFIX) for tag in load(document.native)["tags"])
+    return port_of(version.document.standard).is_derived(version.document)
 
 
 def drop(
@@ -199,7 +193,7 @@ def _let_go(unit: Unit, version: Version, tombstones: Tombstones | None, now: In
 def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
     """Let what an entry took the place of be there again, but for what is over; how much came back."""
     entry_id = version.document.name
-    numbers = _replaced(unit, entry_id) if version.document.standard == OPENWOP else []
+    numbers = _replaced(unit, entry_id) if port_of(version.document.standard).replaces_others else []
     if not numbers:
         return 0
     unit.delete_item(_REPLACED, entry_id)

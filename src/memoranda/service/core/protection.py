@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from memoranda.errors import GrainError, MemorandaError
+from memoranda.errors import GrainError, Unsupported
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Version
-from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
-from memoranda.service.core.views import grain_of, load, load_memory, load_record
-from memoranda.standards.ump import mapping as ump
+from memoranda.model.memory import Version
+from memoranda.model.standard import OMS
+from memoranda.standards.port import port_of
 from memoranda.storage.engine import Snapshot
 
 if TYPE_CHECKING:
@@ -25,33 +24,19 @@ _HELD = "the memory is on legal hold and cannot be superseded, contradicted, for
 
 
 def policy_fields(version: Version) -> Fields:
-    """The fields of a grain, or of the grain that this is the view of; nothing for what has no policy."""
+    """Return the fields of a grain, or of the grain that this is the view of; nothing for what has no policy."""
     if version.state.erased:
         return {}
-    if version.document.standard == OMS:
-        return grain_of(version.document).fields
-    inner = _inside(version.document)
-    if inner is None or inner.standard != OMS:
-        return {}
-    from memoranda.standards.oms import mapping as oms
-    from memoranda.standards.oms import signature
-    from memoranda.standards.oms.grains import decode
-
+    port = port_of(version.document.standard)
+    fields = port.policy_fields(version.document)
+    if fields is not None:
+        return fields
+    inner = port.carried(version.document)
     try:
-        return decode(signature.blob_of(inner.native), profile=oms.VIEWS).fields
-    except MemorandaError:
+        return {} if inner is None else port_of(inner.standard).policy_fields_inside(inner)
+    except Unsupported:
+        # Anybody may have put it there.
         return {}
-
-
-def _inside(document: Document) -> Document | None:
-    """The document that one of another standard carries."""
-    if document.standard == UMP:
-        return ump.unwrap(load_record(document.native))
-    if document.standard != OAMS:
-        return None
-    from memoranda.standards.oams import mapping as oams
-
-    return oams.unwrap(load_memory(document.native))
 
 
 def check_supersession(
@@ -106,13 +91,11 @@ def refuse_held(version: Version) -> None:
 
 def refuse_rewriting(version: Version) -> None:
     """Raise GrainError for an archive of a distillation: it is what it was, until it ends (openwop)."""
-    if version.document.standard != OPENWOP or version.state.erased:
+    if version.state.erased or not port_of(version.document.standard).is_archive(version.document):
         return
     from memoranda.standards.oms.policy import DENIED
-    from memoranda.standards.openwop.entry import is_archive
 
-    if is_archive(load(version.document.native)["tags"]):
-        raise GrainError("an archive of a distillation cannot be rewritten; it can be forgotten", oms_code=DENIED)
+    raise GrainError("an archive of a distillation cannot be rewritten; it can be forgotten", oms_code=DENIED)
 
 
 def _ancestors(snapshot: Snapshot, new: Fields) -> Iterator[tuple[int, Fields]]:

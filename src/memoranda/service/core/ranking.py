@@ -15,13 +15,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Document, Opened, State
 from memoranda.model.selection import Reason
-from memoranda.model.standard import OAMS, OPENWOP
 from memoranda.retrieval.words import words
+from memoranda.standards.port import port_of
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.shapes import Signal
 
@@ -142,29 +141,20 @@ def below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> li
 
 def _sources(document: Document) -> set[str]:
     """What a document says it was made from, by keys and names."""
-    native, targets = document.native, list[str]()
-    if document.standard == OAMS and b'"dream_inputs"' in native:
-        from memoranda.standards.oams import mapping as oams
-
-        targets = _unless_malformed(lambda: oams.derived_from(json_text.parse(native))) or []
-    elif document.standard == OPENWOP:
-        from memoranda.standards.openwop import mapping as openwop
-
-        if openwop.DERIVED_PREFIX.encode() not in native:
-            return set()
-        tags = _unless_malformed(lambda: json_text.parse(native)["tags"]) or []
-        targets = [tag.removeprefix(openwop.DERIVED_PREFIX) for tag in tags if tag.startswith(openwop.DERIVED_PREFIX)]
+    targets = _unless_malformed(lambda: port_of(document.standard).source_names(document.native)) or []
     # A namespace has no slash.
     return {target.partition("/")[2] or target for target in targets}
 
 
 def _name(document: Document) -> str:
     """By what others name a document when they say what they were made from."""
-    if document.standard != OAMS:
+    port = port_of(document.standard)
+    if not port.has_local_names:
         from memoranda.standards.oams import mapping as oams
 
         return oams.key_of(document)
-    return str(_unless_malformed(lambda: json_text.parse(document.native)["key"]) or document.name)
+    reference = _unless_malformed(lambda: port.reference(document))
+    return document.name if reference is None else reference[1]
 
 
 def _unless_malformed(read: Callable[[], T]) -> T | None:

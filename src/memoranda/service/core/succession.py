@@ -17,12 +17,12 @@ from memoranda.errors import ConsentViolation
 from memoranda.model.bounds import FREE, MARKS, beyond, both
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Version
-from memoranda.model.standard import UMP
 from memoranda.service.core import compliance
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.protection import refuse_rewriting
 from memoranda.service.core.views import project, record_of
+from memoranda.standards.port import port_of
 from memoranda.storage.engine import Snapshot, Unit
 
 # Kept beside the memories, by the number of a version.
@@ -104,8 +104,9 @@ def _said(context: Context, document: Document, read: Projection, tenant: str) -
 
 def _redact(context: Context, document: Document, read: Projection, tenant: str) -> tuple[str, ...]:
     """What others are not shown of a record, or of the record inside."""
-    if document.standard != UMP and not read.redacted:
-        return ()
+    paths = port_of(document.standard).redact_paths(document)
+    if paths is not None or not read.redacted:
+        return paths or ()
     record = record_of(context, document, tenant, read.scope.space)
     return tuple(record.get("consent", {}).get("redact", ()))
 

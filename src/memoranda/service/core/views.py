@@ -7,32 +7,26 @@ the document (it was superseded, forgotten, has expired), the record says so and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
-
-import orjson
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from memoranda.encoding.didkey import SigningKey
-from memoranda.encoding.json_text import dump
-from memoranda.encoding.short_cache import short_cache
-from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
-from memoranda.model.bounds import FREE, bound, bounds_of_view
+from memoranda.errors import MemorandaError, StoreCorrupt
+from memoranda.model.bounds import bound
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Bounds, Document, Projection, State, Version, is_over
 from memoranda.model.native import NATIVE_KEY, wrap
-from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
+from memoranda.model.standard import UMP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
+from memoranda.standards.port import Original, port_of
 from memoranda.standards.ump import mapping, rules, signature
-from memoranda.standards.ump.record import SCOPE_FIELDS, Record, check_complete
+from memoranda.standards.ump.port import is_valid_record, load_record
+from memoranda.standards.ump.record import SCOPE_FIELDS, Record
 from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.engine import Snapshot
 
 if TYPE_CHECKING:
-    from memoranda.standards.oams.memory import Memory
     from memoranda.standards.oms.grains import Grain
-    from memoranda.standards.openwop.entry import Entry
 
 T = TypeVar("T")
 # What stands in the place of a text whose retention ended.
@@ -46,11 +40,6 @@ class Speaking(Protocol):
     def ump_version(self) -> UmpVersion: ...
 
 
-def ump_document(record: Record) -> Document:
-    """A signed record as a native document."""
-    return Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=record["id"], native=dump(record))
-
-
 def project(context: Context, version: Version) -> Projection:
     """A version read without its standard, as tightly as those before it bind it."""
     read = project_document(context, version.document, version.tenant, version.state.space)
@@ -58,137 +47,8 @@ def project(context: Context, version: Version) -> Projection:
 
 
 def project_document(context: Speaking, document: Document, tenant: str, space: str) -> Projection:
-    """A document read without its standard. `space` is where it is kept: an openwop entry does not say so itself."""
-    if document.standard == UMP:
-        return mapping.project(load_record(document.native))
-    if document.standard == OMS:
-        from memoranda.standards.oms import mapping as oms_mapping
-
-        return oms_mapping.project(grain_of(document), tenant)
-    if document.standard == OAMS:
-        return project_memory(context, load_memory(document.native), tenant)
-    if document.standard == OPENWOP:
-        from memoranda.standards.openwop import mapping as openwop_mapping
-
-        return openwop_mapping.project(cast("Entry", load(document.native)), tenant, space)
-    raise Unsupported(f"this Memoranda has no reader for documents of {document.standard!r}")
-
-
-def project_memory(context: Speaking, memory: Memory, tenant: str) -> Projection:
-    """An OAMS memory without its words; whoever a claimed namespace belongs to is its user.
-
-    What is the whole view of another document is read as that document: a person it names, say, is to be found.
-    """
-    from memoranda.standards.oams import mapping as oams_mapping
-
-    space, user = _place(memory["namespace"], tenant)
-    own = oams_mapping.project(memory, tenant, space, user=user)
-    original = original_of(context, memory, tenant)
-    if original is None:
-        return own
-    return replace(original.read, created=own.created, observed=own.observed, sameness="", may_protect=True)
-
-
-# Many memories of few namespaces are read together.
-@lru_cache(maxsize=256)
-def _place(text: str, tenant: str) -> tuple[str, str]:
-    from memoranda.standards.oams.namespace import owner_hash, parse_namespace, space_of
-
-    namespace = parse_namespace(text)
-    return space_of(namespace, tenant), "" if namespace.owner == owner_hash(tenant) else namespace.owner
-
-
-class Original(NamedTuple):
-    """The document that an OAMS memory is the whole view of, its reading, and what the view binds it to beyond that."""
-
-    document: Document
-    read: Projection
-    kept: Bounds | None
-
-
-def original_of(context: Speaking, memory: Memory, tenant: str) -> Original | None:
-    """What an OAMS memory is the whole view of. What says anything else has none."""
-    from memoranda.standards.oams import mapping as oams_mapping
-
-    inner = oams_mapping.unwrap(memory)
-    if inner is None:
-        return None
-    space, user = _place(memory["namespace"], tenant)
-    read = _read_original(context, inner, tenant, space)
-    if read is None:
-        return None
-    kept = None
-    if not oams_mapping.is_view(memory, read, inner):
-        # A head that leaves without its history says itself what earlier versions bind it to.
-        kept = bounds_of_view(oams_mapping.project(memory, tenant, space, user=user), read)
-        if kept == FREE or not oams_mapping.is_view(memory, bound(read, kept), inner):
-            return None
-        read = bound(read, kept)
-    return Original(inner, replace(read, scope=replace(read.scope, space=space, user=read.scope.user or user)), kept)
-
-
-def _read_original(context: Speaking, inner: Document, tenant: str, space: str) -> Projection | None:
-    """A document that somebody put into a memory, if it holds; a record only of this owner and in this space."""
-    if inner.standard == UMP:
-        if not _is_record(inner.native, context.ump_version):
-            return None
-        record = load_record(inner.native)
-        read = mapping.project(record)
-        is_here = (read.scope.tenant, read.scope.space) == (tenant, space)
-        return read if is_here and record["id"] == inner.name else None
-    if inner.standard == OMS:
-        from memoranda.standards.oms import mapping as oms_mapping
-
-        try:
-            return oms_mapping.project(_decoded(inner.name, inner.native), tenant)
-        except MemorandaError:
-            return None
-    return None
-
-
-def grain_of(document: Document, *, is_sealed: bool = False) -> Grain:
-    """A stored grain, its address checked unless its seal was. Raises StoreCorrupt."""
-    try:
-        if is_sealed:
-            from memoranda.standards.oms.grains import accepted_grain
-            from memoranda.standards.oms.signature import blob_of
-
-            return accepted_grain(blob_of(document.native), document.name)
-        return _decoded(document.name, document.native)
-    except MemorandaError as error:
-        raise StoreCorrupt("a stored grain is not what its address says any more; run 'memoranda verify'") from error
-
-
-# One request looks at a grain several times. The key is the bytes themselves, so what changed on disk is read anew;
-# a grain may have a mebibyte, so few are kept.
-@lru_cache(maxsize=16)
-def _decoded(address: str, native: bytes) -> Grain:
-    from memoranda.standards.oms import mapping as oms_mapping
-    from memoranda.standards.oms.grains import decode
-    from memoranda.standards.oms.signature import blob_of
-
-    return decode(blob_of(native), address=address, profile=oms_mapping.VIEWS)
-
-
-def load_record(native: bytes) -> Record:
-    """A stored record."""
-    return cast("Record", load(native))
-
-
-def load_memory(native: bytes) -> Memory:
-    """A stored OAMS memory."""
-    return cast("Memory", load(native))
-
-
-def load(native: bytes) -> dict[str, Any]:
-    """A stored document of any standard in JSON. It was checked when it came in, so the fast reader will do."""
-    try:
-        record = orjson.loads(native)
-    except orjson.JSONDecodeError as error:
-        raise StoreCorrupt("a stored document cannot be read any more; run 'memoranda verify'") from error
-    if not isinstance(record, dict):
-        raise StoreCorrupt("a stored document is no record any more; run 'memoranda verify'")
-    return record
+    """Return the standard-free reading of a document. `space`: where it lies, which an openwop entry does not say."""
+    return port_of(document.standard).project(document, tenant, space, ump_version=context.ump_version)
 
 
 def scope_of(record: Mapping[str, object]) -> dict[str, str]:
@@ -204,12 +64,12 @@ def view(context: Context, version: Version, now: Instant) -> Record:
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
-    is_record = document.standard == UMP and version.bounds is None
-    record = load_record(document.native) if is_record else _signed(context, version)
+    own = port_of(document.standard).record(document) if version.bounds is None else None
+    record = _signed(context, version) if own is None else cast("Record", own)
     shown = _overlay(record, version.state, context.ump_version, now)
     if shown is record:
         return record
-    if is_record and not is_over(version.state, now):
+    if own is not None and not is_over(version.state, now):
         shown = _with_original(shown, version.document, record, context.operator.did)
     return signature.sign(shown, context.operator)
 
@@ -255,34 +115,30 @@ def _translated(context: Context, version: Version, read: tuple[Grain, Projectio
 def record_of(
     context: Speaking, document: Document, tenant: str, space: str, read: tuple[Grain, Projection] | None = None
 ) -> Record:
-    """A document as a record: itself, the record it was made from, or one with the document inside."""
-    if document.standard == UMP:
-        return load_record(document.native)
-    if document.standard == OAMS:
-        return _record_of_memory(context, document, tenant)
-    grain = (read[0] if read else grain_of(document)) if document.standard == OMS else None
+    """Return a document as a record: itself, the record it was made from, or a view with the document inside."""
+    port = port_of(document.standard)
+    own = port.record(document)
+    if own is not None:
+        return cast("Record", own)
+    original = port.original(document, tenant, ump_version=context.ump_version)
+    if original is not None:
+        return _record_of_original(context, original)
+    grain = read[0] if read else port.grain(document)
     inner = None if grain is None else _inside_grain(context, grain, tenant)
-    if inner is not None and grain is not None and _is_view_of(grain, inner):
+    if inner is not None and _is_view_of(grain, inner):
         return inner
     projection = read[1] if read else project_document(context, document, tenant, space)
-    shown = mapping.from_projection(projection, document, version=context.ump_version)
-    # It says something else than the record inside it, and is shown to nobody to whom that is not.
+    shown = mapping.from_projection(projection, port.exported(document), version=context.ump_version)
+    # A grain that says something else than the record inside it is not shown to more people than that record.
     return shown if inner is None else mapping.with_bounds(shown, _bounds_of(inner))
 
 
-def _record_of_memory(context: Speaking, document: Document, tenant: str) -> Record:
-    """An OAMS memory as a record. What is the view of another document is shown as that document is."""
-    memory = load_memory(document.native)
-    original = original_of(context, memory, tenant)
-    if original is None:
-        from memoranda.standards.oams import mapping as oams_mapping
-
-        projection = project_memory(context, memory, tenant)
-        return mapping.from_projection(projection, oams_mapping.outside(document, memory), version=context.ump_version)
-    if original.document.standard == UMP:
-        record = load_record(original.document.native)
-        return record if original.kept is None else mapping.with_bounds(record, original.kept)
-    return mapping.from_projection(original.read, original.document, version=context.ump_version)
+def _record_of_original(context: Speaking, original: Original) -> Record:
+    """Return the record of the document that another one is the complete view of."""
+    record = cast("Record | None", port_of(original.document.standard).record(original.document))
+    if record is None:
+        return mapping.from_projection(original.projection, original.document, version=context.ump_version)
+    return record if original.bounds is None else mapping.with_bounds(record, original.bounds)
 
 
 def _inside_grain(context: Speaking, grain: Grain, tenant: str) -> Record | None:
@@ -290,10 +146,18 @@ def _inside_grain(context: Speaking, grain: Grain, tenant: str) -> Record | None
     from memoranda.standards.oms import mapping as oms_mapping
 
     inner = oms_mapping.unwrap(grain)
-    if inner is None or inner.standard != UMP or not _is_record(inner.native, context.ump_version):
+    if inner is None:
         return None
-    record = load_record(inner.native)
+    record = _valid_record(inner, context.ump_version)
+    if record is None:
+        return None
     return record if record["scope"]["owner"] == tenant else None
+
+
+def _valid_record(inner: Document, version: UmpVersion) -> Record | None:
+    """Return a record that someone put into a grain, if it is complete and its signature holds."""
+    is_record = mapping.owns(inner) and is_valid_record(inner.native, version)
+    return load_record(inner.native) if is_record else None
 
 
 def _is_view_of(grain: Grain, record: Record) -> bool:
@@ -355,13 +219,7 @@ def holds(version: Version) -> bool:
 
 def verifies(version: Version) -> bool:
     """Whether the document's own signature or address holds, whatever the store says."""
-    document = version.document
-    if document.standard == UMP:
-        return _verifies(document.native)
-    if document.standard == OMS:
-        return _is_grain(document.name, document.native)
-    # An OAMS memory is not signed; all that can be said is that it is one.
-    return document.standard != OAMS or _is_memory(document.native)
+    return port_of(version.document.standard).verifies(version.document)
 
 
 def unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
@@ -385,48 +243,6 @@ def redacted(record: Record, operator: SigningKey) -> Record:
     """A copy without what its consent says to strip; signed anew, because the old signature covers the whole."""
     shown, changed = rules.redact(record)
     return signature.sign(shown, operator) if changed else record
-
-
-@short_cache(4_096, length=4_096)
-def _verifies(native: bytes) -> bool:
-    # The key is the bytes themselves, so a document changed on disk is verified anew.
-    try:
-        return signature.verify(load(native))
-    except StoreCorrupt:
-        return False
-
-
-def _is_record(native: bytes, version: UmpVersion) -> bool:
-    """Whether bytes that somebody put into a grain are a whole record that holds."""
-    try:
-        check_complete(load(native), version=version)
-    except (StoreCorrupt, InvalidInput):
-        return False
-    return _verifies(native)
-
-
-def _is_memory(native: bytes) -> bool:
-    from memoranda.standards.oams.memory import check
-
-    try:
-        check(load(native), complete=True)
-    except MemorandaError:
-        return False
-    return True
-
-
-@short_cache(4_096, length=4_096)
-def _is_grain(address: str, native: bytes) -> bool:
-    from memoranda.standards.oms import signature as oms_signature
-
-    try:
-        _decoded(address, native)
-        # A did:web signer was checked on the way in, with documents that may be gone.
-        if oms_signature.is_envelope(native) and oms_signature.signer_of(native).startswith("did:key:"):
-            return oms_signature.verify(native)
-    except MemorandaError:
-        return False
-    return True
 
 
 def _overlay(record: Record, state: State, version: UmpVersion, now: Instant) -> Record:

@@ -36,7 +36,7 @@ from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.succession import append_next, following
-from memoranda.service.core.views import holds, original_of, project_memory
+from memoranda.service.core.views import holds
 from memoranda.service.oams.guards import check_condition
 from memoranda.service.oams.views import (
     Place,
@@ -60,6 +60,7 @@ from memoranda.standards.oams.namespace import (
     parse_namespace,
     space_of,
 )
+from memoranda.standards.oams.port import original_of, project_memory, rules_of_memory
 from memoranda.storage.engine import Snapshot, Unit
 
 # Where a memory may say anything at all.
@@ -230,7 +231,7 @@ def accept(
     if is_limited:
         _require_scope(access, place, checked)
     if presets := context.presets_of(place.tenant):
-        said = compliance.said_by_memory(checked, user=place.user)
+        said = rules_of_memory(checked, user=place.user)
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(said["user_id"]))
         compliance.check_write(presets, said, is_encrypted=is_encrypted)
     fresh = memory.with_times(checked, context.clock() if now is None else now, None)
@@ -264,10 +265,10 @@ def new_version(
     """A complete memory as it is written: `raw`, if it came in that form; `like` may have the words of its text."""
     name, native = name_of(context, place, fresh["key"]), dump(fresh) if raw is None else raw
     document = Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native)
-    projection = project_memory(context, fresh, place.tenant)
+    projection = project_memory(fresh, place.tenant, ump_version=context.ump_version)
     is_like = like is not None and _reads_as(like.projection) == _reads_as(projection)
     indexed = like.indexed if like is not None and is_like else None
-    return prepare(context, document, projection, memory=fresh, indexed=indexed)
+    return prepare(context, document, projection, indexed=indexed)
 
 
 def _following(
@@ -496,7 +497,7 @@ def _is_taken(context: Context, unit: Unit, given: Given) -> bool:
     """
     if NATIVE_KEY not in memory.metadata_of(given.memory):
         return False
-    original = original_of(context, given.memory, given.place.tenant)
+    original = original_of(given.memory, given.place.tenant, ump_version=context.ump_version)
     known = None if original is None else unit.named(original.document.standard, original.document.name)
     if known is None or known.state.erased:
         return False

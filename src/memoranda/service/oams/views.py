@@ -12,14 +12,16 @@ from memoranda.model.memory import Document, Version
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.views import holds, load, load_memory, project, root_of, unless_damaged
+from memoranda.service.core.views import holds, project, root_of, unless_damaged
 from memoranda.service.oms.views import is_listed
 from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
+from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import mapping as openwop
+from memoranda.standards.port import load
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot
 

@@ -34,7 +34,7 @@ from memoranda.service.core.find import find_own, find_visible, whole_name
 from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import append_next
-from memoranda.service.core.views import load_record, scope_of
+from memoranda.service.core.views import scope_of
 from memoranda.service.oms import authority
 from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut
 from memoranda.service.retrieve import read_page
@@ -49,6 +49,7 @@ from memoranda.standards.oms.profile import EXTENDED, SIZE_PROFILES, SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
+from memoranda.standards.ump.port import load_record
 from memoranda.storage.engine import Unit
 
 LIST_LIMIT = 500

@@ -16,9 +16,8 @@ from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import whole
 from memoranda.service.core.screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import holds, load_memory, original_of, outline, project, scope_of
+from memoranda.service.core.views import holds, outline, project, scope_of
 from memoranda.service.retrieve import sees_everything
-from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature
@@ -26,6 +25,7 @@ from memoranda.standards.oms.container import Checked
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.oms.signature import SignedGrain
+from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
@@ -117,7 +117,7 @@ def would_be_cut(access: Access, record: Record) -> bool:
 def shown(context: Context, version: Version) -> StoredGrain:
     """A version as a grain: itself, the grain it was made from, or its view."""
     grain, delivery = whole(context, version)
-    is_native = version.document.standard == oms.STANDARD
+    is_native = oms.owns(version.document)
     state = version.state
     return StoredGrain(
         address=grain.address,
@@ -149,25 +149,23 @@ def delivered(context: Context, versions: Sequence[Version]) -> list[tuple[bytes
 
 
 def _delivery(context: Context, version: Version) -> bytes:
-    if version.document.standard == oms.STANDARD:
+    if oms.owns(version.document):
         # It was checked when it came in, and that it still is what it was when it was read.
         return Checked.of(version.document.native, version.document.name)
     if address_inside(context, version.document, version.tenant) is not None:
         # An OAMS memory that holds another document: its key, its times and its source go along.
-        outside = oams.outside(version.document, load_memory(version.document.native))
+        outside = port_of(version.document.standard).exported(version.document)
         return oms.from_projection(project(context, version), outside).blob
     return whole(context, version)[1]
 
 
 def address_inside(context: Context, document: Document, tenant: str) -> str | None:
     """Under which address a memory that holds another document is known, which is not that of its grain in a file."""
-    if (
-        document.standard != oams.STANDARD
-        or (original := original_of(context, load_memory(document.native), tenant)) is None
-    ):
+    original = port_of(document.standard).original(document, tenant, ump_version=context.ump_version)
+    if original is None:
         return None
     inner = original.document
-    return inner.name if inner.standard == oms.STANDARD else oms.from_projection(original.read, inner).address
+    return inner.name if oms.owns(inner) else oms.from_projection(original.projection, inner).address
 
 
 def _successor_address(context: Context, version: Version) -> str | None:

@@ -29,13 +29,14 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.views import holds, load, project, unless_damaged
+from memoranda.service.core.views import holds, project, unless_damaged
 from memoranda.service.openwop import memory, runs
 from memoranda.service.openwop.passes import space_in
 from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.entry import ARCHIVE_TAG
 from memoranda.standards.openwop.events import Event
+from memoranda.standards.port import load
 from memoranda.storage.engine import Snapshot, Unit
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import holds, load, project, root_of, unless_damaged
+from memoranda.service.core.views import holds, project, root_of, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams.memories import name_of
 from memoranda.service.oams.views import Place, as_memory
@@ -55,6 +55,7 @@ from memoranda.standards.openwop.entry import (
     within_budget,
 )
 from memoranda.standards.openwop.problem import CAPABILITY_REQUIRED
+from memoranda.standards.port import load
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
 

@@ -21,10 +21,12 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.screening import refuse_secrets, screened_fields
 from memoranda.service.core.succession import append_next, following
-from memoranda.service.core.views import load_record, redacted, scope_of, ump_document, view
+from memoranda.service.core.views import redacted, scope_of, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump.canonical import random_id
+from memoranda.standards.ump.mapping import document_of
+from memoranda.standards.ump.port import load_record, rules_of_record
 from memoranda.standards.ump.record import Draft, Record
 from memoranda.storage.engine import Snapshot, Unit
 
@@ -97,7 +99,7 @@ def accept(context: Context, access: Access, draft: object, now: Instant, *, is_
     _check_consent(record)
     if presets := context.presets_of(record["scope"]["owner"]):
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
-        compliance.check_write(presets, compliance.said_by_record(record), is_encrypted=is_encrypted)
+        compliance.check_write(presets, rules_of_record(record), is_encrypted=is_encrypted)
     # What a peer says does not become part of what the owner said.
     is_own = "id" in checked or "integrity" in checked or access.is_peer
     return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)
@@ -108,7 +110,7 @@ def new_record(context: Context, record: Record, indexed: Indexed | None = None)
     projection = mapping.project(record)
     if is_view(record):
         projection = cascade.with_links(projection, record)
-    return prepare(context, ump_document(record), projection, indexed=indexed)
+    return prepare(context, document_of(record), projection, indexed=indexed)
 
 
 def is_view(record: Record) -> bool:

@@ -13,8 +13,9 @@ from memoranda.model.standard import OMS, OPENWOP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.find import short_ids
-from memoranda.service.core.views import load, view
+from memoranda.service.core.views import view
 from memoranda.service.ump import files, revise
+from memoranda.standards.port import load
 from memoranda.standards.ump import mapping, rules
 from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 from memoranda.storage.engine import Snapshot

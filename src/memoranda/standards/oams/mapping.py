@@ -74,6 +74,11 @@ _OWN: Final = ("key", "created_at", "updated_at", "source_id")
 _MEANT: Final = ("confidence", "processing_basis", "dream_inputs")
 
 
+def owns(document: Document) -> bool:
+    """Return True if a document is a memory of OAMS."""
+    return document.standard == STANDARD
+
+
 def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Projection:
     """Read a complete, checked memory without OAMS's words. `user` is the owner of a claimed namespace."""
     metadata = metadata_of(memory)

@@ -11,7 +11,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict, cast, get_args
+from typing import Any, Final, Literal, NotRequired, TypedDict, cast, get_args
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, TooLarge
@@ -19,6 +19,7 @@ from memoranda.model.instant import LATEST, Instant, format_instant, parse_insta
 from memoranda.model.memory import KINDS, VISIBILITIES
 from memoranda.model.native import CLAIMED_KEY, NATIVE_KEY
 from memoranda.standards.oams.namespace import parse_namespace
+from memoranda.standards.port import Embedding
 
 Warnings = tuple[str, ...]
 
@@ -411,13 +412,6 @@ def pair_of(value: object) -> tuple[str, str] | None:
         if isinstance(namespace, str) and isinstance(key, str):
             return namespace, key
     return None
-
-
-class Embedding(NamedTuple):
-    """The vector that came with a memory, as little-endian float32, and the model that made it."""
-
-    model: str
-    packed: bytes
 
 
 def embedding_of(memory: Mapping[str, Any]) -> Embedding | None:

@@ -55,6 +55,11 @@ _KINDS: Final[dict[int, Kind]] = {
 }
 
 
+def owns(document: Document) -> bool:
+    """Return True if a document is a grain."""
+    return document.standard == STANDARD
+
+
 def project(grain: Grain, tenant: str) -> Projection:
     """Read a grain without OMS's words."""
     fields = grain.fields

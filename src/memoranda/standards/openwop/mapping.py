@@ -15,7 +15,7 @@ from typing import Final
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
-from memoranda.model.memory import DERIVED_FROM, Projection, Relation, Scope
+from memoranda.model.memory import DERIVED_FROM, Document, Projection, Relation, Scope
 from memoranda.model.standard import OPENWOP
 from memoranda.standards.openwop.entry import (
     MAX_CONTENT_BYTES,
@@ -38,6 +38,11 @@ COMPACTED_PREFIX: Final = "compacted-from:"
 _DERIVED: Final = re.compile(r"derived-from:[^\s:]\S*")
 # The largest entry: its content, each byte escaped at worst as six, and its tags.
 _MAX_NATIVE_BYTES: Final = 8 * MAX_CONTENT_BYTES
+
+
+def owns(document: Document) -> bool:
+    """Return True if a document is an entry."""
+    return document.standard == STANDARD
 
 
 def project(entry: Entry, tenant: str, space: str) -> Projection:

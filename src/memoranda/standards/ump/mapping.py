@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from memoranda.encoding.json_text import dump
 from memoranda.model import native
 from memoranda.model.bounds import narrower
 from memoranda.model.instant import Instant, format_duration, format_instant, parse_instant
@@ -30,6 +31,11 @@ from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Consent
 TAG_PREFIX = "tag:"
 STANDARD = UMP
 MEDIA_TYPE = "application/vnd.ump+json"
+
+
+def owns(document: Document) -> bool:
+    """Return True if a document is a record."""
+    return document.standard == STANDARD
 
 
 def project(record: Record) -> Projection:
@@ -129,6 +135,11 @@ def from_projection(projection: Projection, original: Document, *, version: shap
     elif not projection.exportable:
         record["consent"] = {"exportable": False}
     return ordered(record)
+
+
+def document_of(record: Record) -> Document:
+    """Return a signed record as a native document."""
+    return Document(standard=STANDARD, media_type=MEDIA_TYPE, name=record["id"], native=dump(record))
 
 
 def view_name(scope: Scope, original: Document) -> str:

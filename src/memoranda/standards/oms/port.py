@@ -1,0 +1,98 @@
+"""The port of OMS: documents are grains, in the bytes in which they travel; CAL queries their fields."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import ClassVar, Final
+
+from memoranda.encoding.short_cache import short_cache
+from memoranda.errors import GrainError, MemorandaError, StoreCorrupt
+from memoranda.model.memory import Document, Projection
+from memoranda.model.standard import OMS
+from memoranda.standards.oms import mapping, signature
+from memoranda.standards.oms.grains import Grain, accepted_grain, decode
+from memoranda.standards.oms.signature import SignedGrain
+from memoranda.standards.port import Fields, Port
+
+
+class OmsPort(Port):
+    """Grains."""
+
+    name: ClassVar[str] = OMS
+    has_own_fields: ClassVar[bool] = True
+    rules_travel: ClassVar[bool] = True
+
+    def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
+        return mapping.project(grain_of(document), tenant)
+
+    def check(self, document: Document) -> None:
+        media_type = mapping.SIGNED_MEDIA_TYPE if signature.is_envelope(document.native) else mapping.MEDIA_TYPE
+        grain = decode(signature.blob_of(document.native), profile=mapping.VIEWS)
+        if (grain.address, media_type) != (document.name, document.media_type):
+            raise GrainError("not the grain that it is named after", oms_code="ERR_INTEGRITY")
+
+    def verifies(self, document: Document) -> bool:
+        return _is_grain(document.name, document.native)
+
+    def project_inside(self, inner: Document, tenant: str, space: str, *, ump_version: str) -> Projection | None:
+        try:
+            return mapping.project(_decoded(inner.name, inner.native), tenant)
+        except MemorandaError:
+            return None
+
+    def grain(self, document: Document, *, is_sealed: bool = False) -> Grain:
+        return grain_of(document, is_sealed=is_sealed)
+
+    def delivery(self, document: Document, did_documents: Fields) -> tuple[Grain, bytes] | None:
+        try:
+            opened = signature.open_delivery(document.native, did_documents)
+        except MemorandaError:
+            return None
+        return (opened.grain, opened.envelope) if isinstance(opened, SignedGrain) else (opened, opened.blob)
+
+    def carried(self, document: Document) -> Document | None:
+        return mapping.unwrap(grain_of(document))
+
+    def rule_fields(self, document: Document, tenant: str) -> Fields:
+        return grain_of(document).fields
+
+    def policy_fields(self, document: Document) -> Fields | None:
+        return grain_of(document).fields
+
+    def policy_fields_inside(self, inner: Document) -> Fields:
+        try:
+            return decode(signature.blob_of(inner.native), profile=mapping.VIEWS).fields
+        except MemorandaError:
+            return {}
+
+
+def grain_of(document: Document, *, is_sealed: bool = False) -> Grain:
+    """Return a stored grain, its address checked unless its seal was. Raises StoreCorrupt."""
+    try:
+        if is_sealed:
+            return accepted_grain(signature.blob_of(document.native), document.name)
+        return _decoded(document.name, document.native)
+    except MemorandaError as error:
+        raise StoreCorrupt("a stored grain does not match its address; run 'memoranda verify'") from error
+
+
+# One request looks at a grain several times. The key is the bytes themselves, so a grain that changed on disk is read
+# again; a grain may have a mebibyte, so few are kept.
+@lru_cache(maxsize=16)
+def _decoded(address: str, native: bytes) -> Grain:
+    return decode(signature.blob_of(native), address=address, profile=mapping.VIEWS)
+
+
+@short_cache(4_096, length=4_096)
+def _is_grain(address: str, native: bytes) -> bool:
+    try:
+        _decoded(address, native)
+        # The signature of a did:web signer was checked on the way in, with documents that may be gone.
+        if signature.is_envelope(native) and signature.signer_of(native).startswith("did:key:"):
+            return signature.verify(native)
+    except MemorandaError:
+        return False
+    return True
+
+
+PORT: Final = OmsPort()

@@ -1,0 +1,218 @@
+"""The port of a standard: all that the rest of Memoranda asks of a document without knowing its standard.
+
+A standard brings one subclass of `Port`, in `standards/<name>/port.py`, and its line in `_MODULES`. Services, files and
+bindings call `port_of(document.standard)` and never compare the name of a standard. Each default below is right for a
+standard whose documents carry no others and bind nothing: a small standard defines `project` and `check` and no more.
+
+A port is pure: bytes and values in, values out. It knows no store and no caller. Where an answer depends on the
+document inside another one, it asks the port of that document's standard, so that no standard imports another.
+
+Two standards have a form into which every document is translated: UMP (a record) and OMS (a grain). `record` and
+`grain` return a document that has the form already; `service/core/views.py` and `indexing.py` translate the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar, Final, NamedTuple
+
+import orjson
+
+from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
+from memoranda.model.memory import Bounds, Document, Projection
+from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
+
+# A document as its standard's JSON or field map.
+Fields = Mapping[str, Any]
+
+
+class Original(NamedTuple):
+    """The document that another one is the complete view of."""
+
+    document: Document
+    projection: Projection
+    # Restrictions of the view beyond those of the document; None if there are none.
+    bounds: Bounds | None
+
+
+class Embedding(NamedTuple):
+    """The vector that came with a document, as little-endian float32, and the model that made it."""
+
+    model: str
+    packed: bytes
+
+
+class Port:
+    """A standard's documents, for callers that do not know the standard."""
+
+    # The name that documents carry in `Document.standard`.
+    name: ClassVar[str]
+    # True if documents are queried by fields of their own (grains): restrictions of earlier versions stay beside them.
+    has_own_fields: ClassVar[bool] = False
+    # True if the name of a document is this store's own, and differs in the next store.
+    has_local_names: ClassVar[bool] = False
+    # True if a document may stand for others that a consolidation run replaced by it.
+    replaces_others: ClassVar[bool] = False
+    # True if the fields below are trusted when the document stands inside another one.
+    rules_travel: ClassVar[bool] = False
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
+        """Return the standard-free reading of a document that lies in a space of a tenant."""
+        raise NotImplementedError
+
+    def check(self, document: Document) -> None:
+        """Raise MemorandaError unless the bytes are a complete document, in canonical form, under its own name."""
+        raise NotImplementedError
+
+    def verifies(self, document: Document) -> bool:
+        """Return True if the signature or content address of a document holds; True if the standard has neither."""
+        return True
+
+    def project_inside(self, inner: Document, tenant: str, space: str, *, ump_version: str) -> Projection | None:
+        """Return the reading of a document that someone put into another one; None unless it is trustworthy there."""
+        return None
+
+    def record(self, document: Document) -> Fields | None:
+        """Return the document as a UMP record if it is one."""
+        return None
+
+    def grain(self, document: Document, *, is_sealed: bool = False) -> Any:
+        """Return the document as an OMS grain if it is one. `is_sealed`: its bytes were verified already."""
+        return None
+
+    def delivery(self, document: Document, did_documents: Fields) -> tuple[Any, bytes] | None:
+        """Return the grain and the bytes in which it travels, if a foreign document is a valid grain."""
+        return None
+
+    # --- documents inside ------------------------------------------------------------------------------------------
+
+    def carried(self, document: Document) -> Document | None:
+        """Return the document that this one carries under the reserved key; nothing in it was checked."""
+        return None
+
+    def original(self, document: Document, tenant: str, *, ump_version: str) -> Original | None:
+        """Return the document that this one is the complete view of; None if it says anything of its own."""
+        return None
+
+    # --- names -------------------------------------------------------------------------------------------------------
+
+    def exported(self, document: Document) -> Document:
+        """Return the document under the name that it has in every store."""
+        return document
+
+    def reference(self, document: Document) -> tuple[str, str] | None:
+        """Return namespace and key if the document states both itself."""
+        return None
+
+    def source_names(self, native: bytes) -> list[str]:
+        """Return the names of the memories that a document says it was made from. Raises InvalidInput."""
+        return []
+
+    # --- rules -------------------------------------------------------------------------------------------------------
+
+    def rule_fields(self, document: Document, tenant: str) -> Fields:
+        """Return the fields that compliance rules read, under the names that grains give them."""
+        return {}
+
+    def policy_fields(self, document: Document) -> Fields | None:
+        """Return the fields that an invalidation policy reads; None if documents of the standard have no policy."""
+        return None
+
+    def policy_fields_inside(self, inner: Document) -> Fields:
+        """Return the same of a document that someone put into another one; nothing if it is damaged."""
+        return {}
+
+    def redact_paths(self, document: Document) -> tuple[str, ...] | None:
+        """Return the paths that others are not shown; None if the standard cannot name any."""
+        return None
+
+    # --- consolidation -----------------------------------------------------------------------------------------------
+
+    def is_derived(self, document: Document) -> bool:
+        """Return True if a consolidation run wrote the document and nobody changed it since."""
+        return False
+
+    def is_quotation(self, document: Document) -> bool:
+        """Return True if the document repeats what other memories say, at another time than theirs."""
+        return False
+
+    def may_be_archive(self, document: Document) -> bool:
+        """Return False if the bytes alone show that a document is no archive; it may be damaged."""
+        return False
+
+    def is_archive(self, document: Document) -> bool:
+        """Return True for an archive of a distillation, which is never rewritten."""
+        return False
+
+    def embedding(self, document: Document) -> Embedding | None:
+        """Return the vector that a document brings."""
+        return None
+
+
+_MODULES: Final = {
+    UMP: "memoranda.standards.ump.port",
+    OMS: "memoranda.standards.oms.port",
+    OAMS: "memoranda.standards.oams.port",
+    OPENWOP: "memoranda.standards.openwop.port",
+}
+# Ports by the name of their standard; each is imported with the first of its documents.
+_PORTS: Final[dict[str, Port]] = {}
+
+
+def port_of(standard: str) -> Port:
+    """Return the port of a standard. Raises Unsupported."""
+    port = _PORTS.get(standard)
+    if port is None:
+        if standard not in _MODULES:
+            raise Unsupported(f"this Memoranda cannot read documents of {standard!r}")
+        port = _PORTS[standard] = import_module(_MODULES[standard]).PORT
+    return port
+
+
+def register_port(port: Port) -> None:
+    """Add the port of a further standard."""
+    _PORTS[port.name] = port
+
+
+def rules_inside(document: Document | None) -> Fields:
+    """Return the rule fields of a document that another one carries; none if it cannot be read or is not trusted."""
+    try:
+        port = None if document is None else port_of(document.standard)
+        return {} if document is None or port is None or not port.rules_travel else port.rule_fields(document, "")
+    except (MemorandaError, LookupError, TypeError, AttributeError):
+        # Anybody may have put it there.
+        return {}
+
+
+def combined_rules(own: Fields, user: str | None, tags: list[str], inner: Document | None) -> Fields:
+    """Return the rule fields of a document together with those of the document inside it."""
+    inside = rules_inside(inner)
+    return {
+        "user_id": inside.get("user_id") or user,
+        "structural_tags": [*tags, *inside.get("structural_tags", ())],
+        **{name: own.get(name) or inside.get(name) for name in RULE_NAMES},
+    }
+
+
+def policy_inside(inner: Document | None) -> Fields:
+    """Return type and invalidation policy of a grain inside a document of another standard."""
+    inside = rules_inside(inner)
+    return {name: inside[name] for name in ("type", "invalidation_policy") if name in inside}
+
+
+# What a document of another standard can say under the names that grains give it.
+RULE_NAMES: Final = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification", "legal:privilege")
+
+
+def load(native: bytes) -> dict[str, Any]:
+    """Return a stored JSON document, which was checked when it came in. Raises StoreCorrupt."""
+    try:
+        document = orjson.loads(native)
+    except orjson.JSONDecodeError as error:
+        raise StoreCorrupt("a stored document can no longer be read; run 'memoranda verify'") from error
+    if not isinstance(document, dict):
+        raise StoreCorrupt("a stored document is no longer an object; run 'memoranda verify'")
+    return document
