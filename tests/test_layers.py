@@ -41,7 +41,11 @@ LAYERS = (
 RIM = {"__init__", "__main__"}
 # A standard never imports another, except that CAL queries OMS types and prints SML.
 # The console is pages of the HTTP server: it reads requests as that does, and waits in the same threads.
-EXCEPTIONS = {("cal", "oms"), ("cal", "sml"), ("console", "http"), ("console", "files")}
+# The port names the types of the two forms into which every document is translated.
+EXCEPTIONS = {
+    *(("cal", "oms"), ("cal", "sml"), ("port", "oms"), ("port", "ump")),
+    *(("console", "http"), ("console", "files")),
+}
 
 
 def imports_of(path: Path) -> Iterator[str]:

@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import orjson
 
 from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model.memory import Bounds, Document, Projection
 from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
+
+if TYPE_CHECKING:
+    from memoranda.standards.oms.grains import Grain
+    from memoranda.standards.ump.shapes import Record
 
 # A document as its standard's JSON or field map.
 Fields = Mapping[str, Any]
@@ -54,6 +58,8 @@ class Port:
     has_local_names: ClassVar[bool] = False
     # True if a document may stand for others that a consolidation run replaced by it.
     replaces_others: ClassVar[bool] = False
+    # True if documents travel in files of their own standard; False if only inside those of others.
+    has_file_form: ClassVar[bool] = True
     # True if the fields below are trusted when the document stands inside another one.
     rules_travel: ClassVar[bool] = False
 
@@ -75,15 +81,15 @@ class Port:
         """Return the reading of a document that someone put into another one; None unless it is trustworthy there."""
         return None
 
-    def record(self, document: Document) -> Fields | None:
+    def record(self, document: Document) -> Record | None:
         """Return the document as a UMP record if it is one."""
         return None
 
-    def grain(self, document: Document, *, is_sealed: bool = False) -> Any:
+    def grain(self, document: Document, *, is_sealed: bool = False) -> Grain | None:
         """Return the document as an OMS grain if it is one. `is_sealed`: its bytes were verified already."""
         return None
 
-    def delivery(self, document: Document, did_documents: Fields) -> tuple[Any, bytes] | None:
+    def delivery(self, document: Document, did_documents: Fields) -> tuple[Grain, bytes] | None:
         """Return the grain and the bytes in which it travels, if a foreign document is a valid grain."""
         return None
 
@@ -96,6 +102,10 @@ class Port:
     def original(self, document: Document, tenant: str, *, ump_version: str) -> Original | None:
         """Return the document that this one is the complete view of; None if it says anything of its own."""
         return None
+
+    def file_value(self, document: Document) -> Any:
+        """Return the value by which a file of the standard brings a document: its JSON, or its bytes."""
+        return load(document.native)
 
     # --- names -------------------------------------------------------------------------------------------------------
 
@@ -110,6 +120,10 @@ class Port:
     def source_names(self, native: bytes) -> list[str]:
         """Return the names of the memories that a document says it was made from. Raises InvalidInput."""
         return []
+
+    def written_tags(self, document: Document) -> tuple[str, ...] | None:
+        """Return the tags as they were written, if the projection has them in another spelling."""
+        return None
 
     # --- rules -------------------------------------------------------------------------------------------------------
 
@@ -128,6 +142,10 @@ class Port:
     def redact_paths(self, document: Document) -> tuple[str, ...] | None:
         """Return the paths that others are not shown; None if the standard cannot name any."""
         return None
+
+    def hides_text(self, document: Document) -> bool:
+        """Return True if others are shown only a part of the text."""
+        return False
 
     # --- consolidation -----------------------------------------------------------------------------------------------
 

@@ -36,8 +36,8 @@ from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy
 from memoranda.standards.oms.grains import ADDRESS_CHARS, Grain
 from memoranda.standards.oms.registry import TAG_SENSITIVITY
-from memoranda.standards.ump import mapping as ump
-from memoranda.standards.ump.port import load_record, rules_of_record
+from memoranda.standards.port import port_of
+from memoranda.standards.ump.port import rules_of_record
 from memoranda.storage.engine import Snapshot, Unit
 
 CONFIDENCE: Final = 0.8
@@ -306,7 +306,7 @@ def _successor(version: Version, grain: Grain, sources: list[str], reason: str) 
     if "_elided" in grain.fields:
         raise _not_evolvable("The grain is a view that does not show everything.")
     fields = {name: value for name, value in grain.fields.items() if name not in _NOT_INHERITED}
-    if version.document.standard != oms.STANDARD:
+    if not port_of(version.document.standard).has_own_fields:
         fields |= _beside(version, fields)
         # A view says since when the original holds; this is not that memory any more.
         fields.pop("valid_from", None)
@@ -319,9 +319,9 @@ def _successor(version: Version, grain: Grain, sources: list[str], reason: str) 
 
 def _beside(version: Version, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a record says beside its view as a grain; some of it no grain can say."""
-    if version.document.standard != ump.STANDARD:
+    record = port_of(version.document.standard).record(version.document)
+    if record is None:
         return {}
-    record = load_record(version.document.native)
     consent = record.get("consent", {})
     if version.state.expires is not None or consent.get("redact") or not consent.get("exportable", True):
         raise _not_evolvable("The memory has a consent that a grain cannot carry.", "Revise it through UMP.")

@@ -65,6 +65,7 @@ from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.grains import ADDRESS_CHARS, accepted_fields, decode
 from memoranda.standards.oms.registry import BY_BYTE, DEFAULT_NAMESPACE
+from memoranda.standards.port import port_of
 from memoranda.storage.engine import Snapshot
 
 # What one RECALL may read grain by grain, for which the text has no figure (CAL-E030).
@@ -528,7 +529,7 @@ class GrainReader(msgspec.Struct):
     def _read(self, kept: Kept) -> tuple[str, Mapping[str, Any]]:
         """The type and the fields of a grain, or of the grain that a memory of another standard shows as."""
         document = kept.document
-        if document.standard != oms.STANDARD:
+        if not port_of(document.standard).has_own_fields:
             grain = whole(self.context, self.snapshot.versions([kept.version_id])[0])[0]
             return grain.type_name, grain.fields
         if document.decoded is None:

@@ -63,9 +63,7 @@ from memoranda.standards.oams.consolidated import strategy_of
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oams.requests import DreamRequest
-from memoranda.standards.ump import mapping as ump
-from memoranda.standards.ump import rules
-from memoranda.standards.ump.port import load_record
+from memoranda.standards.port import port_of
 from memoranda.storage.engine import Snapshot, Unit
 
 # A pass reads a namespace into memory; a larger one has to be split into several.
@@ -334,10 +332,8 @@ def _input(context: Context, version: Version, shown: Memory, place: Place) -> I
 
 def _is_cut(version: Version) -> bool:
     """Whether others may see only a part of the text."""
-    if version.document.standard != ump.STANDARD:
-        return version.bounds is not None and bool(version.bounds.redact)
-    record = load_record(version.document.native)
-    return bool(rules.redact(record)[0]["body"].get("text") != record["body"]["text"])
+    is_cut_earlier = version.bounds is not None and bool(version.bounds.redact)
+    return is_cut_earlier or port_of(version.document.standard).hides_text(version.document)
 
 
 # --- what it comes to ----------------------------------------------------------------------------------------

@@ -298,7 +298,7 @@ def _brought_again(
 
 def _is_result(version: Version) -> bool:
     document = version.document
-    return document.standard == mapping.STANDARD and strategy_of(load_memory(document.native)) is not None
+    return mapping.owns(document) and strategy_of(load_memory(document.native)) is not None
 
 
 # --- shared with the passes ----------------------------------------------------------------------------------

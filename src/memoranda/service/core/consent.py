@@ -48,7 +48,8 @@ def authorising(context: Context, snapshot: Snapshot, subject: str, grantee: str
 
 def _grain_of(document: Document) -> Grain:
     """Return a consent grain."""
-    grain: Grain = port_of(document.standard).grain(document)
+    grain = port_of(document.standard).grain(document)
+    assert grain is not None, "only a grain can be a consent"
     return grain
 
 

@@ -6,7 +6,7 @@ Both follow from the document alone, so they are made before the writer's turn, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -26,7 +26,6 @@ from memoranda.service.core.rules import tightened
 from memoranda.service.core.views import project, project_document, record_of
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
-from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Unit
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ def _carried(context: Context, document: Document, tenant: str) -> _Carried:
     port = port_of(document.standard)
     record = port.record(document) if _NATIVE in document.native else None
     if record is not None:
-        return _Carried(document, viewed(context, cast("Record", record)), None)
+        return _Carried(document, viewed(context, record), None)
     original = port.original(document, tenant, ump_version=context.ump_version)
     if original is None:
         return _Carried(port.exported(document), None, None)

@@ -7,7 +7,7 @@ the document (it was superseded, forgotten, has expired), the record says so and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import MemorandaError, StoreCorrupt
@@ -65,7 +65,7 @@ def view(context: Context, version: Version, now: Instant) -> Record:
     if version.state.erased:
         return tombstone_record(context, version)
     own = port_of(document.standard).record(document) if version.bounds is None else None
-    record = _signed(context, version) if own is None else cast("Record", own)
+    record = _signed(context, version) if own is None else own
     shown = _overlay(record, version.state, context.ump_version, now)
     if shown is record:
         return record
@@ -119,13 +119,13 @@ def record_of(
     port = port_of(document.standard)
     own = port.record(document)
     if own is not None:
-        return cast("Record", own)
+        return own
     original = port.original(document, tenant, ump_version=context.ump_version)
     if original is not None:
         return _record_of_original(context, original)
     grain = read[0] if read else port.grain(document)
     inner = None if grain is None else _inside_grain(context, grain, tenant)
-    if inner is not None and _is_view_of(grain, inner):
+    if grain is not None and inner is not None and _is_view_of(grain, inner):
         return inner
     projection = read[1] if read else project_document(context, document, tenant, space)
     shown = mapping.from_projection(projection, port.exported(document), version=context.ump_version)
@@ -135,7 +135,7 @@ def record_of(
 
 def _record_of_original(context: Speaking, original: Original) -> Record:
     """Return the record of the document that another one is the complete view of."""
-    record = cast("Record | None", port_of(original.document.standard).record(original.document))
+    record = port_of(original.document.standard).record(original.document)
     if record is None:
         return mapping.from_projection(original.projection, original.document, version=context.ump_version)
     return record if original.bounds is None else mapping.with_bounds(record, original.bounds)

@@ -59,7 +59,7 @@ def present(context: Context, snapshot: Snapshot, version: Version, place: Place
 
 def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
     """A version as a memory of OAMS: itself, or the view of what another standard wrote."""
-    if version.document.standard == mapping.STANDARD:
+    if mapping.owns(version.document):
         return load_memory(version.document.native)
     made = mapping.from_projection(project(context, version), version.document, namespace=place.namespace)
     made |= {"key": key_in(snapshot, version, place), "updated_at": format_instant(version.state.updated)}
@@ -78,7 +78,7 @@ def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory
     root = _root(snapshot, version)
     if root is version:
         return made
-    if root.document.standard == mapping.STANDARD:
+    if mapping.owns(root.document):
         made["created_at"] = load_memory(root.document.native)["created_at"]
     else:
         made["created_at"] = format_instant(project(context, root).created)
@@ -100,7 +100,7 @@ def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
     there = (
         each.document.native
         for each in snapshot.history(version.memory_id, newest_first=True)
-        if each.document.standard == mapping.STANDARD and not each.state.erased and holds(each)
+        if mapping.owns(each.document) and not each.state.erased and holds(each)
     )
     return next(map(load_memory, there), None)
 
@@ -113,7 +113,7 @@ def may_see(context: Context, access: Access, snapshot: Snapshot, version: Versi
 def key_in(snapshot: Snapshot, version: Version, place: Place) -> str:
     """A memory keeps the key it had first, unless it came from another namespace: there it is another's."""
     root = _root(snapshot, version)
-    if root.document.standard != mapping.STANDARD or root.state.erased:
+    if not mapping.owns(root.document) or root.state.erased:
         return mapping.key_of(root.document)
     return str(load(root.document.native)["key"]) if root.state.space == place.space else version.document.name
 

@@ -47,9 +47,8 @@ from memoranda.standards.oms.fields import INDEX_FIELDS
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.profile import EXTENDED, SIZE_PROFILES, SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
-from memoranda.standards.ump import mapping as ump
+from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
-from memoranda.standards.ump.port import load_record
 from memoranda.storage.engine import Unit
 
 LIST_LIMIT = 500
@@ -413,10 +412,10 @@ def _check_profile(profile: SizeProfile, grain: Grain) -> None:
 def _shows_less(grain: Grain, tenant: str) -> bool:
     """Whether it carries a record of this owner that others may see only in part."""
     inner = oms.unwrap(grain)
-    if inner is None or inner.standard != ump.STANDARD:
-        return False
     try:
-        record = load_record(inner.native)
+        record = None if inner is None else port_of(inner.standard).record(inner)
+        if record is None:
+            return False
         return bool(record["scope"]["owner"] == tenant and rules.redact(record)[1])
     except (MemorandaError, LookupError, TypeError):
         # Anybody may have put it there; what is no record hides nothing.

@@ -12,9 +12,9 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.model.standard import OPENWOP
 from memoranda.service.openwop import runs, workspace
 from memoranda.standards.openwop.entry import ARCHIVE_TAG, Entry
+from memoranda.standards.port import port_of
 from memoranda.storage.engine import Unit
 
 INDEX_PATH: Final = "MEMORY-INDEX.json"
@@ -38,7 +38,7 @@ def put(unit: Unit, run_id: str, ref: str, archives: Sequence[Entry], now: Insta
 
 def unlist(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> None:
     """Take an archive that goes out of the file; if it goes for good, out of every version of it."""
-    if version.document.standard != OPENWOP or _MARK not in version.document.native:
+    if not port_of(version.document.standard).may_be_archive(version.document):
         return
     file = workspace.read(unit, INDEX_PATH)
     known, name = _known(file), version.document.name

@@ -34,9 +34,8 @@ from memoranda.service.openwop import memory, runs
 from memoranda.service.openwop.passes import space_in
 from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping
-from memoranda.standards.openwop.entry import ARCHIVE_TAG
 from memoranda.standards.openwop.events import Event
-from memoranda.standards.port import load
+from memoranda.standards.port import port_of
 from memoranda.storage.engine import Snapshot, Unit
 
 if TYPE_CHECKING:
@@ -377,10 +376,7 @@ def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
 
 def _is_quoting(version: Version) -> bool:
     """Whether it is an archive or the outcome of a compaction: it repeats what others said, at another time."""
-    if version.document.standard != mapping.STANDARD:
-        return False
-    tags = load(version.document.native)["tags"]
-    return any(tag.startswith((ARCHIVE_TAG, mapping.COMPACTED_PREFIX)) for tag in tags)
+    return port_of(version.document.standard).is_quotation(version.document)
 
 
 def _stated(context: Context, version: Version) -> list[Stated]:

@@ -45,6 +45,7 @@ from memoranda.standards.openwop.entry import ARCHIVE_TAG, MAX_CONTENT_BYTES, Dr
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 from memoranda.standards.openwop.runs import effective_budget
+from memoranda.standards.port import port_of
 from memoranda.storage.engine import Unit
 
 # A context window's part that a digest of a ref may take, read and written together.
@@ -360,8 +361,8 @@ def _with_body(entry: Entry) -> Entry:
 
 
 def _is_archive_version(version: Version) -> bool:
-    is_entry = version.document.standard == mapping.STANDARD and not version.state.erased
-    return is_entry and holds(version) and is_archive(memory.load_entry(version)["tags"])
+    is_readable = not version.state.erased and holds(version)
+    return is_readable and port_of(version.document.standard).is_archive(version.document)
 
 
 def _sources(current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Instant) -> tuple[list[Note], Instant]:

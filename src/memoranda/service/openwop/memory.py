@@ -55,7 +55,7 @@ from memoranda.standards.openwop.entry import (
     within_budget,
 )
 from memoranda.standards.openwop.problem import CAPABILITY_REQUIRED
-from memoranda.standards.port import load
+from memoranda.standards.port import load, port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine import Snapshot, Unit
 
@@ -492,9 +492,8 @@ def id_of(snapshot: Snapshot, version: Version) -> str:
 
 
 def _id(root: Version) -> str:
-    if root.document.standard == oams.STANDARD and not root.state.erased:
-        return str(load(root.document.native)["key"])
-    return root.document.name
+    reference = None if root.state.erased else port_of(root.document.standard).reference(root.document)
+    return root.document.name if reference is None else reference[1]
 
 
 def seen(context: Context, access: Access, snapshot: Snapshot, version: Version) -> Entry | None:
@@ -512,12 +511,13 @@ def load_entry(version: Version) -> Entry:
 def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     """A version as an entry: itself, or the projection of another standard's memory."""
     root = root_of(snapshot, version)
-    if version.document.standard == mapping.STANDARD and root is version:
+    if mapping.owns(version.document) and root is version:
         return load_entry(version)
     read = project(context, version)
-    if version.document.standard == oams.STANDARD:
-        # As they were spelt: OAMS compares them without regard to case, openwop does not.
-        read = replace(read, tags=tuple(load(version.document.native).get("tags") or ()))
+    # OAMS compares tags without regard to case, openwop does not: they are shown as they were written.
+    tags = port_of(version.document.standard).written_tags(version.document)
+    if tags is not None:
+        read = replace(read, tags=tags)
     if root is not version and holds(root):
         # MemoryEntry: createdAt never changes, and neither does the id, which is the first version's.
         read = replace(read, created=project(context, root).created)

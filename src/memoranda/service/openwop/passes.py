@@ -49,7 +49,7 @@ def entries(snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version,
     return [
         (version, memory.load_entry(version))
         for version in _current(snapshot, space, now)
-        if version.document.standard == mapping.STANDARD
+        if mapping.owns(version.document)
     ]
 
 
@@ -62,7 +62,7 @@ def entries_and_others(context: Context, snapshot: Snapshot, space: str, now: In
     found: list[tuple[Version, Entry]] = []
     others: deque[Version] = deque(maxlen=_OTHERS_LIMIT)
     for version in _current(snapshot, space, now):
-        if version.document.standard == mapping.STANDARD:
+        if mapping.owns(version.document):
             found.append((version, memory.load_entry(version)))
         elif memory.is_stated(version, None, now) and not is_by_a_pass(version):
             others.append(version)

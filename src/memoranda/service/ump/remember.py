@@ -226,7 +226,7 @@ def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> R
 def _is_same(context: Context, known: Version, record: Record, now: Instant) -> bool:
     """Whether a record is the version that is here; also as this store gave it away, closed since or redacted."""
     stated, document = record["integrity"]["content_hash"], known.document
-    if document.standard == mapping.STANDARD and load_record(document.native)["integrity"]["content_hash"] == stated:
+    if mapping.owns(document) and load_record(document.native)["integrity"]["content_hash"] == stated:
         return True
     shown = view(context, known, now)
     return stated in (
@@ -258,7 +258,7 @@ def _is_later_edition(known: Version, accepted: Accepted) -> bool:
     What was closed here stays so.
     """
     record = accepted.record
-    if known.document.standard != mapping.STANDARD or "integrity" not in accepted.draft:
+    if not mapping.owns(known.document) or "integrity" not in accepted.draft:
         return False
     ours = load_record(known.document.native)
     return (
@@ -298,7 +298,7 @@ def _append(context: Context, unit: Unit, accepted: Accepted, now: Instant, foll
 
 
 def _names_successor(prior: Version, successor_id: str) -> bool:
-    if prior.document.standard != mapping.STANDARD:
+    if not mapping.owns(prior.document):
         return False
     return successor_id in load_record(prior.document.native).get("superseded_by", ())
 
@@ -312,7 +312,7 @@ class Merged(msgspec.Struct, frozen=True):
 
 
 def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) -> NewVersion | None:
-    if known.document.standard != mapping.STANDARD:
+    if not mapping.owns(known.document):
         return None
     record = load_record(known.document.native)
     # Someone else's signature is worth more than one record less.

@@ -9,13 +9,12 @@ import msgspec
 from memoranda.errors import Conflict, NotFound
 from memoranda.model.change import Change
 from memoranda.model.memory import Version
-from memoranda.model.standard import OMS, OPENWOP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.find import short_ids
 from memoranda.service.core.views import view
 from memoranda.service.ump import files, revise
-from memoranda.standards.port import load
+from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules
 from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 from memoranda.storage.engine import Snapshot
@@ -88,12 +87,13 @@ def _back(context: Context, access: Access, name: str, earlier: Version) -> str:
 def _bring_back(context: Context, access: Access, version: Version) -> None:
     if version.state.erased:
         raise Conflict("the last change erased a memory for good; nothing can bring it back")
-    if version.document.standard == OPENWOP:
+    port = port_of(version.document.standard)
+    if not port.has_file_form:
         raise Conflict("the last change forgot an entry of openwop, which cannot be brought back; write it anew")
     from memoranda.service.exchange import numbered
 
     document = version.document
-    value = document.native if document.standard == OMS else load(document.native)
+    value = port.file_value(document)
     report = files.import_items(context, access, numbered(document.standard, [value]), restore=True)  # type: ignore[arg-type]
     if report.refused:
         raise Conflict(f"it cannot be brought back: {report.refusals[0].message}")

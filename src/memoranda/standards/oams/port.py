@@ -68,6 +68,9 @@ class OamsPort(Port):
         memory = load(document.native)
         return memory["namespace"], memory["key"]
 
+    def written_tags(self, document: Document) -> tuple[str, ...] | None:
+        return tuple(load(document.native).get("tags") or ())
+
     def source_names(self, native: bytes) -> list[str]:
         return mapping.derived_from(cast("Memory", parse(native))) if b'"dream_inputs"' in native else []
 

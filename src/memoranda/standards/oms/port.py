@@ -50,6 +50,9 @@ class OmsPort(Port):
             return None
         return (opened.grain, opened.envelope) if isinstance(opened, SignedGrain) else (opened, opened.blob)
 
+    def file_value(self, document: Document) -> bytes:
+        return document.native
+
     def carried(self, document: Document) -> Document | None:
         return mapping.unwrap(grain_of(document))
 

@@ -19,6 +19,7 @@ class OpenwopPort(Port):
     """Entries."""
 
     name: ClassVar[str] = OPENWOP
+    has_file_form: ClassVar[bool] = False
     replaces_others: ClassVar[bool] = True
 
     def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:

@@ -10,7 +10,7 @@ from memoranda.errors import InvalidInput, StoreCorrupt
 from memoranda.model.memory import Document, Projection
 from memoranda.model.standard import UMP
 from memoranda.standards.port import Fields, Port, combined_rules, load, policy_inside
-from memoranda.standards.ump import mapping, signature
+from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import check_complete
 from memoranda.standards.ump.shapes import Record, Version
 
@@ -40,7 +40,7 @@ class UmpPort(Port):
         is_here = (projection.scope.tenant, projection.scope.space) == (tenant, space)
         return projection if is_here and record["id"] == inner.name else None
 
-    def record(self, document: Document) -> Fields | None:
+    def record(self, document: Document) -> Record | None:
         return load_record(document.native)
 
     def carried(self, document: Document) -> Document | None:
@@ -52,6 +52,10 @@ class UmpPort(Port):
 
     def redact_paths(self, document: Document) -> tuple[str, ...] | None:
         return tuple(load_record(document.native).get("consent", {}).get("redact", ()))
+
+    def hides_text(self, document: Document) -> bool:
+        record = load_record(document.native)
+        return bool(rules.redact(record)[0]["body"].get("text") != record["body"]["text"])
 
 
 def load_record(native: bytes) -> Record:
