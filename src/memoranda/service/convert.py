@@ -42,7 +42,7 @@ from memoranda.standards.oms.container import Checked
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.oms.profile import EXTENDED
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
-from memoranda.standards.openwop import mapping as openwop
+from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.mapping import document_of
@@ -54,7 +54,6 @@ Target = Literal["ump", "oms", "oams"]
 # Whose memories are that come from a form that does not say it.
 NOBODY: Final = "local"
 _NATIVE: Final = NATIVE_KEY.encode()
-_MAX_NATIVE_BYTES: Final = 8 * 1_048_576
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,10 +115,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         successors, index = record.get("superseded_by") or (), index_of(record)
         if successors:
             index = replace(index, successor_name=successors[-1])
-        found = self._whole(inner, tenant, space)
-        if found is None:
-            return None
-        found = replace(found, index=index)
+        found = replace(self._read_carried(inner, tenant, space), index=index)
         shown = self.record(found)
         if dump(shown) == dump(record):
             return found
@@ -148,24 +144,22 @@ class Conversion(msgspec.Struct, kw_only=True):
         space = grain_space_of(str(fields.get("namespace", DEFAULT_NAMESPACE)))
         # A record says whose it is; where nobody else is its subject, a grain says it, too.
         for tenant in dict.fromkeys((self.owner, str(fields.get("subject") or self.owner))):
-            found = self._whole(inner, tenant, space)
-            if found is None or found.read is None:
-                return None
-            if oms.from_projection(found.read, inner).blob == blob:
+            found = self._read_carried(inner, tenant, space)
+            if found.read is not None and oms.from_projection(found.read, inner).blob == blob:
                 return found
         return None
 
-    def _whole(self, inner: Document, tenant: str, space: str) -> Carried | None:
-        """What is carried, read, if it is a document under its own name, written as every store writes it. Raises."""
-        if inner.standard != ump.STANDARD:
-            read = project_document(self, inner, tenant, space) if _is_whole(inner) else None
-            return None if read is None else Carried(document=inner, tenant=tenant, space=read.scope.space, read=read)
-        # Whether it is right in everything is asked where it is taken in.
-        record = cast("Record", parse(inner.native))
-        if document_of(record) != inner:
-            return None
-        read = ump.project(record)
-        return Carried(document=inner, tenant=read.scope.tenant, space=read.scope.space, record=record, read=read)
+    def _read_carried(self, inner: Document, tenant: str, space: str) -> Carried:
+        """Return what a document carries. Raises unless it is complete, in canonical form, and under its own name.
+
+        Whether a record is right in everything is checked where it is imported.
+        """
+        port = port_of(inner.standard)
+        port.check(inner)
+        read = project_document(self, inner, tenant, space)
+        return Carried(
+            document=inner, tenant=read.scope.tenant, space=read.scope.space, record=port.record(inner), read=read
+        )
 
     def _take_memory(self, memory: Memory, raw: bytes | None) -> Carried:
         inner = oams.unwrap(memory)
@@ -179,8 +173,8 @@ class Conversion(msgspec.Struct, kw_only=True):
 
     def _behind_memory(self, memory: Memory, inner: Document) -> Carried | None:
         namespace = parse_namespace(memory["namespace"])
-        found = self._whole(inner, self.owner, space_of(namespace, self.owner))
-        if found is None or found.read is None or found.space != space_of(namespace, found.tenant):
+        found = self._read_carried(inner, self.owner, space_of(namespace, self.owner))
+        if found.read is None or found.space != space_of(namespace, found.tenant):
             return None
         view = oams.from_projection(found.read, inner, namespace=memory["namespace"])
         # When a store last touched it is not of the memory itself.
@@ -215,8 +209,9 @@ class Conversion(msgspec.Struct, kw_only=True):
                 report.refuse(item.where, item.name, error, number=item.number)
                 continue
             report.exported += 1
-            self.unchanged += carried.document.standard == target
-            self.carried += carried.document.standard != target
+            is_unchanged = carried.document.standard == target
+            self.unchanged += is_unchanged
+            self.carried += not is_unchanged
             yield shown
 
     def record(self, carried: Carried) -> Record:
@@ -229,7 +224,7 @@ class Conversion(msgspec.Struct, kw_only=True):
             if beside is not None:
                 return beside
         successor = index.successor_name or self._names.get(index.superseded_by or "")
-        if carried.document.standard == ump.STANDARD and successor in record.get("superseded_by", ()):
+        if ump.owns(carried.document) and successor in record.get("superseded_by", ()):
             return record
         told = {"verification": index.verification_status} if index.verification_status != UNVERIFIED else {}
         known = {"successor": index.superseded_by, "closed": index.system_valid_to}
@@ -241,7 +236,8 @@ class Conversion(msgspec.Struct, kw_only=True):
         document = carried.document
         if carried.record is not None:
             return carried.record
-        if document.standard != oams.STANDARD:
+        port = port_of(document.standard)
+        if port.original(document, carried.tenant, ump_version=self.ump_version) is None:
             return ump.from_projection(self._read(carried), document, version=self.ump_version)
         # A memory that holds another document is shown as that is.
         shown = record_of(self, document, carried.tenant, carried.space)
@@ -256,7 +252,7 @@ class Conversion(msgspec.Struct, kw_only=True):
     def grain(self, carried: Carried) -> tuple[bytes, IndexState]:
         """A memory as a grain, and what is known of it beside."""
         document = carried.document
-        if document.standard == oms.STANDARD:
+        if oms.owns(document):
             return Checked.of(document.native, document.name), carried.index
         made = oms.from_projection(self._read(carried), document)
         if len(made.blob) > EXTENDED.max_bytes:
@@ -281,7 +277,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         """A memory as one of OAMS, with its bytes. That form says what is stated now, and no more."""
         _refuse_over(carried)
         document = carried.document
-        if document.standard == oams.STANDARD:
+        if oams.owns(document):
             return document.native, load_memory(document.native)
         namespace = namespace_of(carried.space, carried.tenant)
         made = oams.from_projection(self._read(carried), document, namespace=namespace)
@@ -311,22 +307,6 @@ def _or_none(make: Callable[[], T | None]) -> T | None:
         return make()
     except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
         return None
-
-
-def _is_whole(inner: Document) -> bool:
-    """Whether what is carried is a document of another standard than UMP under its own name. Raises."""
-    if inner.standard == oms.STANDARD:
-        kind = oms.SIGNED_MEDIA_TYPE if signature.is_envelope(inner.native) else oms.MEDIA_TYPE
-        grain = grains.decode(signature.blob_of(inner.native), profile=oms.VIEWS)
-        return (grain.address, kind) == (inner.name, inner.media_type)
-    if inner.standard == oams.STANDARD:
-        memory = check(parse(inner.native, max_bytes=_MAX_NATIVE_BYTES), complete=True)[0]
-        # One to a line, as they stand in files.
-        return (
-            oams.outside(inner, memory) == inner and inner.media_type == oams.MEDIA_TYPE and b"\n" not in inner.native
-        )
-    entry = openwop.decode(inner.native)
-    return (inner.standard, inner.name, inner.media_type) == (openwop.STANDARD, entry["id"], openwop.MEDIA_TYPE)
 
 
 def _holding(record: Record, more: dict[str, object]) -> Record:

@@ -221,7 +221,7 @@ def policy_inside(inner: Document | None) -> Fields:
     return {name: inside[name] for name in ("type", "invalidation_policy") if name in inside}
 
 
-# What a document of another standard can say under the names that grains give it.
+# Fields that a document of another standard can state, under the names that grains give it.
 RULE_NAMES: Final = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification", "legal:privilege")
 
 

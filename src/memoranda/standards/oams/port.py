@@ -116,21 +116,21 @@ def original_of(memory: Memory, tenant: str, *, ump_version: str) -> Original | 
         return None
     space, user = _locate(memory["namespace"], tenant)
     try:
-        read = port_of(inner.standard).project_inside(inner, tenant, space, ump_version=ump_version)
+        projection = port_of(inner.standard).project_inside(inner, tenant, space, ump_version=ump_version)
     except MemorandaError:
         # Nobody knows a standard of that name: anybody may have put it there.
-        read = None
-    if read is None:
+        projection = None
+    if projection is None:
         return None
     bounds = None
-    if not mapping.is_view(memory, read, inner):
+    if not mapping.is_view(memory, projection, inner):
         # A head that is exported without its history states the restrictions of earlier versions itself.
-        bounds = bounds_of_view(mapping.project(memory, tenant, space, user=user), read)
-        if bounds == FREE or not mapping.is_view(memory, bound(read, bounds), inner):
+        bounds = bounds_of_view(mapping.project(memory, tenant, space, user=user), projection)
+        if bounds == FREE or not mapping.is_view(memory, bound(projection, bounds), inner):
             return None
-        read = bound(read, bounds)
-    scope = replace(read.scope, space=space, user=read.scope.user or user)
-    return Original(inner, replace(read, scope=scope), bounds)
+        projection = bound(projection, bounds)
+    scope = replace(projection.scope, space=space, user=projection.scope.user or user)
+    return Original(inner, replace(projection, scope=scope), bounds)
 
 
 # Many memories of few namespaces are read together.
