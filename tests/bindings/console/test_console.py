@@ -56,7 +56,13 @@ def test_a_key_signs_a_browser_in_and_goes_on_to_where_it_wanted(server: Running
         assert (answer.status_code, answer.headers["location"]) == (303, target)
 
 
-@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example", "/ump/recall", ""])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("https://evil.example/", "https://evil.example/console/", "//evil.example", "//evil.example/console/"),
+        *("/\\evil.example", "/\\evil.example/console/", "/ump/recall", ""),
+    ],
+)
 def test_nobody_is_sent_elsewhere_after_signing_in(server: Running, key: str, target: str) -> None:
     with server.client("") as browser:
         answer = browser.post(f"{ROOT}/sign-in", data={"key": key, "next": target})
