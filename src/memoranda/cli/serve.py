@@ -104,7 +104,7 @@ def _serve(
     service = open_service(settings)
     stop_tracing = start()
     try:
-        credential = owner_credential(service, settings)
+        credential = owner_credential(service, settings, note)
         link = console_link(service, credential) if is_alone else ""
         mcp = LateEndpoint(lambda: _mcp(service, settings))
         if settings.mcp_tools:
@@ -201,7 +201,7 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
         raise InvalidInput("workers: a store in memory is one process's own")
     # Made before there are several who would make them.
     with closing(open_service(settings)) as service:
-        link = console_link(service, owner_credential(service, settings))
+        link = console_link(service, owner_credential(service, settings, note))
     with listen(settings.host, settings.port, is_shared=True) as listener:
         shared = replace(settings, port=listener.getsockname()[1])
 
@@ -258,7 +258,7 @@ def console(
 
     settings = run.settings()
     with run.open() as memoranda:
-        link = console_link(memoranda.service, owner_credential(memoranda.service, settings))
+        link = console_link(memoranda.service, owner_credential(memoranda.service, settings, note))
     scheme = "https" if settings.tls_cert else "http"
     whole = f"{(url or f'{scheme}://{settings.host}:{settings.port}').rstrip('/')}{link}"
     run.answer({"console": whole}, lambda: print(whole))

@@ -101,6 +101,11 @@ class Sessions:
             self._system.extend_grant(session.grant_id, Instant(now + IDLE_MS))
         return session, self._gate.for_person(grant.key_id, f"session:{session.grant_id}")
 
+    def key_id(self, session: Session) -> str | None:
+        """Return the id of the key that a session was opened with; None if the session has ended."""
+        grant = self._system.grant(session.grant_id, self._clock())
+        return None if grant is None else grant.key_id
+
     def open_sessions(self, access: Access, session: Session) -> list[ProgramGrant]:
         """The sessions of everybody who signed in for the same owner, last used first; for who may not do everything,
         only those with the same key.
@@ -109,8 +114,7 @@ class Sessions:
         found = [each for each in self._system.grants(self._clock()) if each.verbs == _VERBS and each.key_id in keys]
         if access.verbs >= ALL_VERBS:
             return found
-        mine = {each.key_id for each in found if each.grant_id == session.grant_id}
-        return [each for each in found if each.key_id in mine]
+        return [each for each in found if each.key_id == self.key_id(session)]
 
     def end(self, access: Access, session: Session, grant_id: str) -> None:
         """End one of them. Raises NotFound."""
