@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
 
+from memoranda.hosts.document import Slot, put
 from memoranda.hosts.plan import BACKUP_SUFFIX
 from memoranda.hosts.table import HOOKS_FORM, HOSTS, RULES, Host, Machine
 
@@ -144,6 +147,22 @@ HOOKED = {
 }
 
 
+# By the host's own names: our event, and how long the host is to wait in its own unit.
+OURS = {
+    "claude-code": {"SessionStart": [("session-start", 10)], "SessionEnd": [("session-end", 10)]},
+    # Codex waits three seconds at the end of a session, and warns of more.
+    "codex": {"SessionStart": [("session-start", 10)], "SessionEnd": [("session-end", 3)]},
+    # With a text of SessionStart, Gemini CLI loses the first prompt of a session that is resumed.
+    "gemini": {"BeforeAgent": [("prompt", 10_000)], "SessionEnd": [("session-end", 10_000)]},
+}
+
+
+def hooks_in(items: list[Any]) -> list[tuple[str, int]]:
+    """Return our event and the timeout of each hook of ours in a list of hooks."""
+    found = [(each, re.search(r" hook (\S+) --host ", each["command"])) for item in items for each in item["hooks"]]
+    return [(match[1], each["timeout"]) for each, match in found if match is not None and each["type"] == "command"]
+
+
 @pytest.mark.parametrize("name", HOOKED)
 @pytest.mark.parametrize("data", [SETTINGS, SETTINGS.replace(b"\n", b"\r\n"), b'{"hooks": {"SessionEnd": []}}', None])
 def test_hooks_are_added_once_and_the_file_comes_back_as_it_was(
@@ -157,12 +176,7 @@ def test_hooks_are_added_once_and_the_file_comes_back_as_it_was(
         path.unlink(missing_ok=True)
     assert run("connect", name, "--no-check", "--hooks").code == 0
     document = HOOKS_FORM.parse(path.read_bytes().decode())
-    for event, key in (("session-start", "SessionStart"), ("session-end", "SessionEnd")):
-        (ours,) = [each for each in document["hooks"][key] if f"hook {event}" in str(each)]
-        (command,) = ours["hooks"]
-        assert command["type"] == "command"
-        assert f" hook {event} --host {name}" in command["command"]
-        assert command["timeout"] == (10_000 if name == "gemini" else 10)
+    assert {key: ours for key, each in document["hooks"].items() if (ours := hooks_in(each))} == OURS[name]
     if data is not None and b"mine" in data:
         assert next(each["hooks"][0]["command"] for each in document["hooks"]["SessionStart"]) == "echo hello"
         assert (b"// mine" in path.read_bytes(), b"/* keep */" in path.read_bytes()) == (True, True)
@@ -176,6 +190,84 @@ def test_hooks_are_added_once_and_the_file_comes_back_as_it_was(
         assert path.exists() == (path == configuration)
     if path != configuration:
         assert configuration.read_bytes() == before
+
+
+def connect_as_before(path: Path, host: Host, original: bytes | None) -> None:
+    """Write a file with our hooks as an earlier version wrote it."""
+    connected, text = HOOKS_FORM.parse(path.read_text(encoding="utf-8")), (original or b"").decode()
+    if host.configuration(Machine.this()) == path:
+        slot = host.slot(connected)
+        text = put(HOOKS_FORM, text, slot, slot.entry(connected))
+    command = connected["hooks"]["SessionEnd"][-1]["hooks"][0]["command"]
+    for event, key in (("session-start", "SessionStart"), ("session-end", "SessionEnd")):
+        slot = Slot(("hooks", key), "", is_listed=True, mark=f"hook {event} --host")
+        timeout = 10_000 if host.name == "gemini" else 10
+        hook = {"type": "command", "command": command.replace("session-end", event), "timeout": timeout}
+        text = put(HOOKS_FORM, text, slot, {"hooks": [hook]})
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini"])
+@pytest.mark.parametrize("is_changed", [False, True])
+@pytest.mark.parametrize("data", [SETTINGS, None])
+def test_hooks_of_an_earlier_version_are_brought_up_to_date_by_connecting_again(
+    run: Command, person: Machine, name: str, is_changed: bool, data: bytes | None
+) -> None:
+    path, (configuration, before) = person.path(HOOKED[name]), given(person, name)
+    path.unlink(missing_ok=True)
+    if data is not None:
+        path.write_bytes(data)
+    assert run("connect", name, "--no-check", "--hooks").code == 0
+    fresh = path.read_bytes()
+    connect_as_before(path, named(name), data)
+    assert path.read_bytes() != fresh
+    if is_changed:
+        path.write_bytes(path.read_bytes().replace(b'"hooks": {', b'"hooks": {\n    "Other": [],', 1))
+    # Whoever connects again need not say that there are hooks.
+    answer = run("connect", name, "--no-check")
+    assert (answer.code, "open /hooks in Codex" in answer.err) == (0, name == "codex")
+    document = HOOKS_FORM.parse(path.read_text(encoding="utf-8"))
+    assert {key: ours for key, each in document["hooks"].items() if (ours := hooks_in(each))} == OURS[name]
+    if not is_changed:
+        assert path.read_bytes() == fresh
+    assert run("disconnect", name).code == 0
+    if is_changed:
+        left = HOOKS_FORM.parse(path.read_text(encoding="utf-8"))["hooks"]
+        assert "Other" in left
+        assert not any(hooks_in(each) for each in left.values())
+    elif data is not None:
+        assert path.read_bytes() == data
+    else:
+        assert not path.exists()
+    assert path == configuration or configuration.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini"])
+@pytest.mark.parametrize("data", [SETTINGS, None])
+def test_hooks_of_an_earlier_version_are_taken_out_without_connecting_again(
+    run: Command, person: Machine, name: str, data: bytes | None
+) -> None:
+    path, _ = person.path(HOOKED[name]), given(person, name)
+    path.unlink(missing_ok=True)
+    if data is not None:
+        path.write_bytes(data)
+    assert run("connect", name, "--no-check", "--hooks").code == 0
+    connect_as_before(path, named(name), data)
+    assert run("disconnect", name).code == 0
+    assert path.read_bytes() == data if data is not None else not path.exists()
+
+
+def test_rules_of_an_earlier_version_are_brought_up_to_date_by_connecting_again(run: Command, person: Machine) -> None:
+    given(person, "codex")
+    rules = person.path("{codex}/AGENTS.md")
+    rules.write_text("# Mine\n", encoding="utf-8")
+    assert run("connect", "codex", "--no-check", "--rules").code == 0
+    fresh = rules.read_bytes()
+    rules.write_bytes(fresh.replace(b"## Memory", b"## An old title"))
+    assert run("connect", "codex", "--no-check").code == 0
+    assert rules.read_bytes() == fresh
+    assert run("disconnect", "codex").code == 0
+    assert rules.read_text(encoding="utf-8") == "# Mine\n"
 
 
 def test_hooks_that_were_changed_around_ours_stay(run: Command, person: Machine) -> None:

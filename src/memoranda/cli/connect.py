@@ -70,7 +70,11 @@ def connect(
             note(f"{host.title} has no file of rules for every project; paste the text from docs/howto/connect.md")
         if hooks and not yes and host.hooks is None:
             note(f"{host.title} has no hooks for the beginning and the end of a session")
-    return _do(edits, refused, dry_run=dry_run, run=run, words=("connected", "was connected already"))
+    code = _do(edits, refused, dry_run=dry_run, run=run, words=("connected", "was connected already"))
+    for edit in edits:
+        if edit.what == "hooks" and edit.is_change and edit.host.hooks is not None and edit.host.hooks.note:
+            note(edit.host.hooks.note)
+    return code
 
 
 def disconnect(*names: Name, all_: All = False, dry_run: DryRun = False, run: GivenRun) -> int | None:

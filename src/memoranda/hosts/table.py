@@ -97,6 +97,8 @@ class Hooks:
     """The hooks of a host: in which file, and at which events."""
 
     file: str
+    # What a person has to do before the host runs them.
+    note: str = ""
     hooks: tuple[Hook, ...] = (Hook("session-start", "SessionStart"), Hook("session-end", "SessionEnd"))
     # In which unit the host counts.
     units_per_second: int = 1
@@ -234,7 +236,12 @@ HOSTS: Final[Sequence[Host]] = (
         form=_TOML,
         slots=(Slot(("mcp_servers",), NAME),),
         rules="{codex}/AGENTS.md",
-        hooks=Hooks("{codex}/hooks.json"),
+        hooks=Hooks(
+            "{codex}/hooks.json",
+            note="Codex runs a new or changed hook only after you trusted it: open /hooks in Codex once",
+            # Codex waits no longer at the end of a session, and warns at each start if it is asked to.
+            hooks=(Hook("session-start", "SessionStart"), Hook("session-end", "SessionEnd", 3)),
+        ),
     ),
     Host(
         name="gemini",
@@ -243,8 +250,16 @@ HOSTS: Final[Sequence[Host]] = (
         signs=("{home}/.gemini",),
         program="gemini",
         rules="{home}/.gemini/GEMINI.md",
-        # Which counts in milliseconds.
-        hooks=Hooks("{home}/.gemini/settings.json", units_per_second=1000),
+        # A text of SessionStart stands in front of the first prompt, and a resumed session loses the prompt with it.
+        hooks=Hooks(
+            "{home}/.gemini/settings.json",
+            hooks=(
+                Hook("session-start", "SessionStart", None),
+                Hook("prompt", "BeforeAgent"),
+                Hook("session-end", "SessionEnd"),
+            ),
+            units_per_second=1000,
+        ),
     ),
     Host(
         name="windsurf",
@@ -315,3 +330,9 @@ HOSTS: Final[Sequence[Host]] = (
 
 RULES_SLOT: Final = Slot((), NAME)
 RULES_FORM: Final = MarkedText()
+
+
+def hook_of(host: str, event: str) -> Hook | None:
+    """Return the hook of a host for an event of ours; None if the host has none, or is not one of these."""
+    hooks = next((each.hooks for each in HOSTS if each.name == host), None)
+    return None if hooks is None else next((hook for hook in hooks.hooks if hook.event == event), None)
