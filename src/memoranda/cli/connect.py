@@ -139,13 +139,13 @@ def _chosen(names: Sequence[str], all_: bool, machine: Machine, *, missing_too: 
         return list(HOSTS)
     chosen: list[Host] = []
     for name in dict.fromkeys(names):
-        known = [host for host in HOSTS if host.name == name]
-        if not known:
-            listed = ", ".join(dict.fromkeys(host.name for host in HOSTS))
-            raise InvalidInput(f"there is no host {name!r}; there are {listed}")
-        present = known if missing_too else [host for host in known if host.is_here(machine)]
+        hosts = [host for host in HOSTS if host.name == name]
+        if not hosts:
+            names_here = ", ".join(dict.fromkeys(host.name for host in HOSTS))
+            raise InvalidInput(f"there is no host {name!r}; there are {names_here}")
+        present = hosts if missing_too else [host for host in hosts if host.is_here(machine)]
         if not present:
-            raise NotFound(f"{known[0].title} is not on this machine; for another: memoranda connect {name} --print")
+            raise NotFound(f"{hosts[0].title} is not on this machine; for another: memoranda connect {name} --print")
         chosen += present
     return chosen
 

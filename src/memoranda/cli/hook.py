@@ -34,13 +34,13 @@ def hook(
     """
     from memoranda.hosts.table import HOOK_SECONDS, hook_of
 
-    known = hook_of(host, event)
-    seconds = HOOK_SECONDS if known is None or known.seconds is None else known.seconds
+    configured = hook_of(host, event)
+    seconds = HOOK_SECONDS if configured is None or configured.seconds is None else configured.seconds
     end = threading.Timer(seconds * _PATIENCE, os._exit, (0,))
     end.daemon = True
     end.start()
     try:
-        if known is not None and known.seconds is None:
+        if configured is not None and configured.seconds is None:
             note(f"hook {event}: an earlier version set this up; bring it up to date: memoranda connect {host}")
             answer: dict[str, Any] = {}
         else:

@@ -27,8 +27,8 @@ def set_up(level: str, *, form: str = "text", requests: bool = False) -> None:
     `requests` adds a line for each request. A second call replaces the first.
     """
     root, is_debug = logging.getLogger(), level == "debug"
-    for handler in [each for each in root.handlers if isinstance(each.formatter, _Text)]:
-        root.removeHandler(handler)
+    for earlier in [handler for handler in root.handlers if isinstance(handler.formatter, _Text)]:
+        root.removeHandler(earlier)
     # A program around this one may have logging of its own.
     if not root.handlers:
         handler = logging.StreamHandler()
@@ -48,12 +48,12 @@ def set_up_early() -> None:
 
 def log_note(text: str, level: Literal["warning", "error"], error: BaseException | None = None) -> bool:
     """Write a line for a person into the log, whatever its level, if the log is JSON; return False if it is not."""
-    handler = next((each for each in logging.getLogger().handlers if isinstance(each.formatter, _Json)), None)
-    if handler is None:
+    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler.formatter, _Json)]
+    if not handlers:
         return False
     trace = None if error is None else (type(error), error, error.__traceback__)
     number = logging.getLevelNamesMapping()[level.upper()]
-    handler.handle(logging.LogRecord("memoranda", number, "", 0, text, None, trace))
+    handlers[0].handle(logging.LogRecord("memoranda", number, "", 0, text, None, trace))
     return True
 
 

@@ -38,12 +38,12 @@ class MarkedText:
 
 def without_passage(text: str) -> str:
     """Return a text without our passages, however many there are: hosts repeat the files that they read."""
-    kept: list[str] = []
+    parts: list[str] = []
     at = 0
     while (begin := text.find(_BEGIN, at)) >= 0 and (end := text.find(_END, begin)) >= 0:
-        kept.append(text[at:begin])
+        parts.append(text[at:begin])
         at = end + len(_END)
-    return "".join((*kept, text[at:]))
+    return "".join((*parts, text[at:]))
 
 
 def _passage(text: str) -> tuple[int | None, int]:

@@ -31,7 +31,7 @@ _PROMPT_CHARS: Final = 300
 _ANSWER_CHARS: Final = 1200
 _NAME_CHARS: Final = 200
 _SPACES: Final = re.compile(r"\s+")
-# What the context begins with, in every transcript.
+# The beginning of the context, by which a transcript shows that it was given.
 _CONTEXT_HEAD: Final = "What is remembered here, latest first."
 
 

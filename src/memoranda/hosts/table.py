@@ -83,12 +83,12 @@ class Hook:
     event: HookEvent
     # The host's own name of it.
     name: str
-    # How long the host is to wait for the command; None: an earlier version had a hook there, which goes.
+    # The host's patience with the command; None: an earlier version had a hook there, which goes.
     seconds: int | None = HOOK_SECONDS
 
     @property
     def slot(self) -> Slot:
-        """Where the hook stands in the file: in a list, recognised by its command."""
+        """The position of the hook in the file: in a list, recognised by its command."""
         return Slot(("hooks", self.name), "", is_listed=True, mark=f"hook {self.event} --host")
 
 
@@ -97,7 +97,7 @@ class Hooks:
     """The hooks of a host: in which file, and at which events."""
 
     file: str
-    # What a person has to do before the host runs them.
+    # Told to a person who has to do something before the host runs them.
     note: str = ""
     hooks: tuple[Hook, ...] = (Hook("session-start", "SessionStart"), Hook("session-end", "SessionEnd"))
     # In which unit the host counts.
@@ -105,7 +105,7 @@ class Hooks:
 
     @property
     def slots(self) -> list[Slot]:
-        """Where hooks of ours stand, those of earlier versions included."""
+        """The positions of our hooks, and of those of earlier versions."""
         return [hook.slot for hook in self.hooks]
 
     def entries(self, server: Server, host: str) -> list[tuple[Slot, Entry | None]]:
@@ -138,7 +138,7 @@ class Host:
     rules: str = ""
     # What it can be told to run when a session begins and ends.
     hooks: Hooks | None = None
-    # What the host requires of its configuration beside the entry, as lines `key: value`.
+    # Lines `key: value` that the host requires of its configuration beside the entry.
     required: Mapping[str, str] = field(default_factory=dict)
     # A configuration of an older form, which the host ignores as soon as there is one of these.
     older_file: str = ""
@@ -334,5 +334,5 @@ RULES_FORM: Final = MarkedText()
 
 def hook_of(host: str, event: str) -> Hook | None:
     """Return the hook of a host for an event of ours; None if the host has none, or is not one of these."""
-    hooks = next((each.hooks for each in HOSTS if each.name == host), None)
+    hooks = next((row.hooks for row in HOSTS if row.name == host), None)
     return None if hooks is None else next((hook for hook in hooks.hooks if hook.event == event), None)

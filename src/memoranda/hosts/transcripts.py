@@ -106,10 +106,10 @@ def _after_spaces(text: str, at: int) -> int:
 def _closing(text: str, tag: re.Match[str]) -> re.Match[str] | None:
     """Return the tag that closes a block, which may hold others of its name."""
     depth = 0
-    for each in re.compile(rf"<(/?){re.escape(tag[1])}(?:\s[^<>]*)?>").finditer(text, tag.start()):
-        depth += -1 if each[1] else 1
+    for bracket in re.compile(rf"<(/?){re.escape(tag[1])}(?:\s[^<>]*)?>").finditer(text, tag.start()):
+        depth += -1 if bracket[1] else 1
         if depth == 0:
-            return each
+            return bracket
     return None
 
 
@@ -143,7 +143,7 @@ def _entries(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _mappings(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    return (each for each in items if isinstance(each, dict))
+    return (item for item in items if isinstance(item, dict))
 
 
 def _parsed(data: bytes) -> Any:
@@ -173,7 +173,7 @@ def _is_made_up(message: Entry) -> bool:
 
 
 def _text_of(message: Entry, role: Role) -> str:
-    # Where a hook added a part to a prompt, Gemini CLI keeps the prompt itself beside it.
+    # Gemini CLI keeps a prompt itself beside the one to which a hook added a part.
     content = message.get("displayContent") if role == "user" else None
     texts = list(_texts(content or message.get("content")))
     if role == "user":

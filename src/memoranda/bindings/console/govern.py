@@ -18,7 +18,7 @@ from memoranda.standards.ump.requests import AuditRequest
 
 _EVENTS = 100
 _DAY_MS = 86_400_000
-# What has to be typed to revoke a key whose owner may be locked out by that.
+# The word to type before a key is revoked whose owner may be locked out by that.
 REVOKE_WORD: Final = "revoke"
 # Whoever needs it for longer has a key, which is listed.
 _TOKEN_DAYS = 90
