@@ -6,7 +6,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from memoranda.encoding.bases import base64_decode, base64_encode
@@ -32,6 +32,25 @@ def write_private_once(path: Path, text: str) -> None:
     finally:
         draft.unlink()
     sync_folder(path.parent)
+
+
+def replace_private(path: Path, text: str) -> None:
+    """Write a file with mode 0600 in place of one that is there; readers see the old or the new one, never half."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    write_private_once(draft, text)
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes from changing the key files of a folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -117,15 +136,8 @@ class MasterKeyFile:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep other processes from changing the file meanwhile."""
-        if self._path is None:
+        with nullcontext() if self._path is None else locked_folder(self._path.parent):
             yield
-            return
-        descriptor = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
     def _first(self) -> dict[int, bytes]:
         self._write({1: secrets.token_bytes(KEY_BYTES)}, once=True)
@@ -150,7 +162,4 @@ class MasterKeyFile:
         if once:
             write_private_once(self._path, text)
             return
-        fresh = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-        write_private_once(fresh, text)
-        fresh.replace(self._path)
-        sync_folder(self._path.parent)
+        replace_private(self._path, text)

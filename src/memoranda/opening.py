@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoranda.embedding.embedder import Embedder
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import parse
-from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
-from memoranda.keys import (
-    OPERATOR_KEY_FILE,
-    make_private_folder,
-    operator_key,
-    write_private_once,
-)
+from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, Unauthorized
+from memoranda.keys import OPERATOR_KEY_FILE, locked_folder, make_private_folder, operator_key, replace_private
 from memoranda.model.instant import Instant, parse_duration_ms
 from memoranda.service.cal.session import Host, Switches
-from memoranda.service.core.access import ALL_VERBS
+from memoranda.service.core.access import ALL_VERBS, key_parts
 from memoranda.service.core.audit import sealer
 from memoranda.service.core.clock import SteadyClock
 from memoranda.service.core.context import AuditReads, Context
@@ -40,6 +37,7 @@ OWNER_CREDENTIAL_FILE = "owner.credential"
 DID_FOLDER = "dids"
 # Under which name the database says whose store it is.
 _OPERATOR = "operator"
+_log = logging.getLogger(__name__)
 
 
 def system_clock() -> Instant:
@@ -215,11 +213,40 @@ def signing_key(settings: Settings) -> SigningKey:
     return service.context.operator
 
 
-def owner_credential(service: Service, settings: Settings) -> Path:
-    """The file with the API key of the local owner: made on first use, readable by its owner alone."""
+def owner_credential(service: Service, settings: Settings, say: Callable[[str], object] = _log.warning) -> Path:
+    """Return the file with the local owner's API key, readable by its owner alone.
+
+    The key is made if there is none, and again if the one in the file is not valid any more; `say` is told of that.
+    """
     path = settings.home / OWNER_CREDENTIAL_FILE
-    if not path.exists():
+    with locked_folder(settings.home):
+        problem = credential_problem(service, path)
+        if path.exists() and not problem:
+            return path
         tenant = settings.owner or service.operator_did
         key = service.gate.add_key("owner", tenant=tenant, scopes=tuple(sorted(ALL_VERBS)))
-        write_private_once(path, key + "\n")
+        replace_private(path, key + "\n")
+    if problem:
+        say(f"the key in {path} is not valid any more ({problem}), so a new one was made: programs read it there")
     return path
+
+
+def credential_problem(service: Service, path: Path) -> str:
+    """Return why the key in the owner's file is not valid; empty if it is, or if there is no file yet."""
+    if not path.exists():
+        return ""
+    try:
+        access = service.gate.authenticate(_stored_key(path))
+    except Unauthorized as error:
+        return error.message
+    return "" if access.credential.startswith("key:") else "it is no API key"
+
+
+def credential_id(settings: Settings) -> str | None:
+    """Return the id of the key in the owner's file, if there is a file."""
+    path = settings.home / OWNER_CREDENTIAL_FILE
+    return key_parts(_stored_key(path))[0] if path.exists() else None
+
+
+def _stored_key(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace").strip()

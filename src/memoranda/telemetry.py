@@ -37,13 +37,16 @@ def wanted(environ: Mapping[str, str]) -> str | None:
     return named or ("otlp" if any(environ.get(name) for name in _ENDPOINTS) else None)
 
 
-def start(environ: Mapping[str, str] | None = None) -> Callable[[], None]:
-    """Trace this process if its environment asks for it; returns what ends that and sends what is left."""
+def start(environ: Mapping[str, str] | None = None, *, is_one_line: bool = False) -> Callable[[], None]:
+    """Trace this process if its environment asks for it; return what ends that and sends what is left.
+
+    `is_one_line`: on standard error each span is one line.
+    """
     exporter = wanted(os.environ if environ is None else environ)
     if exporter is None:
         return _nothing
     try:
-        return trace_to(_exporter(exporter))
+        return trace_to(_exporter(exporter, is_one_line=is_one_line))
     except ImportError:
         _log.warning("traces are asked for (OTEL_…), and OpenTelemetry is missing: pip install 'memoranda[otel]'")
     except ValueError as error:
@@ -75,7 +78,7 @@ def _nothing() -> None:
     """There is nothing to end."""
 
 
-def _exporter(name: str) -> SpanExporter:
+def _exporter(name: str, *, is_one_line: bool) -> SpanExporter:
     if name == "otlp":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
@@ -83,7 +86,8 @@ def _exporter(name: str) -> SpanExporter:
     if name == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
-        return ConsoleSpanExporter(out=sys.stderr)
+        indent = None if is_one_line else 4
+        return ConsoleSpanExporter(out=sys.stderr, formatter=lambda span: span.to_json(indent=indent) + "\n")
     raise ValueError(f"OTEL_TRACES_EXPORTER: {name[:40]!a} is none of otlp, console, none")
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import apsw
+import pytest
 from tests.cli.conftest import Command
 
 
@@ -28,6 +29,62 @@ def test_a_key_is_printed_alone_listed_without_its_secret_and_revoked(run: Comma
     assert run("key", "list", "--json").json["keys"][0]["revoked"] is not None
     assert run("key", "revoke", "laptop").code == 1
     assert "unknown scope" in run("key", "add", "x", "--scopes", "fly").err
+
+
+def test_an_owners_key_that_was_revoked_is_named_by_the_doctor_and_replaced_with_a_word_about_it(
+    run: Command, home: Path
+) -> None:
+    credential = home / "owner.credential"
+    assert run("console").err == ""
+    first = credential.read_text()
+    refused = run("key", "revoke", "owner")
+    assert refused.code == 1
+    assert "it is the key in use here" in refused.err
+    assert "memoranda key revoke owner --yes" in refused.err
+    assert run("doctor").code == 0
+    assert run("key", "revoke", "owner", "--yes").code == 0
+    (finding,) = [each for each in run("doctor", "--json").json["findings"] if each["what"] == "owner's key"]
+    assert not finding["ok"]
+    assert "this API key was revoked" in finding["seen"]
+    assert "memoranda console" in finding["mend"]
+    opened = run("console")
+    assert opened.code == 0
+    assert f"the key in {credential} is not valid any more (this API key was revoked), so a new one" in opened.err
+    assert "/console/enter?link=" in opened.out
+    assert credential.read_text() != first
+    assert credential.stat().st_mode & 0o777 == 0o600
+    assert run("console").err == ""
+    assert run("doctor").code == 0
+    assert [key["revoked"] is None for key in run("key", "list", "--json").json["keys"]] == [False, True]
+
+
+@pytest.mark.parametrize("text", ["", "mk_aaaaaaaa_bbbb\n", "umpcap.a.b", "\u0000", "mk_\u00e9_x"])
+def test_an_owners_key_that_this_store_does_not_know_is_replaced(run: Command, home: Path, text: str) -> None:
+    run("remember", "one")
+    (home / "owner.credential").write_text(text)
+    (home / "owner.credential").chmod(0o600)
+    assert run("doctor").code == 1
+    assert "is not valid any more" in run("console").err
+    assert run("doctor").code == 0
+
+
+def test_a_token_in_the_place_of_the_owners_key_is_replaced(run: Command, home: Path) -> None:
+    token = run("token", "mint", "--verbs", "read").out
+    (home / "owner.credential").write_text(token)
+    assert "(it is no API key)" in run("console").err
+
+
+def test_the_last_key_of_an_owner_that_may_do_everything_is_not_revoked_by_one_word(run: Command) -> None:
+    everything = "read,write,derive,export,activate,erase"
+    for name, scopes in (("first", everything), ("second", everything), ("small", "read")):
+        run("key", "add", name, "--tenant", "ada", "--scopes", scopes)
+    run("key", "add", "other", "--tenant", "bob", "--scopes", everything)
+    assert run("key", "revoke", "first").code == 0
+    assert run("key", "revoke", "small").code == 0
+    refused = run("key", "revoke", "second")
+    assert refused.code == 1
+    assert "it is the last key of its owner that may do everything" in refused.err
+    assert run("key", "revoke", "second", "--yes").code == 0
 
 
 def test_a_key_without_a_tenant_is_the_owners(run: Command) -> None:

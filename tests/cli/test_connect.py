@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
 
+from memoranda.hosts.document import Slot, put
 from memoranda.hosts.plan import BACKUP_SUFFIX
 from memoranda.hosts.table import HOOKS_FORM, HOSTS, RULES, Host, Machine
 
 SAMPLES = {path.stem: path for path in (Path(__file__).parents[1] / "hosts" / "samples").iterdir()}
-NAMES = [host.name for host in HOSTS]
+# Two of these may be one program in two places.
+NAMES = list(dict.fromkeys(host.name for host in HOSTS))
 
 
 @pytest.fixture
@@ -87,13 +91,27 @@ def test_a_file_that_was_not_there_goes_again(run: Command, person: Machine) -> 
         person.path(host.signs[0]).mkdir(parents=True, exist_ok=True)
     assert run("connect", "--all", "--no-check", "--rules").code == 0
     states = run("connect", "--json").json["hosts"]
-    assert [each["name"] for each in states if each["connected"]] == NAMES
+    assert [each["title"] for each in states if each["connected"]] == [host.title for host in HOSTS]
     # What is pasted by hand is what a new file says.
     for each in run("connect", "--print", "--json").json["hosts"]:
         assert Path(each["file"]).read_text(encoding="utf-8") == each["text"]
     assert "ump_recall" in person.path("{claude}/CLAUDE.md").read_text(encoding="utf-8")
     assert run("disconnect", "--all").code == 0
     assert [path for path in person.path("{home}").rglob("*") if path.is_file()] == []
+
+
+def test_a_file_that_we_made_goes_again_after_it_was_connected_twice_and_otherwise(
+    run: Command, person: Machine, tmp_path: Path
+) -> None:
+    (person.path("{home}/.cursor")).mkdir()
+    path = named("cursor").configuration(person)
+    assert run("connect", "cursor", "--no-check").code == 0
+    first = path.read_bytes()
+    assert run("connect", "cursor", "--no-check", "--store", f"sqlite:///{tmp_path}/x.db").code == 0
+    assert path.read_bytes() != first
+    assert list(path.parent.iterdir()) == [path]
+    assert run("disconnect", "cursor").code == 0
+    assert list(path.parent.iterdir()) == []
 
 
 def test_what_was_changed_meanwhile_stays_when_the_memory_is_taken_out(run: Command, person: Machine) -> None:
@@ -129,6 +147,22 @@ HOOKED = {
 }
 
 
+# By the host's own names: our event, and how long the host is to wait in its own unit.
+OURS = {
+    "claude-code": {"SessionStart": [("session-start", 10)], "SessionEnd": [("session-end", 10)]},
+    # Codex waits three seconds at the end of a session, and warns of more.
+    "codex": {"SessionStart": [("session-start", 10)], "SessionEnd": [("session-end", 3)]},
+    # With a text of SessionStart, Gemini CLI loses the first prompt of a session that is resumed.
+    "gemini": {"BeforeAgent": [("prompt", 10_000)], "SessionEnd": [("session-end", 10_000)]},
+}
+
+
+def hooks_in(items: list[Any]) -> list[tuple[str, int]]:
+    """Return our event and the timeout of each hook of ours in a list of hooks."""
+    found = [(each, re.search(r" hook (\S+) --host ", each["command"])) for item in items for each in item["hooks"]]
+    return [(match[1], each["timeout"]) for each, match in found if match is not None and each["type"] == "command"]
+
+
 @pytest.mark.parametrize("name", HOOKED)
 @pytest.mark.parametrize("data", [SETTINGS, SETTINGS.replace(b"\n", b"\r\n"), b'{"hooks": {"SessionEnd": []}}', None])
 def test_hooks_are_added_once_and_the_file_comes_back_as_it_was(
@@ -142,12 +176,7 @@ def test_hooks_are_added_once_and_the_file_comes_back_as_it_was(
         path.unlink(missing_ok=True)
     assert run("connect", name, "--no-check", "--hooks").code == 0
     document = HOOKS_FORM.parse(path.read_bytes().decode())
-    for event, key in (("session-start", "SessionStart"), ("session-end", "SessionEnd")):
-        (ours,) = [each for each in document["hooks"][key] if f"hook {event}" in str(each)]
-        (command,) = ours["hooks"]
-        assert command["type"] == "command"
-        assert f" hook {event} --host {name}" in command["command"]
-        assert command["timeout"] == (10_000 if name == "gemini" else 10)
+    assert {key: ours for key, each in document["hooks"].items() if (ours := hooks_in(each))} == OURS[name]
     if data is not None and b"mine" in data:
         assert next(each["hooks"][0]["command"] for each in document["hooks"]["SessionStart"]) == "echo hello"
         assert (b"// mine" in path.read_bytes(), b"/* keep */" in path.read_bytes()) == (True, True)
@@ -161,6 +190,84 @@ def test_hooks_are_added_once_and_the_file_comes_back_as_it_was(
         assert path.exists() == (path == configuration)
     if path != configuration:
         assert configuration.read_bytes() == before
+
+
+def connect_as_before(path: Path, host: Host, original: bytes | None) -> None:
+    """Write a file with our hooks as an earlier version wrote it."""
+    connected, text = HOOKS_FORM.parse(path.read_text(encoding="utf-8")), (original or b"").decode()
+    if host.configuration(Machine.this()) == path:
+        slot = host.slot(connected)
+        text = put(HOOKS_FORM, text, slot, slot.entry(connected))
+    command = connected["hooks"]["SessionEnd"][-1]["hooks"][0]["command"]
+    for event, key in (("session-start", "SessionStart"), ("session-end", "SessionEnd")):
+        slot = Slot(("hooks", key), "", is_listed=True, mark=f"hook {event} --host")
+        timeout = 10_000 if host.name == "gemini" else 10
+        hook = {"type": "command", "command": command.replace("session-end", event), "timeout": timeout}
+        text = put(HOOKS_FORM, text, slot, {"hooks": [hook]})
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini"])
+@pytest.mark.parametrize("is_changed", [False, True])
+@pytest.mark.parametrize("data", [SETTINGS, None])
+def test_hooks_of_an_earlier_version_are_brought_up_to_date_by_connecting_again(
+    run: Command, person: Machine, name: str, is_changed: bool, data: bytes | None
+) -> None:
+    path, (configuration, before) = person.path(HOOKED[name]), given(person, name)
+    path.unlink(missing_ok=True)
+    if data is not None:
+        path.write_bytes(data)
+    assert run("connect", name, "--no-check", "--hooks").code == 0
+    fresh = path.read_bytes()
+    connect_as_before(path, named(name), data)
+    assert path.read_bytes() != fresh
+    if is_changed:
+        path.write_bytes(path.read_bytes().replace(b'"hooks": {', b'"hooks": {\n    "Other": [],', 1))
+    # Whoever connects again need not say that there are hooks.
+    answer = run("connect", name, "--no-check")
+    assert (answer.code, "open /hooks in Codex" in answer.err) == (0, name == "codex")
+    document = HOOKS_FORM.parse(path.read_text(encoding="utf-8"))
+    assert {key: ours for key, each in document["hooks"].items() if (ours := hooks_in(each))} == OURS[name]
+    if not is_changed:
+        assert path.read_bytes() == fresh
+    assert run("disconnect", name).code == 0
+    if is_changed:
+        left = HOOKS_FORM.parse(path.read_text(encoding="utf-8"))["hooks"]
+        assert "Other" in left
+        assert not any(hooks_in(each) for each in left.values())
+    elif data is not None:
+        assert path.read_bytes() == data
+    else:
+        assert not path.exists()
+    assert path == configuration or configuration.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini"])
+@pytest.mark.parametrize("data", [SETTINGS, None])
+def test_hooks_of_an_earlier_version_are_taken_out_without_connecting_again(
+    run: Command, person: Machine, name: str, data: bytes | None
+) -> None:
+    path, _ = person.path(HOOKED[name]), given(person, name)
+    path.unlink(missing_ok=True)
+    if data is not None:
+        path.write_bytes(data)
+    assert run("connect", name, "--no-check", "--hooks").code == 0
+    connect_as_before(path, named(name), data)
+    assert run("disconnect", name).code == 0
+    assert path.read_bytes() == data if data is not None else not path.exists()
+
+
+def test_rules_of_an_earlier_version_are_brought_up_to_date_by_connecting_again(run: Command, person: Machine) -> None:
+    given(person, "codex")
+    rules = person.path("{codex}/AGENTS.md")
+    rules.write_text("# Mine\n", encoding="utf-8")
+    assert run("connect", "codex", "--no-check", "--rules").code == 0
+    fresh = rules.read_bytes()
+    rules.write_bytes(fresh.replace(b"## Memory", b"## An old title"))
+    assert run("connect", "codex", "--no-check").code == 0
+    assert rules.read_bytes() == fresh
+    assert run("disconnect", "codex").code == 0
+    assert rules.read_text(encoding="utf-8") == "# Mine\n"
 
 
 def test_hooks_that_were_changed_around_ours_stay(run: Command, person: Machine) -> None:
@@ -330,6 +437,100 @@ def test_each_system_has_its_places(tmp_path: Path, system: str, name: str, plac
     assert named(name).configuration(machine) == tmp_path / place
 
 
+def test_a_new_file_of_continue_has_what_continue_requires(run: Command, person: Machine) -> None:
+    path = person.path("{home}/.continue/config.yaml")
+    path.parent.mkdir()
+    assert run("connect", "continue", "--no-check").code == 0
+    document = named("continue").form.parse(path.read_text(encoding="utf-8"))
+    assert list(document) == ["name", "version", "schema", "mcpServers"]
+    assert (document["version"], document["schema"]) == ("1.0.0", "v1")
+    assert [each["name"] for each in document["mcpServers"]] == ["memoranda"]
+    assert run("disconnect", "continue").code == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("text", ["", "# mine\n", "name: Mine\n", "models: []\r\n"])
+def test_a_file_of_continue_that_lacks_what_continue_requires_gets_it(run: Command, person: Machine, text: str) -> None:
+    path = person.path("{home}/.continue/config.yaml")
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    assert run("connect", "continue", "--no-check").code == 0
+    written = path.read_bytes().decode()
+    document = named("continue").form.parse(written)
+    assert {"name", "version", "schema", "mcpServers"} <= set(document)
+    assert document["name"] == ("Mine" if "Mine" in text else "Local Config")
+    assert text in written
+    assert written.count("\r\n") == (written.count("\n") if "\r\n" in text else 0)
+    assert run("disconnect", "continue").code == 0
+    assert path.read_bytes() == text.encode()
+
+
+def test_a_file_that_an_earlier_version_made_for_continue_is_mended_and_goes_again(
+    run: Command, person: Machine
+) -> None:
+    path = person.path("{home}/.continue/config.yaml")
+    path.parent.mkdir()
+    assert run("connect", "continue", "--no-check").code == 0
+    whole = path.read_bytes()
+    path.write_bytes(whole[whole.index(b"mcpServers") :])
+    assert run("connect", "continue", "--no-check").code == 0
+    assert path.read_bytes() == whole
+    assert run("disconnect", "continue").code == 0
+    assert not path.exists()
+
+
+def test_continue_with_its_old_configuration_keeps_it(run: Command, person: Machine) -> None:
+    old = person.path("{home}/.continue/config.json")
+    old.parent.mkdir()
+    old.write_text('{"models": []}', encoding="utf-8")
+    answer = run("connect", "continue", "--no-check")
+    assert answer.code == 1
+    assert f"{old} is in use" in answer.err
+    assert list(old.parent.iterdir()) == [old]
+
+
+CLINE = ("{cline}", "{apps}/Code/User/globalStorage/saoudrizwan.claude-dev")
+
+
+@pytest.mark.parametrize("signs", [CLINE[:1], CLINE[1:], CLINE])
+def test_each_cline_that_is_there_is_connected_and_no_other(
+    run: Command, person: Machine, signs: tuple[str, ...]
+) -> None:
+    for sign in signs:
+        person.path(sign).mkdir(parents=True)
+    files = {
+        CLINE[0]: person.path("{cline}/data/settings/cline_mcp_settings.json"),
+        CLINE[1]: person.path(f"{CLINE[1]}/settings/cline_mcp_settings.json"),
+    }
+    assert run("connect", "cline", "--no-check").code == 0
+    assert {sign for sign, path in files.items() if path.exists()} == set(signs)
+    states = [each for each in run("connect", "--json").json["hosts"] if each["name"] == "cline"]
+    assert {each["file"] for each in states if each["connected"]} == {str(files[sign]) for sign in signs}
+    assert {each["file"] for each in states if each["here"]} == {str(files[sign]) for sign in signs}
+    assert run("disconnect", "cline").code == 0
+    assert not any(path.exists() for path in files.values())
+
+
+def test_what_is_refused_about_either_cline_is_said(run: Command, person: Machine) -> None:
+    paths = [host.configuration(person) for host in HOSTS if host.name == "cline"]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.write_text("{", encoding="utf-8")
+    assert "connect cline\n" not in run("connect").err
+    answer = run("connect", "cline", "--no-check", "--json")
+    assert answer.code == 1
+    assert all(str(path) in answer.json["refused"]["cline"] for path in paths)
+
+
+def test_cline_with_only_its_program_is_connected_where_that_looks(run: Command, person: Machine) -> None:
+    program = person.path("{home}/cline")
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o700)
+    assert run("connect", "cline", "--no-check").code == 0
+    assert person.path("{cline}/data/settings/cline_mcp_settings.json").exists()
+    assert not person.path("{apps}/Code").exists()
+
+
 def test_opencode_of_either_version_and_name_is_served(run: Command, person: Machine) -> None:
     path = person.path("{config}/opencode/opencode.jsonc")
     path.parent.mkdir(parents=True)
@@ -345,8 +546,7 @@ def test_the_page_names_every_host_its_place_and_the_rules() -> None:
     machine = Machine(Path("~"), {}, "linux")
     assert RULES in page
     for host in HOSTS:
-        row = next(line for line in page.splitlines() if f"| `{host.name}` |" in line)
-        assert host.title in row
-        assert (f"`{machine.path(host.files[0])}`" if host.name != "cline" else "`cline_mcp_settings.json`") in row
+        row = next(line for line in page.splitlines() if line.startswith(f"| {host.title} | `{host.name}` |"))
+        assert f"`{machine.path(host.files[0])}`" in row
         assert host.slots[-1].path[0] in row
         assert not host.rules or machine.path(host.rules).name in page

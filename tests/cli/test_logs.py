@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pytest
 from tests.bindings.http.running import draft, running
 
 from memoranda.cli.logs import set_up
+from memoranda.cli.show import note
 from memoranda.tracing import REQUEST_ID
 
 SECRET = "the zebra's own words"
@@ -28,7 +32,10 @@ def written(capsys: pytest.CaptureFixture[str]) -> Iterator[Written]:
     before, levels = changed[0].handlers[:], [each.level for each in changed]
     # The client of the tests says what it asks for.
     changed[-1].setLevel(logging.WARNING)
+    hooks = threading.excepthook, sys.unraisablehook
     yield lambda: capsys.readouterr().err
+    threading.excepthook, sys.unraisablehook = hooks
+    logging.captureWarnings(False)
     changed[0].handlers[:] = before
     for each, level in zip(changed, levels, strict=True):
         each.setLevel(level)
@@ -73,6 +80,36 @@ def test_of_an_unexpected_error_the_kind_and_the_place_are_logged(form: str, wri
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(line["time"]))
     else:
         assert text.splitlines()[0].endswith("ERROR memoranda.test: unexpected failure [r-1]")
+
+
+class _Broken:
+    def __del__(self) -> None:
+        fail()
+
+
+def test_what_python_would_print_is_a_line_of_the_log(written: Written) -> None:
+    log("warning", form="json")
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    _Broken()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("an old way", DeprecationWarning, stacklevel=1)
+    text = written()
+    assert [line["logger"] for line in lines(text)] == ["memoranda", "memoranda", "py.warnings"]
+    assert [line.get("error") for line in lines(text)] == ["ValueError", "ValueError", None]
+    assert SECRET not in text
+
+
+def test_a_note_for_a_person_is_a_line_of_a_json_log_whatever_its_level(written: Written) -> None:
+    log("error", form="json")
+    note("listening on 0.0.0.0")
+    (line,) = lines(written())
+    assert (line["level"], line["message"]) == ("warning", "listening on 0.0.0.0")
+    log("error", form="text")
+    note("listening on 0.0.0.0")
+    assert written() == "memoranda: listening on 0.0.0.0\n"
 
 
 def test_whoever_debugs_sees_what_an_error_says(written: Written) -> None:

@@ -182,6 +182,20 @@ def test_a_port_that_is_taken_and_a_number_that_makes_no_sense_are_said_in_a_sen
         assert said in ran.err
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_serving_starts_after_the_owners_key_was_revoked(run: Command, home: Path, workers: int) -> None:
+    run("console")
+    credential = home / "owner.credential"
+    before = credential.read_text()
+    assert run("key", "revoke", "owner", "--yes").code == 0
+    with serving(home, workers) as server, server.client() as client:
+        assert credential.read_text() != before
+        assert client.post("/ump/recall", json={"query": "x"}).status_code == 200
+        old = {"Authorization": f"Bearer {before.strip()}"}
+        assert client.post("/ump/recall", json={"query": "x"}, headers=old).status_code == 401
+    assert [key["name"] for key in run("key", "list", "--json").json["keys"]] == ["owner", "owner"]
+
+
 def test_secrets_of_runs_are_refused_where_another_process_would_not_know_them() -> None:
     vault = Vault(is_alone=False)
     with pytest.raises(Unsupported, match="one worker"):

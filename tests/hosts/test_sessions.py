@@ -172,10 +172,50 @@ def test_a_host_is_answered_in_its_form(run: Command, home: Path, shop: Path) ->
     assert "Which package manager do we use?" in shown["additionalContext"]
 
 
+def test_gemini_is_answered_at_the_first_prompt_of_a_session_alone(run: Command, shop: Path) -> None:  # noqa: F811
+    run("remember", "use pnpm", "--project", "shop")
+    header = json.dumps({"sessionId": "s1", "projectHash": "x", "kind": "main"})
+    said = json.dumps(told(shop, header, prompt="Which package manager?")).encode()
+    shown = run("hook", "prompt", "--host", "gemini", piped=said).json["hookSpecificOutput"]
+    assert shown["hookEventName"] == "BeforeAgent"
+    assert "use pnpm" in shown["additionalContext"]
+    # As Gemini CLI writes it: the prompt, and what a hook said in a part of its own.
+    parts = [{"text": "Which package manager?"}, {"text": f"<hook_context>{shown['additionalContext']}</hook_context>"}]
+    turn = {"type": "user", "content": parts, "displayContent": [{"text": "Which package manager?"}]}
+    said = json.dumps(told(shop, f"{header}\n{json.dumps(turn)}", prompt="And why?")).encode()
+    assert run("hook", "prompt", "--host", "gemini", piped=said).json == {}
+    assert run("hook", "session-end", "--host", "gemini", piped=said).json == {}
+    assert "- Which package manager?" in run("recall", "A session with gemini", "--project", "shop").out
+    assert "hook_context" not in run("list", "--json").out
+
+
+def test_the_hook_of_an_earlier_version_takes_no_prompt_away_from_gemini(run: Command, shop: Path) -> None:  # noqa: F811
+    run("remember", "use pnpm", "--project", "shop")
+    said = json.dumps(told(shop, "{}", source="startup")).encode()
+    answer = run("hook", "session-start", "--host", "gemini", piped=said)
+    assert answer.json == {}
+    assert "memoranda connect gemini" in answer.err
+    assert run("hook", "session-start", "--host", "codex", piped=said).json != {}
+
+
+def test_a_session_of_one_prompt_in_gemini_is_remembered(run: Command, shop: Path) -> None:  # noqa: F811
+    path = Path(__file__).parents[1] / "vectors" / "hosts" / "gemini-cli-0.61" / "session-1.jsonl"
+    said = json.dumps(told(shop, path.read_text(encoding="utf-8"))).encode()
+    assert run("hook", "session-end", "--host", "gemini", piped=said).json == {}
+    assert "- Remember the deploy day, then tell me when it is" in run("list", "--project", "shop").out
+
+
+def test_hooks_of_claude_code_that_vs_code_runs_are_known_as_its_own(shop: Path) -> None:
+    session = Session.of("claude-code", {"sessionId": "s9", "hookEventName": "SessionStart"}, folder=shop)
+    assert (session.host, session.id) == ("vscode", "s9")
+    session = Session.of("claude-code", {"session_id": "s9", "hook_event_name": "SessionStart"}, folder=shop)
+    assert (session.host, session.id) == ("claude-code", "s9")
+
+
 @pytest.mark.parametrize(
     "said", [b"", b"{", b"[]", b'"x"', b"\xff\xfe", b'{"transcript_path": "/dev/zero", "session_id": "1"}']
 )
-@pytest.mark.parametrize("event", ["session-start", "session-end"])
+@pytest.mark.parametrize("event", ["session-start", "session-end", "prompt"])
 def test_whatever_comes_the_host_goes_on(run: Command, event: str, said: bytes) -> None:  # noqa: F811
     answer = run("hook", event, piped=said)
     assert (answer.code, answer.json) == (0, {})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memoranda.encoding.didkey import SigningKey
-from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
-from memoranda.service.core.access import Access, Gate
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, Unauthorized
+from memoranda.service.core.access import ALL_VERBS, Access, Gate
 from memoranda.standards.ump import signature, token
 from memoranda.standards.ump.requests import RehydrateRequest
 from tests.service.world import OPERATOR, PEER, World
@@ -43,6 +43,23 @@ def test_an_api_key_works_until_it_is_revoked(world: World) -> None:
         gate.authenticate(secret)
     with pytest.raises(NotFound):
         gate.revoke_key("laptop")
+
+
+def test_a_key_that_locks_its_owner_out_is_revoked_only_if_that_is_confirmed(world: World) -> None:
+    gate, everything = world.service.gate, tuple(sorted(ALL_VERBS))
+    for name in ("first", "second"):
+        gate.add_key(name, tenant="ada", scopes=everything)
+    gate.add_key("of another", tenant="bob", scopes=everything)
+    gate.add_key("small", tenant="ada", scopes=("read", "write"))
+    in_use = gate.find_key("first").key_id
+    with pytest.raises(Conflict, match="in use here"):
+        gate.revoke_key("first", in_use=in_use)
+    gate.revoke_key("second", in_use=in_use)
+    with pytest.raises(Conflict, match="last key of its owner"):
+        gate.revoke_key("first")
+    gate.revoke_key("small")
+    assert gate.revoke_key("first", in_use=in_use, is_confirmed=True).name == "first"
+    assert [key.name for key in gate.keys_of("ada") if key.revoked is None] == []
 
 
 def test_a_key_is_not_kept_in_the_clear(world: World) -> None:

@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _refuse(tokens, "unavailable", f"{where}{words_of(error)}", REFUSED)
     # One of the three rims: a person must never see a traceback.
-    except Exception:  # noqa: BLE001
-        return _fail(tokens)
+    except Exception as error:  # noqa: BLE001
+        return _fail(tokens, error)
     finally:
         if argv is None:
             # At its end Python looks through all that is left, at which msgspec 0.22 crashes now and then.
@@ -84,19 +84,24 @@ def _dispatch(tokens: list[str]) -> int:
 
 def _refuse(tokens: list[str], code: str, message: str, exit_code: int) -> int:
     """Say it to a person on standard error, and with --json to a program on standard output too."""
+    from memoranda.cli.show import note
+
     if "--json" in (tokens[: tokens.index("--")] if "--" in tokens else tokens):
         from memoranda.encoding.json_text import dump
 
         text = message.encode("utf-8", "backslashreplace").decode("utf-8")
         print(dump({"error": {"code": code, "message": text}}).decode("utf-8"), flush=True)
-    print(f"memoranda: {message}", file=sys.stderr)
+    note(message, is_failure=True)
     return exit_code
 
 
-def _fail(tokens: list[str]) -> int:
+def _fail(tokens: list[str], error: Exception) -> int:
     if os.environ.get("MEMORANDA_LOG_LEVEL") == "debug":
         import traceback
 
-        traceback.print_exc()
+        from memoranda.cli.logs import log_note
+
+        if not log_note("unexpected failure", "error", error):
+            traceback.print_exception(error)
     hint = "set MEMORANDA_LOG_LEVEL=debug to see where, and please report it"
     return _refuse(tokens, "internal", f"something went wrong that should not; {hint}", REFUSED)

@@ -9,7 +9,7 @@ from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, table
 from memoranda.cli.words import given, names, span_ms
 from memoranda.encoding.json_text import dump
-from memoranda.errors import InvalidInput
+from memoranda.errors import Conflict, InvalidInput
 from memoranda.model.instant import format_instant
 from memoranda.model.owner import check_did, check_owner
 
@@ -87,11 +87,20 @@ def revoke(
     name: Annotated[str, Parameter(name="ID", help="The key's id, or its name.")],
     /,
     *,
+    yes: Annotated[
+        bool,
+        Parameter(help="Also the key in owner.credential, and an owner's last key that may do everything."),
+    ] = False,
     run: GivenRun,
 ) -> None:
     """Revoke an API key, at once."""
+    from memoranda.opening import credential_id
+
     with run.open() as memoranda:
-        revoked = memoranda.service.gate.revoke_key(name)
+        try:
+            revoked = memoranda.service.gate.revoke_key(name, in_use=credential_id(run.settings()), is_confirmed=yes)
+        except Conflict as error:
+            raise Conflict(f"{error.message}. To revoke it: memoranda key revoke {name} --yes") from None
     run.answer({"id": revoked.key_id, "name": revoked.name}, lambda: line(f"{revoked.key_id} {revoked.name} revoked"))
 
 

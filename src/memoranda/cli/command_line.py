@@ -22,6 +22,8 @@ from memoranda.cli.show import note
 from memoranda.cli.usual import MARK, usual_call
 
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?|--", re.DOTALL)
+# Commands that stay, and whose standard error is a log.
+_LOGGING = frozenset(("serve", "mcp"))
 _WITH_VALUE = frozenset(("--data", "--store", "--owner"))
 # What is about the parser itself: only it knows.
 _ASKS_PARSER = frozenset(("--help", "-h", "--version", "--install-completion"))
@@ -45,6 +47,10 @@ def run_command(tokens: Sequence[str]) -> object:
 def run_words(words: Sequence[str], run: Run) -> object:
     """Run a command from its name on; the options of every command are read already."""
     entry = _entry(words)
+    if entry is not None and entry.name in _LOGGING:
+        from memoranda.cli.logs import set_up_early
+
+        set_up_early()
     call = None if entry is None else _usual(entry, words[1:], run)
     if call is None:
         from memoranda.cli.parser import parsed_call

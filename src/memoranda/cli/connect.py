@@ -70,7 +70,11 @@ def connect(
             note(f"{host.title} has no file of rules for every project; paste the text from docs/howto/connect.md")
         if hooks and not yes and host.hooks is None:
             note(f"{host.title} has no hooks for the beginning and the end of a session")
-    return _do(edits, refused, dry_run=dry_run, run=run, words=("connected", "was connected already"))
+    code = _do(edits, refused, dry_run=dry_run, run=run, words=("connected", "was connected already"))
+    for edit in edits:
+        if edit.what == "hooks" and edit.is_change and edit.host.hooks is not None and edit.host.hooks.note:
+            note(edit.host.hooks.note)
+    return code
 
 
 def disconnect(*names: Name, all_: All = False, dry_run: DryRun = False, run: GivenRun) -> int | None:
@@ -126,17 +130,24 @@ def _server(run: GivenRun) -> Server:
 
 
 def _chosen(names: Sequence[str], all_: bool, machine: Machine, *, missing_too: bool = False) -> list[Host]:
+    """Return the hosts of these names; a program that may be installed in two places has two of one name."""
     from memoranda.hosts.table import HOSTS
 
-    known = {each.name: each for each in HOSTS}
-    for name in names:
-        if name not in known:
-            raise InvalidInput(f"there is no host {name!r}; there are {', '.join(known)}")
-        if not missing_too and not known[name].is_here(machine):
-            raise NotFound(f"{known[name].title} is not on this machine; for another: memoranda connect {name} --print")
     if all_:
-        return [each for each in HOSTS if each.is_here(machine)]
-    return [known[name] for name in dict.fromkeys(names)] or list(HOSTS)
+        return [host for host in HOSTS if host.is_here(machine)]
+    if not names:
+        return list(HOSTS)
+    chosen: list[Host] = []
+    for name in dict.fromkeys(names):
+        hosts = [host for host in HOSTS if host.name == name]
+        if not hosts:
+            names_here = ", ".join(dict.fromkeys(host.name for host in HOSTS))
+            raise InvalidInput(f"there is no host {name!r}; there are {names_here}")
+        present = hosts if missing_too else [host for host in hosts if host.is_here(machine)]
+        if not present:
+            raise NotFound(f"{hosts[0].title} is not on this machine; for another: memoranda connect {name} --print")
+        chosen += present
+    return chosen
 
 
 def _plan(hosts: Sequence[Host], planned: Callable[[Host], list[Edit]]) -> tuple[list[Edit], dict[str, str]]:
@@ -147,8 +158,13 @@ def _plan(hosts: Sequence[Host], planned: Callable[[Host], list[Edit]]) -> tuple
         try:
             edits += planned(host)
         except MemorandaError as error:
-            refused[host.name] = error.message
+            _refuse(refused, host, error.message)
     return edits, refused
+
+
+def _refuse(refused: dict[str, str], host: Host, message: str) -> None:
+    """Add a message to those of a host: its name may stand for two installations."""
+    refused[host.name] = "; ".join(filter(None, (refused.get(host.name), message)))
 
 
 def _do(
@@ -164,7 +180,7 @@ def _do(
             try:
                 edit.apply()
             except (MemorandaError, OSError) as error:
-                refused[edit.host.name] = str(error)
+                _refuse(refused, edit.host, str(error))
                 continue
         kept = edit.backup if edit.backup.exists() else None
         done.append({**_about(edit), "diff": edit.diff(), "backup": None if kept is None else str(kept)})
@@ -202,7 +218,10 @@ def _show(machine: Machine, run: GivenRun) -> None:
 
     def say() -> None:
         table(("host", "name", "state", "file"), rows, when_empty="")
-        if ready := [each.host.name for each in found if each.is_here and each.entry is None and not each.problem]:
+        ready = dict.fromkeys(
+            state.host.name for state in found if state.is_here and state.entry is None and not state.problem
+        )
+        if ready:
             note(f"to add the memory: memoranda connect {' '.join(ready)}")
 
     run.answer({"hosts": document}, say)

@@ -91,6 +91,9 @@ def reindex(*, run: GivenRun) -> int:
 
 
 def _findings(settings: Settings) -> Iterator[Finding]:
+    from memoranda.keys import OPERATOR_KEY_FILE
+    from memoranda.opening import OWNER_CREDENTIAL_FILE
+
     yield Finding(what="version", ok=True, seen=f"Memoranda {__version__}, Python {platform.python_version()}")
     if not settings.home.is_dir():
         yield Finding(what="data directory", ok=True, seen=f"{settings.home} does not exist yet; first use creates it")
@@ -99,7 +102,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _space(settings.home)
     yield from (
         _private(path, path.name, 0o600)
-        for path in (settings.home / "operator.key", settings.home / "owner.credential", settings.database_path)
+        for path in (settings.home / OPERATOR_KEY_FILE, settings.home / OWNER_CREDENTIAL_FILE, settings.database_path)
         if path is not None and path.exists()
     )
     yield from _store(settings)
@@ -149,6 +152,18 @@ def _space(home: Path) -> Finding:
     return Finding(what="disk", ok=True, seen=seen)
 
 
+def _credential(service: Service, settings: Settings) -> Finding:
+    """Check the key with which the owner signs in."""
+    from memoranda.opening import OWNER_CREDENTIAL_FILE, credential_problem
+
+    path = settings.home / OWNER_CREDENTIAL_FILE
+    if problem := credential_problem(service, path):
+        mend = "run 'memoranda console' or 'memoranda serve', which make a new key"
+        return Finding(what="owner's key", ok=False, seen=f"the key in {path} is not valid: {problem}", mend=mend)
+    seen = f"the key in {path} is valid" if path.exists() else "none yet; the first 'memoranda serve' makes it"
+    return Finding(what="owner's key", ok=True, seen=seen)
+
+
 def _mend_losses(settings: Settings) -> str:
     from memoranda.storage.heads import losses_path
 
@@ -170,6 +185,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
         yield Finding(what="store", ok=False, seen=error.message, mend=restore if error.code == "corrupt" else "")
         return
     try:
+        credential = _credential(service, settings)
         report = service.verify_store()
         due = service.due()
         meaning = [_meaning(service), *_clear(service)]
@@ -179,6 +195,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
     finally:
         service.close()
     yield Finding(what="operator", ok=True, seen=service.operator_did)
+    yield credential
     damage = "; ".join(report.database[:3])
     yield Finding(what="database", ok=not damage, seen=damage or "sound", mend=restore if damage else "")
     lost = "; ".join(each.words for each in report.losses[:3])

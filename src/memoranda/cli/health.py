@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from memoranda.settings import Settings
 
-# On every address: this machine's own is asked.
+# Wildcard addresses, mapped to loopback.
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 -- compared with, not listened on
 
 
@@ -31,7 +31,7 @@ def health(
     from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
     settings = run.settings()
-    place = (url or _place(settings)).rstrip("/")
+    place = (url or server_url(settings)).rstrip("/")
     if not place.startswith(("http://", "https://")):
         raise InvalidInput("url: must begin with http:// or https://")
     trust = _own_certificate(settings) if url is None and settings.tls_cert else None
@@ -51,7 +51,8 @@ def health(
     return 1 if reason else 0
 
 
-def _place(settings: Settings) -> str:
+def server_url(settings: Settings) -> str:
+    """Return where this machine reaches a server with these settings."""
     host = _EVERYWHERE.get(settings.host, settings.host)
     return f"http{'s' if settings.tls_cert else ''}://{f'[{host}]' if ':' in host else host}:{settings.port}"
 

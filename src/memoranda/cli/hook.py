@@ -1,4 +1,4 @@
-"""hook: what a host runs when a session begins or ends. Whatever happens, the host goes on."""
+"""hook: the command that a host runs when a session begins or ends. The host goes on in any case."""
 
 from __future__ import annotations
 
@@ -14,27 +14,37 @@ from memoranda.cli.show import note
 from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
 
-# Hosts wait ten; before that it ends by itself, without having said anything.
-_SECONDS: Final = 8.0
+# The part of the host's own limit after which the command gives up, without a word.
+_PATIENCE: Final = 0.8
+# The hosts' own names of the events that are answered with a text.
+_NAMES: Final = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
 _INPUT_BYTES_LIMIT: Final = 1_048_576
 
 
 def hook(
-    event: Annotated[Literal["session-start", "session-end"], Parameter(help="What happened.")],
+    event: Annotated[Literal["session-start", "prompt", "session-end"], Parameter(help="What happened.")],
     *,
-    host: Annotated[str, Parameter(help="Who says so.")] = "agent",
+    host: Annotated[str, Parameter(help="The host that runs it.")] = "agent",
     run: GivenRun,
 ) -> None:
     """Read what a host says of a session on standard input, and answer as it expects: `connect --hooks` sets it up.
 
-    When a session begins, what is known of the project is shown to the agent; when it ends, what was asked in it and
-    the last answer are remembered. It never keeps a host from going on: what goes wrong is said on standard error.
+    When a session begins, or at its first prompt, the agent is shown what is known of the project; when it ends, the
+    prompts and the last answer are remembered. It never keeps a host from going on: errors go to standard error.
     """
-    end = threading.Timer(_SECONDS, os._exit, (0,))
+    from memoranda.hosts.table import HOOK_SECONDS, hook_of
+
+    configured = hook_of(host, event)
+    seconds = HOOK_SECONDS if configured is None or configured.seconds is None else configured.seconds
+    end = threading.Timer(seconds * _PATIENCE, os._exit, (0,))
     end.daemon = True
     end.start()
     try:
-        answer = _answer(event, host, run)
+        if configured is not None and configured.seconds is None:
+            note(f"hook {event}: an earlier version set this up; bring it up to date: memoranda connect {host}")
+            answer: dict[str, Any] = {}
+        else:
+            answer = _answer(event, host, run)
     except (MemorandaError, OSError, ValueError) as error:
         note(f"hook {event}: {error}")
         answer = {}
@@ -44,9 +54,10 @@ def hook(
 
 
 def _answer(event: str, host: str, run: GivenRun) -> dict[str, Any]:
+    """Return the answer in the host's form."""
     from memoranda.hosts import sessions
 
-    session = sessions.Session.of(host, _said(), folder=Path.cwd())
+    session = sessions.Session.of(host, _read_input(), folder=Path.cwd())
     if event == "session-end":
         if session.transcript is not None and sessions.digest(session) is not None:
             with run.open() as m:
@@ -54,16 +65,17 @@ def _answer(event: str, host: str, run: GivenRun) -> dict[str, Any]:
         return {}
     path = run.settings().database_path
     if path is not None and not path.exists():
-        # Nothing was ever remembered, and to begin a session is no reason to make a store.
+        # Nothing was ever remembered, and the beginning of a session is no reason to make a store.
+        return {}
+    # A host announces every prompt: only the first of a session is answered.
+    if event == "prompt" and sessions.has_context(session):
         return {}
     with run.open() as m:
         text = sessions.context(m, session)
-    if not text:
-        return {}
-    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+    return {"hookSpecificOutput": {"hookEventName": _NAMES[event], "additionalContext": text}} if text else {}
 
 
-def _said() -> Any:
+def _read_input() -> Any:
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(_INPUT_BYTES_LIMIT)
     try:
         return parse(data)

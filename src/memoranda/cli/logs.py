@@ -8,27 +8,68 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import sys
+import threading
 import time
 import traceback
 from types import TracebackType
-from typing import Any
+from typing import Any, Final, Literal
 
 from memoranda.tracing import REQUEST_ID
 
+_LIBRARIES: Final = ("mcp", "uvicorn", "asyncio")
+
 
 def set_up(level: str, *, form: str = "text", requests: bool = False) -> None:
-    """Log at this level; of libraries only trouble is news, unless someone is debugging.
+    """Log at this level, as text or as JSON, one object a line; of libraries only trouble, unless someone is debugging.
 
-    As text or as JSON, one object a line; with a line for each request, if that is wanted.
+    `requests` adds a line for each request. A second call replaces the first.
     """
-    handler = logging.StreamHandler()
-    is_whole = level == "debug"
-    handler.setFormatter(_Json(is_whole=is_whole) if form == "json" else _Text(is_whole=is_whole))
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    root, is_debug = logging.getLogger(), level == "debug"
+    for earlier in [handler for handler in root.handlers if isinstance(handler.formatter, _Text)]:
+        root.removeHandler(earlier)
+    # A program around this one may have logging of its own.
+    if not root.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(_Json(is_whole=is_debug) if form == "json" else _Text(is_whole=is_debug))
+        logging.basicConfig(level=level.upper(), handlers=[handler])
+        _log_what_python_prints()
     logging.getLogger("memoranda.requests").setLevel(logging.INFO if requests else logging.WARNING)
-    if level != "debug":
-        for library in ("mcp", "uvicorn", "asyncio"):
-            logging.getLogger(library).setLevel(logging.WARNING)
+    for library in _LIBRARIES:
+        logging.getLogger(library).setLevel(logging.NOTSET if is_debug else logging.WARNING)
+
+
+def set_up_early() -> None:
+    """Log as JSON if the environment asks for it: what is wrong with the settings themselves is a line of it, too."""
+    if os.environ.get("MEMORANDA_LOG_FORMAT") == "json":
+        set_up("info", form="json")
+
+
+def log_note(text: str, level: Literal["warning", "error"], error: BaseException | None = None) -> bool:
+    """Write a line for a person into the log, whatever its level, if the log is JSON; return False if it is not."""
+    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler.formatter, _Json)]
+    if not handlers:
+        return False
+    trace = None if error is None else (type(error), error, error.__traceback__)
+    number = logging.getLevelNamesMapping()[level.upper()]
+    handlers[0].handle(logging.LogRecord("memoranda", number, "", 0, text, None, trace))
+    return True
+
+
+def _log_what_python_prints() -> None:
+    """Log warnings of Python's, and errors that end a thread or that nothing can catch, instead of printing them."""
+    log = logging.getLogger("memoranda")
+    logging.captureWarnings(True)
+
+    def log_thread(failure: threading.ExceptHookArgs) -> None:
+        if failure.exc_value is not None and not isinstance(failure.exc_value, SystemExit):
+            log.error("a thread ended by an error", exc_info=failure.exc_value)
+
+    def log_uncaught(failure: sys.UnraisableHookArgs) -> None:
+        log.error("an error where nothing can catch it", exc_info=failure.exc_value)
+
+    threading.excepthook, sys.unraisablehook = log_thread, log_uncaught
 
 
 class _Text(logging.Formatter):

@@ -61,7 +61,7 @@ def mcp(
         _explain(settings.home)
     set_up(settings.log_level, form=settings.log_format)
     service = open_service(settings)
-    stop_tracing = start()
+    stop_tracing = start(is_one_line=settings.log_format == "json")
     try:
         access = service.gate.local(settings.owner or None, actor_kind="agent")
         service.start_background()

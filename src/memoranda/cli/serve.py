@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from memoranda.cli.commands import Parameter
+from memoranda.cli.health import server_url
 from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun, print_json
 from memoranda.cli.show import note
@@ -102,10 +103,10 @@ def _serve(
 
     is_alone = settings.workers == 1
     service = open_service(settings)
-    stop_tracing = start()
+    stop_tracing = start(is_one_line=settings.log_format == "json")
     try:
-        credential = owner_credential(service, settings)
-        link = console_link(service, credential) if is_alone else ""
+        credential = owner_credential(service, settings, note)
+        link = _link_for_terminal(service, credential) if is_alone else ""
         mcp = LateEndpoint(lambda: _mcp(service, settings))
         if settings.mcp_tools:
             # What is wrong with these is said at once.
@@ -201,7 +202,7 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
         raise InvalidInput("workers: a store in memory is one process's own")
     # Made before there are several who would make them.
     with closing(open_service(settings)) as service:
-        link = console_link(service, owner_credential(service, settings))
+        link = _link_for_terminal(service, owner_credential(service, settings, note))
     with listen(settings.host, settings.port, is_shared=True) as listener:
         shared = replace(settings, port=listener.getsockname()[1])
 
@@ -219,26 +220,37 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
 
 
 def _announce(url: str, settings: Settings, link: str, *, as_json: bool) -> None:
-    """Where it is and how to sign in; the credential itself is not printed, because logs are kept."""
+    """Say where the server is and how to sign in. `link` signs a browser in; it is empty unless a person sees this."""
+    from memoranda.bindings.console.visit import ROOT
     from memoranda.cli.supervisor import tell
     from memoranda.opening import OWNER_CREDENTIAL_FILE
 
     tell(f"READY=1\nSTATUS=Serving at {url}")
     credential = settings.home / OWNER_CREDENTIAL_FILE
-    if as_json:
-        print_json({"url": url, "mcp": f"{url}/mcp", "credential": str(credential), "console": f"{url}{link}"})
+    if as_json or settings.log_format == "json":
+        places = {"url": url, "mcp": f"{url}/mcp", "credential": str(credential)}
+        print_json({**places, "console": f"{url}{link or ROOT + '/'}"})
         return
     bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(credential))})"'
     print(f"Memoranda serves at {url} (MCP at {url}/mcp). Stop it with Ctrl-C.")
-    print(f"See it in a browser (this link is good once, for ten minutes): {url}{link}")
+    if link:
+        print(f"See it in a browser (this link is good once, for ten minutes): {url}{link}")
+    else:
+        reached = server_url(replace(settings, port=int(url.rpartition(":")[2])))
+        print(f"See it in a browser: {reached}{ROOT}/ (a link that signs you in: memoranda console --url {reached})")
     print(f"Sign in with the key in {credential}, which only you can read. For example:")
     print(f"  curl -H {bearer} \\")
     print(f"    -H 'Content-Type: application/json' -d '{{\"query\": \"hello\"}}' {url}/ump/recall")
     sys.stdout.flush()
 
 
+def _link_for_terminal(service: Service, credential: Path) -> str:
+    """Return a path that signs a browser in, if standard output is a terminal; logs are kept, so they get none."""
+    return console_link(service, credential) if sys.stdout.isatty() else ""
+
+
 def console_link(service: Service, credential: Path) -> str:
-    """The path that signs a browser in, once, with the rights of the key in a file."""
+    """Return a path that signs a browser in, once, with the rights of the key in a file."""
     from memoranda.bindings.console.visit import ROOT
 
     key = credential.read_text(encoding="utf-8").strip()
@@ -258,14 +270,13 @@ def console(
 
     settings = run.settings()
     with run.open() as memoranda:
-        link = console_link(memoranda.service, owner_credential(memoranda.service, settings))
-    scheme = "https" if settings.tls_cert else "http"
-    whole = f"{(url or f'{scheme}://{settings.host}:{settings.port}').rstrip('/')}{link}"
-    run.answer({"console": whole}, lambda: print(whole))
+        link = console_link(memoranda.service, owner_credential(memoranda.service, settings, note))
+    address = f"{(url or server_url(settings)).rstrip('/')}{link}"
+    run.answer({"console": address}, lambda: print(address))
     if browser:
         import webbrowser
 
-        webbrowser.open(whole)
+        webbrowser.open(address)
 
 
 def _is_loopback(host: str) -> bool:

@@ -44,9 +44,12 @@ def line(text: str, style: str = "") -> None:
         print(safe(text))
 
 
-def note(text: str) -> None:
-    """Something beside the answer, on standard error."""
-    print(f"memoranda: {safe(text)}", file=sys.stderr, flush=True)
+def note(text: str, *, is_failure: bool = False) -> None:
+    """Print something beside the answer on standard error; where the log is JSON, as a line of the log."""
+    from memoranda.cli.logs import log_note
+
+    if not log_note(text, "error" if is_failure else "warning"):
+        print(f"memoranda: {safe(text)}", file=sys.stderr, flush=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empty: str) -> None:

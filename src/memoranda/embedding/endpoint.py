@@ -32,6 +32,8 @@ class Endpoint:
         self.model = f"{model}@{parts.hostname}"
         self._asked_model = model
         self._address = address.rstrip("/") + "/embeddings"
+        # For messages: an address may hold a password.
+        self._place = parts.netloc.rpartition("@")[2]
         self._key, self._prefix = key, prefix
         # Known after the first answer.
         self._dimensions = 0
@@ -73,8 +75,8 @@ class Endpoint:
                 found = json.loads(answer.read(_ANSWER_BYTES))
             made = unit(found["data"][0]["embedding"])
         except (OSError, urllib.error.URLError) as error:
-            raise StoreUnavailable(f"the embedder at {self._address} does not answer: {error}") from error
+            raise StoreUnavailable(f"the embedder at {self._place} does not answer: {error}") from error
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise StoreUnavailable(f"the embedder at {self._address} gave something else than a vector") from error
+            raise StoreUnavailable(f"the embedder at {self._place} gave something else than a vector") from error
         self._dimensions = len(made)
         return made

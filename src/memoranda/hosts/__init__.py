@@ -7,5 +7,5 @@ refused, with the text to paste.
 
 `table` says where each host keeps its file and what an entry looks like; `json_comments`, `toml_tables`, `yaml_blocks`
 and `marked_text` edit one kind of text each; `plan` finds out what would change, and writes it; `check` starts the
-server as a host would.
+server as a host would. `sessions` answers the hooks of a host, and `transcripts` reads the sessions that it wrote.
 """

@@ -36,6 +36,16 @@ class MarkedText:
         return text[:begin].rstrip("\r\n") + (newline_of(text) * (2 if rest else 1)) + rest
 
 
+def without_passage(text: str) -> str:
+    """Return a text without our passages, however many there are: hosts repeat the files that they read."""
+    parts: list[str] = []
+    at = 0
+    while (begin := text.find(_BEGIN, at)) >= 0 and (end := text.find(_END, begin)) >= 0:
+        parts.append(text[at:begin])
+        at = end + len(_END)
+    return "".join((*parts, text[at:]))
+
+
 def _passage(text: str) -> tuple[int | None, int]:
     begin = text.find(_BEGIN)
     end = text.find(_END, begin)

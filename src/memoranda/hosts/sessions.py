@@ -1,7 +1,7 @@
-"""What a host tells of a session, and what the memory makes of it: shown when one begins, remembered when one ends.
+"""Sessions that a host announces: a context for the agent when one begins, one memory of it when it ends.
 
-Everything a host says is read with care: the transcript is whatever others wrote into it. No model is asked, so what is
-remembered of a session is what was asked in it, and the last answer, each cut short.
+Input of a host is read with care: the transcript holds text of others. No model is used, so the memory of a session is
+the person's prompts and the last answer, each cut short.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any, Final
 from memoranda.app import Memoranda
 from memoranda.bindings.files.folder import read_whole
 from memoranda.encoding.injection import orders
-from memoranda.encoding.json_text import parse
-from memoranda.errors import MemorandaError
+from memoranda.hosts.transcripts import TRANSCRIPT_BYTES_LIMIT, read_turns
 from memoranda.library.results import Memory
 from memoranda.standards.oams.memory import KIND_KEY, SESSION_KEY
 from memoranda.standards.oams.namespace import namespace_of
@@ -27,18 +26,18 @@ _SHOWN: Final = 8
 _SESSIONS: Final = 2
 _TAG: Final = "session"
 _MAX_CHARS: Final = 400
-_TRANSCRIPT_BYTES_LIMIT: Final = 64 * 1_048_576
 _PROMPTS: Final = 12
 _PROMPT_CHARS: Final = 300
 _ANSWER_CHARS: Final = 1200
 _NAME_CHARS: Final = 200
 _SPACES: Final = re.compile(r"\s+")
-_ROLES: Final = {"user": "user", "assistant": "assistant", "gemini": "assistant", "model": "assistant"}
+# The beginning of the context, by which a transcript shows that it was given.
+_CONTEXT_HEAD: Final = "What is remembered here, latest first."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What a host said: which session, and where."""
+    """A session as a hook's input names it: which host, which id, and where."""
 
     host: str
     id: str
@@ -46,50 +45,59 @@ class Session:
     transcript: Path | None
 
     @classmethod
-    def of(cls, host: str, said: object, *, folder: Path) -> Session:
-        """What the JSON of a hook says; what is missing or odd is passed over."""
-        told: Mapping[str, Any] = said if isinstance(said, dict) else {}
-        path = told.get("transcript_path")
-        place = told.get("cwd")
+    def of(cls, host: str, document: object, *, folder: Path) -> Session:
+        """Read the JSON of a hook; missing or odd fields are passed over."""
+        fields: Mapping[str, Any] = document if isinstance(document, dict) else {}
+        # VS Code runs the hooks of Claude Code, too, and spells its own fields so.
+        is_vscode = host == "claude-code" and "hookEventName" in fields
+        path, folder_name = fields.get("transcript_path"), fields.get("cwd")
         return cls(
-            host=host,
-            id=str(told.get("session_id") or "")[:_NAME_CHARS],
-            folder=Path(place) if isinstance(place, str) and place else folder,
+            host="vscode" if is_vscode else host,
+            id=str(fields.get("session_id") or fields.get("sessionId") or "")[:_NAME_CHARS],
+            folder=Path(folder_name) if isinstance(folder_name, str) and folder_name else folder,
             transcript=Path(path).expanduser() if isinstance(path, str) and path else None,
         )
 
     @property
     def project(self) -> str | None:
-        """The name of the folder that is worked in: of the repository, if it is in one."""
+        """The name of the session's folder, or of the repository that holds it."""
         folders = (self.folder, *self.folder.parents)
-        root = next((each for each in folders if (each / ".git").exists()), self.folder)
+        root = next((folder for folder in folders if (folder / ".git").exists()), self.folder)
         return root.name[:_NAME_CHARS] or None
 
 
 def context(m: Memoranda, session: Session) -> str:
-    """What an agent is shown when a session begins; empty if nothing is known."""
-    found = {each.id: each for each in _known(m, session.project)}
-    # Nobody asked for these: what reads as an order is left to who asks.
-    records = [each.record for each in found.values() if not orders(each.text)]
+    """Return the text that an agent is shown when a session begins; empty if nothing is known."""
+    memories = {memory.id: memory for memory in _known(m, session.project)}
+    # Nobody asked for these, so memories that read as orders are left out.
+    records = [memory.record for memory in memories.values() if not orders(memory.text)]
     text = m.ump.framed(records, max_chars=_MAX_CHARS).text if records else ""
     if not text:
         return ""
-    # A folder may be called anything, too.
-    named = f" (project={sanitise(session.project, _NAME_CHARS)!r})" if session.project else ""
-    return f"What is remembered here, latest first. Ask the memory for more: ump_recall{named}.\n{text}"
+    # The name of a folder is foreign text, too.
+    project = f" (project={sanitise(session.project, _NAME_CHARS)!r})" if session.project else ""
+    return f"{_CONTEXT_HEAD} Ask the memory for more: ump_recall{project}.\n{text}"
+
+
+def has_context(session: Session) -> bool:
+    """Return True if the transcript shows that the agent was given the context already."""
+    path = session.transcript
+    if path is None or not path.is_file():
+        return False
+    return _CONTEXT_HEAD.encode() in read_whole(path, max_bytes=TRANSCRIPT_BYTES_LIMIT)
 
 
 def _known(m: Memoranda, project: str | None) -> Iterator[Memory]:
     if project is not None:
         latest = m.list(project=project, limit=_SHOWN * 4)
-        yield from [each for each in latest if _TAG not in each.tags][:_SHOWN]
-        yield from [each for each in latest if _TAG in each.tags][:_SESSIONS]
+        yield from [memory for memory in latest if _TAG not in memory.tags][:_SHOWN]
+        yield from [memory for memory in latest if _TAG in memory.tags][:_SESSIONS]
     everywhere = m.list(kind=["identity", "procedural"], limit=_SHOWN * 4)
-    yield from [each for each in everywhere if each.project is None][:_SHOWN]
+    yield from [memory for memory in everywhere if memory.project is None][:_SHOWN]
 
 
 def remember(m: Memoranda, session: Session) -> str | None:
-    """Remember what was asked in a session, and the last answer; the same session again is its next version."""
+    """Remember the prompts of a session and its last answer; the same session again is its next version."""
     text = digest(session)
     if text is None or not session.id:
         return None
@@ -104,15 +112,15 @@ def remember(m: Memoranda, session: Session) -> str | None:
 
 
 def digest(session: Session) -> str | None:
-    """A session in a few lines; None if nobody asked anything."""
-    said = list(_said(session.transcript)) if session.transcript is not None else []
-    prompts = [_cut(text, _PROMPT_CHARS) for role, text in said if role == "user"]
+    """Return a session in a few lines; None if nobody asked anything."""
+    turns = read_turns(session.transcript) if session.transcript is not None else []
+    prompts = [_cut(turn.text, _PROMPT_CHARS) for turn in turns if turn.role == "user"]
     if not prompts:
         return None
-    answers = [text for role, text in said if role == "assistant"]
+    answers = [turn.text for turn in turns if turn.role == "assistant"]
     shown = prompts if len(prompts) <= _PROMPTS else [*prompts[:2], "…", *prompts[2 - _PROMPTS :]]
-    lines = [f"A session with {session.host}{f' in {session.project}' if session.project else ''}. What was asked:"]
-    lines += [f"- {each}" for each in shown]
+    project = f" in {session.project}" if session.project else ""
+    lines = [f"A session with {session.host}{project}. What was asked:", *(f"- {prompt}" for prompt in shown)]
     if answers:
         lines.append(f"The last answer: {_cut(answers[-1], _ANSWER_CHARS)}")
     return "\n".join(lines)
@@ -121,50 +129,3 @@ def digest(session: Session) -> str | None:
 def _cut(text: str, limit: int) -> str:
     plain = _SPACES.sub(" ", text).strip()
     return plain if len(plain) <= limit else plain[: limit - 1].rstrip() + "…"
-
-
-def _said(path: Path) -> Iterator[tuple[str, str]]:
-    """Who said what, in order; whatever else stands in a transcript is passed over."""
-    if not path.is_file():
-        return
-    data = read_whole(path, max_bytes=_TRANSCRIPT_BYTES_LIMIT)
-    for line in _entries(data):
-        for found in (line, line.get("message"), line.get("payload")):
-            if isinstance(found, dict) and (turn := _turn(found, line)) is not None:
-                yield turn
-                break
-
-
-def _entries(data: bytes) -> Iterator[dict[str, Any]]:
-    """The entries of a transcript: one a line, or all in one document."""
-    whole = _parsed(data)
-    if isinstance(whole, dict) and isinstance(whole.get("messages"), list):
-        yield from (each for each in whole["messages"] if isinstance(each, dict))
-        return
-    for line in data.splitlines():
-        found = _parsed(line)
-        if isinstance(found, dict):
-            yield found
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        return parse(data, max_bytes=_TRANSCRIPT_BYTES_LIMIT)
-    except MemorandaError:
-        return None
-
-
-def _turn(found: Mapping[str, Any], line: Mapping[str, Any]) -> tuple[str, str] | None:
-    role = _ROLES.get(str(found.get("role") or found.get("type")))
-    if role is None or line.get("isMeta") or line.get("isSidechain"):
-        return None
-    content = found.get("content")
-    parts = [content] if isinstance(content, str) else content if isinstance(content, list) else []
-    texts = [each if isinstance(each, str) else _text(each) for each in parts]
-    said = "\n".join(text for text in texts if text.strip())
-    # What a host itself puts there is in tags: reminders, commands, the environment.
-    return (role, said) if said and not said.lstrip().startswith("<") else None
-
-
-def _text(part: object) -> str:
-    return part["text"] if isinstance(part, dict) and isinstance(part.get("text"), str) else ""

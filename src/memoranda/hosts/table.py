@@ -13,9 +13,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from memoranda.hosts.document import Entry, Format, Slot
 from memoranda.hosts.json_comments import JsonComments
@@ -37,12 +37,8 @@ You have a memory that outlives this conversation (the `memoranda` MCP server), 
 
 _JSON, _TOML, _YAML = JsonComments(), TomlTables(), YamlBlocks()
 HOOKS_FORM: Final = _JSON
-# What our command says, and where the three hosts that have such hooks (and one form for them) keep theirs.
-HOOK_SLOTS: Final[Mapping[str, Slot]] = {
-    event: Slot(("hooks", name), "", is_listed=True, mark=f"hook {event} --host")
-    for event, name in (("session-start", "SessionStart"), ("session-end", "SessionEnd"))
-}
 HOOK_SECONDS: Final = 10
+HookEvent = Literal["session-start", "session-end", "prompt"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +48,11 @@ class Server:
     command: str
     args: tuple[str, ...]
 
-    def hook(self, event: str, host: str) -> str:
-        """The line with which a host, by its shell, tells it of an event."""
-        place = self.args.index("mcp")
-        line = [self.command, *self.args[:place], "hook", event, "--host", host, *self.args[place + 1 :]]
-        return subprocess.list2cmdline(line) if sys.platform == "win32" else shlex.join(line)
+    def hook(self, event: HookEvent, host: str) -> str:
+        """Return the command line with which a host, by its shell, announces an event."""
+        at = self.args.index("mcp")
+        words = [self.command, *self.args[:at], "hook", event, "--host", host, *self.args[at + 1 :]]
+        return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 def _usual(server: Server) -> Entry:
@@ -81,18 +77,46 @@ def _continue(server: Server) -> Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Hook:
+    """One event of a host at which it runs a command of ours."""
+
+    event: HookEvent
+    # The host's own name of it.
+    name: str
+    # The host's patience with the command; None: an earlier version had a hook there, which goes.
+    seconds: int | None = HOOK_SECONDS
+
+    @property
+    def slot(self) -> Slot:
+        """The position of the hook in the file: in a list, recognised by its command."""
+        return Slot(("hooks", self.name), "", is_listed=True, mark=f"hook {self.event} --host")
+
+
+@dataclass(frozen=True, slots=True)
 class Hooks:
-    """Where a host is told which commands to run when a session begins and ends, and for how long it is to wait."""
+    """The hooks of a host: in which file, and at which events."""
 
     file: str
-    timeout: int = HOOK_SECONDS
+    # Told to a person who has to do something before the host runs them.
+    note: str = ""
+    hooks: tuple[Hook, ...] = (Hook("session-start", "SessionStart"), Hook("session-end", "SessionEnd"))
+    # In which unit the host counts.
+    units_per_second: int = 1
 
-    def parts(self, server: Server, host: str) -> list[tuple[Slot, Entry]]:
-        """What is put there."""
-        return [
-            (slot, {"hooks": [{"type": "command", "command": server.hook(event, host), "timeout": self.timeout}]})
-            for event, slot in HOOK_SLOTS.items()
-        ]
+    @property
+    def slots(self) -> list[Slot]:
+        """The positions of our hooks, and of those of earlier versions."""
+        return [hook.slot for hook in self.hooks]
+
+    def entries(self, server: Server, host: str) -> list[tuple[Slot, Entry | None]]:
+        """Return the entry for each slot; None for one that goes."""
+        return [(hook.slot, self._entry(hook, server, host)) for hook in self.hooks]
+
+    def _entry(self, hook: Hook, server: Server, host: str) -> Entry | None:
+        if hook.seconds is None:
+            return None
+        timeout = hook.seconds * self.units_per_second
+        return {"hooks": [{"type": "command", "command": server.hook(hook.event, host), "timeout": timeout}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +138,10 @@ class Host:
     rules: str = ""
     # What it can be told to run when a session begins and ends.
     hooks: Hooks | None = None
+    # Lines `key: value` that the host requires of its configuration beside the entry.
+    required: Mapping[str, str] = field(default_factory=dict)
+    # A configuration of an older form, which the host ignores as soon as there is one of these.
+    older_file: str = ""
     # Where Windows has another place for the configuration.
     windows: str = ""
 
@@ -208,7 +236,12 @@ HOSTS: Final[Sequence[Host]] = (
         form=_TOML,
         slots=(Slot(("mcp_servers",), NAME),),
         rules="{codex}/AGENTS.md",
-        hooks=Hooks("{codex}/hooks.json"),
+        hooks=Hooks(
+            "{codex}/hooks.json",
+            note="Codex runs a new or changed hook only after you trusted it: open /hooks in Codex once",
+            # Codex waits no longer at the end of a session, and warns at each start if it is asked to.
+            hooks=(Hook("session-start", "SessionStart"), Hook("session-end", "SessionEnd", 3)),
+        ),
     ),
     Host(
         name="gemini",
@@ -217,8 +250,16 @@ HOSTS: Final[Sequence[Host]] = (
         signs=("{home}/.gemini",),
         program="gemini",
         rules="{home}/.gemini/GEMINI.md",
-        # Which counts in milliseconds.
-        hooks=Hooks("{home}/.gemini/settings.json", HOOK_SECONDS * 1000),
+        # A text of SessionStart stands in front of the first prompt, and a resumed session loses the prompt with it.
+        hooks=Hooks(
+            "{home}/.gemini/settings.json",
+            hooks=(
+                Hook("session-start", "SessionStart", None),
+                Hook("prompt", "BeforeAgent"),
+                Hook("session-end", "SessionEnd"),
+            ),
+            units_per_second=1000,
+        ),
     ),
     Host(
         name="windsurf",
@@ -260,15 +301,19 @@ HOSTS: Final[Sequence[Host]] = (
         entry=_opencode,
         rules="{config}/opencode/AGENTS.md",
     ),
+    # One name for both: which of them are there depends on its version, and on where it was installed.
     Host(
         name="cline",
         title="Cline",
-        files=(
-            "{apps}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
-            "{cline}/data/settings/cline_mcp_settings.json",
-        ),
-        signs=("{apps}/Code/User/globalStorage/saoudrizwan.claude-dev", "{cline}"),
+        files=("{cline}/data/settings/cline_mcp_settings.json",),
+        signs=("{cline}",),
         program="cline",
+    ),
+    Host(
+        name="cline",
+        title="Cline in VS Code",
+        files=("{apps}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",),
+        signs=("{apps}/Code/User/globalStorage/saoudrizwan.claude-dev",),
     ),
     Host(
         name="continue",
@@ -278,8 +323,16 @@ HOSTS: Final[Sequence[Host]] = (
         form=_YAML,
         slots=(Slot(("mcpServers",), NAME, is_listed=True),),
         entry=_continue,
+        required={"name": "Local Config", "version": "1.0.0", "schema": "v1"},
+        older_file="{home}/.continue/config.json",
     ),
 )
 
 RULES_SLOT: Final = Slot((), NAME)
 RULES_FORM: Final = MarkedText()
+
+
+def hook_of(host: str, event: str) -> Hook | None:
+    """Return the hook of a host for an event of ours; None if the host has none, or is not one of these."""
+    hooks = next((row.hooks for row in HOSTS if row.name == host), None)
+    return None if hooks is None else next((hook for hook in hooks.hooks if hook.event == event), None)

@@ -205,12 +205,19 @@ def _in_order(names: tuple[str, ...], params: Params) -> Sequence[Any]:
 
 
 def open_connection(address: str) -> PostgresConnection:
-    """Connect. Raises psycopg's errors."""
-    known = psycopg.conninfo.conninfo_to_dict(address)
+    """Connect. Raises psycopg's errors, and InvalidInput for an address that is none."""
+    try:
+        options = psycopg.conninfo.conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        # Its message, and what a traceback shows of it, may quote the password.
+        raise InvalidInput(
+            "store: the address of the database cannot be read: look at its options, and in a password write % as %25, "
+            "@ as %40, / as %2F, # as %23 and ? as %3F"
+        ) from None
     # Of several servers that an address names, the one that can be written.
     wanted = {"connect_timeout": CONNECT_SECONDS, "target_session_attrs": "read-write", "client_encoding": "utf8"}
     named = {"application_name": "memoranda", **wanted, **_KEEPALIVE}
-    more: dict[str, Any] = {name: value for name, value in named.items() if name not in known}
+    more: dict[str, Any] = {name: value for name, value in named.items() if name not in options}
     raw = psycopg.connect(address, autocommit=True, **more)
     connection = PostgresConnection(raw)
     connection.command(_SETTINGS)

@@ -19,6 +19,7 @@ from memoranda.bindings.console.visit import ROOT
 from memoranda.bindings.http.turns import LONG_LIMIT, ROOM, Turn
 from memoranda.errors import RateLimited
 from memoranda.model.instant import Instant
+from memoranda.service.core.access import key_parts
 from memoranda.standards.ump.requests import AuditRequest
 
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:alert(3) \u202eabc {{ 7*7 }}"
@@ -56,7 +57,13 @@ def test_a_key_signs_a_browser_in_and_goes_on_to_where_it_wanted(server: Running
         assert (answer.status_code, answer.headers["location"]) == (303, target)
 
 
-@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example", "/ump/recall", ""])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("https://evil.example/", "https://evil.example/console/", "//evil.example", "//evil.example/console/"),
+        *("/\\evil.example", "/\\evil.example/console/", "/ump/recall", ""),
+    ],
+)
 def test_nobody_is_sent_elsewhere_after_signing_in(server: Running, key: str, target: str) -> None:
     with server.client("") as browser:
         answer = browser.post(f"{ROOT}/sign-in", data={"key": key, "next": target})
@@ -83,7 +90,7 @@ def test_a_session_ends_when_somebody_says_so_and_with_its_key(server: Running) 
                 assert send(browser, f"/sessions/{each}/end").status_code == 200
         assert other.get(f"{ROOT}/", follow_redirects=False).status_code == 303
         assert browser.get(f"{ROOT}/").status_code == 200
-        server.service.gate.revoke_key(key.removeprefix("mk_").partition("_")[0])
+        server.service.gate.revoke_key(key_parts(key)[0], is_confirmed=True)
         assert browser.get(f"{ROOT}/", follow_redirects=False).status_code == 303
 
 
@@ -360,6 +367,22 @@ def test_a_memory_is_written_and_a_key_is_made_and_revoked(server: Running, brow
     assert server.service.gate.authenticate(made[1]).verbs == {"read", "write"}
     assert made[1] not in browser.get(f"{ROOT}/keys").text
     assert "is revoked" in send(browser, f"/keys/{made[1].removeprefix('mk_').partition('_')[0]}/revoke").text
+
+
+def test_the_key_of_this_browser_is_revoked_only_by_a_typed_word(server: Running) -> None:
+    key = server.key("ada", *ALL)
+    server.key("ada", *ALL)
+    path = f"/keys/{key_parts(key)[0]}/revoke"
+    with signed_in(server, key) as browser:
+        page = browser.get(f"{ROOT}/keys").text
+        assert "You signed in with this key" in page
+        assert page.count('name="typed"') == 1
+        for typed in ({}, {"typed": ""}, {"typed": "yes"}):
+            refused = send(browser, path, **typed)
+            assert refused.status_code == 400
+            assert "type the word revoke" in refused.text
+        assert browser.get(f"{ROOT}/").status_code == 200
+        assert send(browser, path, typed=" Revoke ").url.path == f"{ROOT}/sign-in"
 
 
 def test_the_examples_of_cal_run(browser: httpx.Client) -> None:

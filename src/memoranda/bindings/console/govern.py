@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from jinja2.filters import do_filesizeformat as filesize
 
@@ -16,6 +18,8 @@ from memoranda.standards.ump.requests import AuditRequest
 
 _EVENTS = 100
 _DAY_MS = 86_400_000
+# The word to type before a key is revoked whose owner may be locked out by that.
+REVOKE_WORD: Final = "revoke"
 # Whoever needs it for longer has a key, which is listed.
 _TOKEN_DAYS = 90
 
@@ -36,18 +40,21 @@ def keys(visit: Visit) -> Answer:
 
 
 def _keys(visit: Visit, made: str = "", token: str = "") -> Answer:
-    """Who may not make keys does not learn which others there are."""
-    found = visit.service.gate.keys_of(visit.access.default_tenant)
-    names = {key.key_id: key.name for key in found}
+    """Return the page of keys, with what was just made. A key that may not make others sees itself alone."""
+    gate = visit.service.gate
+    keys = gate.keys_of(visit.access.default_tenant)
+    names = {key.key_id: key.name for key in keys}
     sessions = visit.service.sessions.open_sessions(visit.access, visit.session)
+    own_key = visit.service.sessions.key_id(visit.session)
     if not _is_owner(visit.access):
-        mine = {each.key_id for each in sessions}
-        found = [key for key in found if key.key_id in mine]
+        keys = [key for key in keys if key.key_id == own_key]
     return Page(
         template="keys.html",
         told={
-            "keys": found,
+            "keys": keys,
             "names": names,
+            "lock_outs": {key.key_id: gate.lock_out(key, in_use=own_key) for key in keys if key.revoked is None},
+            "revoke_word": REVOKE_WORD,
             "sessions": sessions,
             "scopes": SCOPES,
             "made": made,
@@ -67,11 +74,16 @@ def add_key(visit: Visit) -> Answer:
 
 
 def revoke_key(visit: Visit) -> Answer:
+    """Revoke a key; one that locks its owner out only if the word for that was typed."""
     _require_owner(visit)
-    name = visit.names["id"]
-    if name not in {key.key_id for key in visit.service.gate.keys_of(visit.access.default_tenant)}:
+    gate, name = visit.service.gate, visit.names["id"]
+    key = next((key for key in gate.keys_of(visit.access.default_tenant) if key.key_id == name), None)
+    if key is None:
         raise NotFound(visit.text("wrong.no_key"))
-    key = visit.service.gate.revoke_key(name)
+    in_use, is_confirmed = visit.service.sessions.key_id(visit.session), visit.is_typed(REVOKE_WORD)
+    if not is_confirmed and gate.lock_out(key, in_use=in_use) is not None:
+        raise InvalidInput(visit.text("wrong.not_revoked", name=key.name, word=REVOKE_WORD))
+    gate.revoke_key(key.key_id, in_use=in_use, is_confirmed=is_confirmed)
     return Redirect(f"{ROOT}/keys", visit.text("said.revoked", name=key.name))
 
 

@@ -258,7 +258,7 @@ def forget(visit: Visit) -> Answer:
     """Forget one memory or several; for good, if the word for that was typed."""
     names = list(visit.form.get("id", ())) or [visit.names["id"]]
     is_hard = bool(visit.given("hard"))
-    if is_hard and visit.given("typed").strip().lower() != ERASE_WORD:
+    if is_hard and not visit.is_typed(ERASE_WORD):
         raise InvalidInput(visit.text("wrong.not_erased", word=ERASE_WORD))
     reason = visit.given("reason").strip() or REASON
     done, refused = 0, []

@@ -88,6 +88,10 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
         """What a form says."""
         return (self.form.get(name) or ("",))[0]
 
+    def is_typed(self, word: str) -> bool:
+        """Return True if the word that confirms something was typed into the form."""
+        return self.given("typed").strip().lower() == word
+
     def required(self, name: str, missing: str) -> str:
         """The same, where there must be something; `missing` names the text that says so. Raises InvalidInput."""
         value = self.given(name).strip()

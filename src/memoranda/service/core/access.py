@@ -23,12 +23,13 @@ import hmac
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
 
 from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.didkey import SigningKey
-from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, Unauthorized
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import VISIBILITIES, Visibility
 from memoranda.standards.ump import token as ump_token
@@ -54,6 +55,8 @@ NAME_CHARS_LIMIT = 200
 # How long a key that was revoked in another process may still be taken for good; and how many are kept in mind.
 KNOWN_MS = 50
 KNOWN_LIMIT = 1_024
+# Why revoking a key may lock a person out: the person's own credential, or the last one that may do everything.
+LockOut = Literal["in use", "last"]
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,7 +251,7 @@ class Gate:
         return self._key_of_grant(jti).tenant
 
     def _from_key(self, text: str) -> Access:
-        key_id, _, secret = text.removeprefix(KEY_PREFIX).partition("_")
+        key_id, secret = key_parts(text)
         key = self._key(key_id) if key_id.isalnum() and len(key_id) <= 32 else None
         # Compare also when there is no such key, so that both take the same time.
         expected = key.key_hash if key else bytes(32)
@@ -309,16 +312,34 @@ class Gate:
         """Those of one owner."""
         return [key for key in self._system.all_keys() if key.tenant == tenant]
 
-    def revoke_key(self, id_or_name: str) -> ApiKey:
-        """Revoke the key of this id, or the only open one of this name."""
-        found = [k for k in self._system.all_keys() if k.revoked is None and id_or_name in (k.key_id, k.name)]
-        if not found:
+    def find_key(self, id_or_name: str) -> ApiKey:
+        """Return the open key of this id, or the only open one of this name. Raises NotFound and InvalidInput."""
+        keys = [key for key in self._system.all_keys() if key.revoked is None and id_or_name in (key.key_id, key.name)]
+        if not keys:
             raise NotFound(f"no open API key has the id or name {id_or_name!r}")
-        if len(found) > 1:
-            raise InvalidInput(f"{len(found)} open keys are named {id_or_name!r}; give the id")
-        self._system.revoke_key(found[0].key_id, self._clock())
+        if len(keys) > 1:
+            raise InvalidInput(f"{len(keys)} open keys are named {id_or_name!r}; give the id")
+        return keys[0]
+
+    def lock_out(self, key: ApiKey, *, in_use: str | None) -> LockOut | None:
+        """Return why revoking a key may lock its owner out, if it may. `in_use` is the id of the caller's own key."""
+        if key.key_id == in_use:
+            return "in use"
+        full = [other.key_id for other in self.keys_of(key.tenant) if other.revoked is None and _is_full(other)]
+        return "last" if full == [key.key_id] else None
+
+    def revoke_key(self, id_or_name: str, *, in_use: str | None = None, is_confirmed: bool = False) -> ApiKey:
+        """Revoke the open key of this id, or the only one of this name.
+
+        A key that locks its owner out is revoked only if the caller confirmed it. Raises Conflict.
+        """
+        key = self.find_key(id_or_name)
+        reason = None if is_confirmed else self.lock_out(key, in_use=in_use)
+        if reason is not None:
+            raise Conflict(f"the key {key.name} was not revoked: {_LOCK_OUTS[reason]}")
+        self._system.revoke_key(key.key_id, self._clock())
         self._known.clear()
-        return found[0]
+        return key
 
     def mint_token(
         self,
@@ -371,6 +392,23 @@ class Gate:
             issuer, jti = issuer or self._operator.did, token_or_jti
         self._system.revoke_token(issuer, jti, self._clock())
         return jti
+
+
+_LOCK_OUTS: Mapping[LockOut, str] = {
+    "in use": "it is the key in use here, and programs that use it would be refused",
+    "last": "it is the last key of its owner that may do everything",
+}
+
+
+def key_parts(text: str) -> tuple[str, str]:
+    """Return the id and the secret of an API key as it was printed."""
+    key_id, _, secret = text.removeprefix(KEY_PREFIX).partition("_")
+    return key_id, secret
+
+
+def _is_full(key: ApiKey) -> bool:
+    """Return True if a key may do everything."""
+    return ALL_VERBS.issubset(key.scopes)
 
 
 def _access_of(key: ApiKey, credential: str, actor_kind: str) -> Access:

@@ -101,16 +101,18 @@ class Sessions:
             self._system.extend_grant(session.grant_id, Instant(now + IDLE_MS))
         return session, self._gate.for_person(grant.key_id, f"session:{session.grant_id}")
 
+    def key_id(self, session: Session) -> str | None:
+        """Return the id of the key that a session was opened with; None if the session has ended."""
+        grant = self._system.grant(session.grant_id, self._clock())
+        return None if grant is None else grant.key_id
+
     def open_sessions(self, access: Access, session: Session) -> list[ProgramGrant]:
-        """The sessions of everybody who signed in for the same owner, last used first; for who may not do everything,
-        only those with the same key.
-        """
-        keys = {key.key_id for key in self._gate.keys_of(access.default_tenant)}
-        found = [each for each in self._system.grants(self._clock()) if each.verbs == _VERBS and each.key_id in keys]
+        """Return the sessions of an owner, last used first; to a key that may not do everything, only its own."""
         if access.verbs >= ALL_VERBS:
-            return found
-        mine = {each.key_id for each in found if each.grant_id == session.grant_id}
-        return [each for each in found if each.key_id in mine]
+            keys = {key.key_id for key in self._gate.keys_of(access.default_tenant)}
+        else:
+            keys = {key_id for key_id in (self.key_id(session),) if key_id is not None}
+        return [grant for grant in self._system.grants(self._clock()) if grant.verbs == _VERBS and grant.key_id in keys]
 
     def end(self, access: Access, session: Session, grant_id: str) -> None:
         """End one of them. Raises NotFound."""
