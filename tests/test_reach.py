@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from memoranda.cli.catalogue import SECTIONS
+from memoranda.standards.port import _MODULES
 from tests.reach import ROOT, Reach
 
 # Alive for a reason that names cannot tell.
@@ -71,8 +72,11 @@ def entry_points() -> Iterator[str]:
         "memoranda.app:Memoranda",
         "memoranda.aio:AsyncMemoranda",
         "memoranda.library.files:convert",
+        "memoranda.standards.port:register_port",
         *ADAPTERS,
     )
+    # Ports are imported by name, with the first document of their standard.
+    yield from (f"{module}:PORT" for module in _MODULES.values())
     yield from (entry.target for section in SECTIONS for entry in section.entries)
     for each in reach.definitions:
         if each.partition(":")[0] in PROGRAMS:

@@ -12,14 +12,12 @@ import pytest
 from tests.waiting import HANG_SECONDS
 
 from memoranda.cli import main
-from memoranda.cli.parser import command_line
 from memoranda.encoding.json_text import parse
 
 # Each of these takes longer to load than a store takes to answer.
 FOREIGN = (
     "asyncio",
     "attr",
-    "cyclopts",
     "email",
     "http",
     "mcp",
@@ -66,7 +64,7 @@ def unneeded(modules: set[str], packages: tuple[str, ...]) -> set[str]:
 def test_what_needs_no_store_loads_neither_it_nor_the_parser(tmp_path: Path, tokens: tuple[str, ...]) -> None:
     modules = loaded(tmp_path, *tokens)
     assert "memoranda.cli" in modules
-    assert unneeded(modules, ("cyclopts", "memoranda.app", "memoranda.service", "memoranda.storage", *FOREIGN)) == set()
+    assert unneeded(modules, ("memoranda.app", "memoranda.service", "memoranda.storage", *FOREIGN)) == set()
 
 
 def test_a_verb_of_one_standard_does_not_load_the_others(tmp_path: Path) -> None:
@@ -106,10 +104,8 @@ def test_what_looks_for_nothing_by_words_loads_neither_the_parser_nor_what_ranks
     tmp_path: Path, tokens: tuple[str, ...]
 ) -> None:
     modules = loaded(tmp_path, *tokens, code=None)
-    assert "memoranda.cli.usual" in modules
-    assert (
-        unneeded(modules, ("cyclopts", "attr", "rich", "starlette", "mcp", "pydantic", "numpy", "onnxruntime")) == set()
-    )
+    assert "memoranda.cli.parser" in modules
+    assert unneeded(modules, ("attr", "rich", "starlette", "mcp", "pydantic", "numpy", "onnxruntime")) == set()
 
 
 @pytest.mark.parametrize("tokens", [("oams", "list"), ("openwop", "list", "mem://a")], ids=" ".join)
@@ -141,11 +137,11 @@ def test_who_serves_an_agent_loads_what_answers_a_query_or_a_question_when_it_is
 
 
 def test_a_command_is_parsed_without_the_others(tmp_path: Path) -> None:
-    command_line.cache_clear()
-    assert main(["--data", str(tmp_path), "recall", "pnpm"]) == 0
-    assert command_line.cache_info().currsize == 0
-    assert main(["--data", str(tmp_path), "recal", "pnpm"]) == 2
-    assert command_line.cache_info().currsize == 1
+    modules = loaded(tmp_path, "get", "urn:ump:aa", code=1)
+    assert (
+        unneeded(modules, ("memoranda.cli.help", "memoranda.cli.exchange", "memoranda.cli.serve", "difflib")) == set()
+    )
+    assert "memoranda.cli.help" in loaded(tmp_path, "get", "--help")
 
 
 def test_a_server_loads_mcp_when_it_is_first_asked_for(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def _dispatch(tokens: list[str]) -> int:
     try:
         result = run_command(tokens)
     except WrongUsage as error:
-        message = " ".join(str(error).replace("\0", "").split())
+        message = " ".join(str(error).split())
         hint = " ".join(("memoranda", *filter(None, (error.command,)), "--help"))
         return _refuse(tokens, "usage", f"{message} Try: {hint}", USAGE)
     return result if isinstance(result, int) else DONE

@@ -1,7 +1,6 @@
-"""How a command is declared: its parameters, the commands below it, and the headings under which help lists them.
+"""Declarations of commands: parameters, the commands below a command, and the headings under which help lists them.
 
-The parser is told all of this (`parser.py`), but to declare a command does not load it: most command lines are read
-without it (`usual.py`).
+`parser.py` reads them for one command line, `help.py` for help, the reference page and completion.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ class WrongUsage(Exception):
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said about a parameter of a command beside its type. A class of options has none: each field has."""
+    """Names and help of a parameter, beside its type. A class of options has none: each field has its own."""
 
     name: str | tuple[str, ...] = ()
     help: str = ""
-    # What says no to it, where saying yes is the default or nothing is.
+    # The name that sets a flag to False.
     negative: str = ""
-    # Whether a person can say it at all.
+    # False for the run, which the parser passes and nobody types.
     is_typed: bool = True
 
 
-def type_and_words(annotation: Any) -> tuple[Any, Parameter]:
-    """The type of a parameter, and what is said about it."""
+def type_and_parameter(annotation: Any) -> tuple[Any, Parameter]:
+    """Return the type of a parameter, and its names and help."""
     metadata = getattr(annotation, "__metadata__", ())
     kind = get_args(annotation)[0] if metadata else annotation
-    return kind, next((each for each in metadata if isinstance(each, Parameter)), Parameter())
+    return kind, next((item for item in metadata if isinstance(item, Parameter)), Parameter())
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -62,7 +61,7 @@ class App:
         self.name = name
         self.about = about
         self.commands: dict[str, Command] = {}
-        # What it does where none of those is named.
+        # The command that runs where none of those is named.
         self.otherwise: Function | None = None
 
     @overload
@@ -72,13 +71,13 @@ class App:
     def command(self, function: Any = None, *, name: str | None = None, group: Group | None = None) -> Any:
         """Add a command: a decorator, with or without arguments."""
 
-        def added(given: Function) -> Function:
-            self.commands[name or given.__name__.replace("_", "-")] = Command(given, group)
-            return given
+        def add(command: Function) -> Function:
+            self.commands[name or command.__name__.replace("_", "-")] = Command(command, group)
+            return command
 
-        return added if function is None else added(function)
+        return add if function is None else add(function)
 
     def default(self, function: F) -> F:
-        """Say what it does by itself: a decorator."""
+        """Set what runs without the name of a command below: a decorator."""
         self.otherwise = function
         return function

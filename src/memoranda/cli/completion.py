@@ -1,4 +1,4 @@
-"""completion: the script that lets a shell complete commands and options."""
+"""completion: the script that lets a shell complete commands, options and the values that are listed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 
+Shell = Literal["bash", "zsh", "fish", "powershell"]
+
 
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], Parameter(help="The shell.")],
+    shell: Annotated[Shell, Parameter(help="The shell.")],
     /,
     *,
     run: GivenRun,
@@ -18,7 +20,7 @@ def completion(
 
     For bash: memoranda completion bash > ~/.local/share/bash-completion/completions/memoranda
     """
-    from memoranda.cli.parser import command_line
+    from memoranda.cli.completion_scripts import script_for
 
-    script = command_line().generate_completion(shell=shell)
+    script = script_for(shell)
     run.answer({"script": script}, lambda: print(script))

@@ -1,161 +1,255 @@
-"""The parser, cyclopts: what it is told of the commands in the catalogue, loaded when they are used."""
+"""The parser: from the tokens of a command line to one call of a command.
+
+A command is a function. Its signature declares what it takes: a parameter before `/` is an argument, one behind `*` an
+option, `*names` any number of arguments, and a dataclass stands for the options that are its fields. `Annotated` with a
+`Parameter` adds names and help. `read_slots` turns a signature into `Slot`s, one for each value; `parse_call` fills
+them from tokens. Help, the reference page and completion scripts (`help.py`) read the same slots.
+
+    memoranda recall "which npm?" --limit 3     an option has one value, as `--limit 3` or `--limit=3`
+    memoranda list --tag a --tag b              one whose type is a tuple may be repeated
+    memoranda export all.ndjson --no-history    a flag has none; some have a negative name
+    memoranda remember -- --dash                everything behind `--` is an argument
+
+A text may begin with a hyphen ("- buy milk", "-" for standard input), while a mistyped option must not become a text:
+a token that does not look like an option is a text. Nothing here loads more than a command needs anyway, because most
+command lines take less time than a parsing library takes to load.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
-from functools import cache, partial
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import partial
+from inspect import Parameter as Declared
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from types import GenericAlias, NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-import cyclopts
+import msgspec
 
-from memoranda import __version__
-from memoranda.cli.catalogue import SECTIONS, Entry
-from memoranda.cli.command_line import command_of, run_words
-from memoranda.cli.commands import App, Function, Group, Parameter, WrongUsage, type_and_words
+from memoranda.cli.commands import Function, Parameter, WrongUsage, type_and_parameter
 from memoranda.cli.run import Run
-from memoranda.cli.usual import MARK
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-SHARED = cyclopts.Group("Options of every command", sort_key=len(SECTIONS))
-_QUIET: Any = {"exit_on_error": False, "print_error": False}
-
-
-def explain(tokens: Sequence[str]) -> object:
-    """Answer what is about the parser itself, such as help. Raises WrongUsage."""
-    with _in_our_words():
-        return command_line().meta(tokens, result_action="return_value", **_QUIET)
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?|--", re.DOTALL)
+# Characters of an integer that people type: more are a mistake, and take long to read.
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,17})?|\.[0-9]{1,17})(?:[eE][+-]?[0-9]{1,3})?")
+# A parameter, and the field of it where the parameter is a class of options.
+Key = tuple[str, str | None]
 
 
-def parsed_call(words: Sequence[str], run: Run, entry: Entry | None) -> Callable[[], object]:
-    """The call that the words of a command ask for, from its name on. Raises WrongUsage."""
-    # The parser looks at every command that there is, so of the others it is not told.
-    app = command_line() if entry is None else _application([(None, [entry])])
-    with _in_our_words("" if entry is None else entry.name):
-        command, bound, ignored = app.parse_args(words, **_QUIET)
-    for name, value in bound.arguments.items():
-        bound.arguments[name] = _unmarked(value)
-    if "run" in ignored:
-        bound.arguments["run"] = run
-    return partial(command, *bound.args, **bound.kwargs)
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
+    """One value that a command takes, or one value after the other."""
+
+    key: Key
+    # The names of the option, the usual one first; none for an argument.
+    options: tuple[str, ...]
+    # The name that sets a flag to False.
+    negative: str
+    # The name of an argument in help and messages.
+    placeholder: str
+    help: str
+    # The type of one value.
+    kind: Any
+    is_repeatable: bool
+    is_required: bool
+    is_positional: bool
+
+    @property
+    def is_flag(self) -> bool:
+        return self.kind is bool
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that are allowed, if they are listed."""
+        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
+
+    @property
+    def label(self) -> str:
+        """The name in messages."""
+        return self.options[0] if self.options else self.placeholder
 
 
-@contextmanager
-def _in_our_words(command: str = "") -> Iterator[None]:
-    try:
-        yield
-    except cyclopts.CycloptsError as error:
-        raise WrongUsage(str(error), command) from error
+def is_option(token: str) -> bool:
+    """Return True if a token looks like an option or is `--`."""
+    return token.startswith("-") and _OPTION.fullmatch(token) is not None
 
 
-def _unmarked(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.removeprefix(MARK)
-    if isinstance(value, tuple):
-        return tuple(map(_unmarked, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: _unmarked(getattr(value, each.name)) for each in fields(value)})
-    return value
+def parse_call(function: Function, tokens: Sequence[str], run: Run) -> Callable[[], object]:
+    """Return the call of a command that the tokens behind its name ask for. Raises WrongUsage."""
+    declared = signature(function, eval_str=True).parameters
+    values = _fill(_slots_of(declared), tokens)
+    return _bind(function, declared, values, run)
 
 
-def __getattr__(name: str) -> cyclopts.App | Function:
-    """A command of the catalogue by its name, as the parser wants it: it is told of them by their names alone."""
-    for section in SECTIONS:
-        for entry in section.entries:
-            if entry.name == name:
-                command = command_of(entry)
-                return _group_of_commands(command) if isinstance(command, App) else _described(command)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def read_slots(function: Function) -> list[Slot]:
+    """Return what a command takes, in the order of its signature."""
+    return _slots_of(signature(function, eval_str=True).parameters)
 
 
-def _application(commands: Iterable[tuple[cyclopts.Group | None, Sequence[Entry]]]) -> cyclopts.App:
-    app = _app("memoranda", "The memory of AI agents, kept by the people it belongs to.")
-    for group, entries in commands:
-        for entry in entries:
-            app.command(f"{__name__}:{entry.name}", name=entry.name, group=group)
-    return app
+def _slots_of(declared: Mapping[str, Declared]) -> list[Slot]:
+    return [slot for parameter in declared.values() for slot in _slots_of_parameter(parameter)]
 
 
-def _app(name: str, about: str) -> cyclopts.App:
-    return cyclopts.App(
-        name=name,
-        help=about,
-        version=__version__,
-        help_format="plaintext",
-        suppress_keyboard_interrupt=False,
-        default_parameter=cyclopts.Parameter(negative_iterable="", negative_bool="", show_default=False),
+def _slots_of_parameter(declared: Declared) -> list[Slot]:
+    kind, parameter = type_and_parameter(declared.annotation)
+    if not parameter.is_typed:
+        return []
+    if is_dataclass(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        return [
+            _slot((declared.name, field.name), *type_and_parameter(hints[field.name]), has_option=True)
+            for field in fields(kind)
+        ]
+    is_rest = declared.kind is Declared.VAR_POSITIONAL
+    return [
+        _slot(
+            (declared.name, None),
+            GenericAlias(tuple, (kind, ...)) if is_rest else kind,
+            parameter,
+            has_option=declared.kind is not Declared.POSITIONAL_ONLY and not is_rest,
+            is_positional=declared.kind is not Declared.KEYWORD_ONLY,
+            is_required=declared.default is Declared.empty and not is_rest,
+        )
+    ]
+
+
+def _slot(
+    key: Key,
+    kind: Any,
+    parameter: Parameter,
+    *,
+    has_option: bool,
+    is_positional: bool = False,
+    is_required: bool = False,
+) -> Slot:
+    if get_origin(kind) in (Union, UnionType):
+        (kind,) = [member for member in get_args(kind) if member is not NoneType]
+    is_repeatable = get_origin(kind) is tuple
+    if is_repeatable:
+        kind, _ = get_args(kind)
+    stated = (parameter.name,) if isinstance(parameter.name, str) else parameter.name
+    bare = (key[1] or key[0]).strip("_").replace("_", "-")
+    options = (stated or (f"--{bare}",)) if has_option else ()
+    return Slot(
+        key=key,
+        options=options,
+        negative=parameter.negative,
+        placeholder=stated[0] if stated and not options else bare.upper(),
+        help=parameter.help,
+        kind=kind,
+        is_repeatable=is_repeatable,
+        is_required=is_required,
+        is_positional=is_positional,
     )
 
 
-def _group_of_commands(declared: App) -> cyclopts.App:
-    app = _app(declared.name, declared.about)
-    for name, command in declared.commands.items():
-        app.command(_described(command.function), name=name, group=command.group and _heading(command.group))
-    if declared.otherwise is not None:
-        app.default(_described(declared.otherwise))
-    return app
+def _fill(slots: Sequence[Slot], tokens: Sequence[str]) -> dict[Key, object]:
+    """Return one value for each slot that the tokens mention."""
+    options = {name: slot for slot in slots for name in (*slot.options, slot.negative) if name}
+    values: dict[Key, list[object]] = {}
+    arguments: list[str] = []
+    remaining = iter(tokens)
+    for word in remaining:
+        if word == "--":
+            arguments.extend(remaining)
+        elif not is_option(word):
+            arguments.append(word)
+        else:
+            name, equals, text = word.partition("=")
+            slot = options.get(name)
+            if slot is None:
+                raise WrongUsage(unknown("option", name, options))
+            if slot.is_flag:
+                if equals:
+                    raise WrongUsage(f"{name} takes no value.")
+                value: object = name != slot.negative
+            else:
+                value = _read_value(slot, name, text if equals else next(remaining, None), is_attached=bool(equals))
+            if slot.key in values and not slot.is_repeatable:
+                raise WrongUsage(f"{name} is given twice.")
+            values.setdefault(slot.key, []).append(value)
+    _fill_arguments([slot for slot in slots if slot.is_positional], arguments, values)
+    for slot in slots:
+        if slot.is_required and slot.key not in values:
+            kind = "option" if slot.options and not slot.is_positional else "argument"
+            raise WrongUsage(f"The {kind} {slot.label} is missing.")
+    by_key = {slot.key: slot for slot in slots}
+    return {key: tuple(parts) if by_key[key].is_repeatable else parts[0] for key, parts in values.items()}
 
 
-@cache
-def _heading(group: Group) -> cyclopts.Group:
-    return cyclopts.Group(group.title, sort_key=group.sort_key)
+def _fill_arguments(slots: Sequence[Slot], arguments: Sequence[str], values: dict[Key, list[object]]) -> None:
+    """Give arguments to their slots in order; the last may take all that remain."""
+    remaining = list(arguments)
+    for slot in slots:
+        if not remaining:
+            return
+        if slot.key in values:
+            raise WrongUsage(f"{slot.label} is given twice: as an option and as an argument.")
+        count = len(remaining) if slot.is_repeatable else 1
+        values[slot.key] = [_convert(slot, slot.placeholder, text) for text in remaining[:count]]
+        del remaining[:count]
+    if remaining:
+        raise WrongUsage(f"There is no argument for {remaining[0]!r}. A text of several words needs quotes.")
 
 
-def _described(function: Function) -> Function:
-    """The command, with what is said about its parameters put in the parser's words."""
-    function.__annotations__ = _annotations(function)
-    return function
+def _read_value(slot: Slot, name: str, text: str | None, *, is_attached: bool) -> object:
+    if text is None or (is_option(text) and not is_attached):
+        raise WrongUsage(f"{name} needs a value.")
+    return _convert(slot, name, text)
 
 
-def _annotations(declared: Any) -> dict[str, Any]:
-    hints = get_type_hints(declared, include_extras=True)
-    return {name: hint if name == "return" else _annotation(hint) for name, hint in hints.items()}
+def _convert(slot: Slot, name: str, text: str) -> object:
+    """Return the value of a text. Raises WrongUsage."""
+    kind = slot.kind
+    if kind is str:
+        return text
+    if kind is Path and text:
+        return Path(text)
+    if kind is int:
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        raise WrongUsage(f"{name} must be a whole number, not {text!r}.")
+    if kind is float:
+        if _DECIMAL.fullmatch(text):
+            return float(text)
+        raise WrongUsage(f"{name} must be a number, not {text!r}.")
+    if text in slot.choices:
+        return text
+    if slot.choices:
+        raise WrongUsage(f"{name} must be one of {', '.join(slot.choices)}, not {text!r}.")
+    raise WrongUsage(f"{name} must not be empty.")
 
 
-def _annotation(hint: Any) -> Any:
-    kind, said = type_and_words(hint)
-    if is_dataclass(kind) and isinstance(kind, type):
-        kind.__annotations__ = _annotations(kind)
-        return Annotated[kind, cyclopts.Parameter(name="*")]
-    # Both: whoever reads it next may be the one or the other.
-    return Annotated[kind, said, _in_parser_words(said)]
+def unknown(kind: str, name: str, names: Collection[str]) -> str:
+    """Return the message for a name that there is not, with the nearest one that there is."""
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name, names, n=1)
+    hint = f' Did you mean "{nearest[0]}"?' if nearest else ""
+    return f"Unknown {kind}: {name}.{hint}"
 
 
-def _in_parser_words(said: Parameter) -> cyclopts.Parameter:
-    if not said.is_typed:
-        return cyclopts.Parameter(parse=False)
-    words: dict[str, Any] = {"name": said.name, "help": said.help, "negative": said.negative}
-    return cyclopts.Parameter(**{name: value for name, value in words.items() if value})
-
-
-@cache
-def command_line() -> cyclopts.App:
-    """The application; its `meta` knows the shared options too, for help and completion."""
-    app = _application(
-        (cyclopts.Group(section.title, sort_key=place), section.entries) for place, section in enumerate(SECTIONS)
-    )
-
-    @app.meta.default
-    def _(
-        *tokens: Annotated[str, cyclopts.Parameter(show=False, allow_leading_hyphen=True)],
-        data: Annotated[
-            Path | None, cyclopts.Parameter(group=SHARED, help="The data directory (MEMORANDA_HOME).")
-        ] = None,
-        store: Annotated[
-            str | None,
-            cyclopts.Parameter(group=SHARED, help="The store, as sqlite:///PATH or postgresql://… (MEMORANDA_STORE)."),
-        ] = None,
-        owner: Annotated[
-            str | None, cyclopts.Parameter(group=SHARED, help="Whose memory it is (MEMORANDA_OWNER).")
-        ] = None,
-        json: Annotated[
-            bool, cyclopts.Parameter(group=SHARED, help="Answer in JSON, and write nothing else to standard output.")
-        ] = False,
-    ) -> object:
-        return run_words(tokens, Run(data=data, store=store, owner=owner, json=json))
-
-    return app
+def _bind(
+    function: Function, declared: Mapping[str, Declared], values: Mapping[Key, Any], run: Run
+) -> Callable[[], object]:
+    arguments: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for name, parameter in declared.items():
+        kind, described = type_and_parameter(parameter.annotation)
+        if not described.is_typed:
+            keywords[name] = run
+        elif is_dataclass(kind) and isinstance(kind, type):
+            members = {field: value for (owner, field), value in values.items() if owner == name and field}
+            if members:
+                keywords[name] = kind(**members)
+        elif parameter.kind is Declared.VAR_POSITIONAL:
+            arguments.extend(values.get((name, None), ()))
+        elif parameter.kind is Declared.KEYWORD_ONLY:
+            if (name, None) in values:
+                keywords[name] = values[name, None]
+        else:
+            arguments.append(values.get((name, None), parameter.default))
+    return partial(function, *arguments, **keywords)

@@ -7,12 +7,8 @@ A test compares the two.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from memoranda.cli.catalogue import OPTIONS
-from memoranda.cli.parser import SHARED, command_line
+from memoranda.cli.help import Page, argument_text, first_line, grouped, help_text, option_text, pages
 
 _HEAD = """\
 # The command line
@@ -29,7 +25,7 @@ Every command is one call of the library. These options can stand before or afte
 | 1 | refused, not found, or not verified |
 | 2 | wrong usage |
 | 130 | interrupted |
-| 141 | whoever read the output went away |
+| 141 | the reader of the output closed it |
 
 An error is one sentence on standard error; one in a query has its place and a suggestion below it. With `--json` it
 is also `{{"error": {{"code": …, "message": …}}}}` on standard output.
@@ -37,38 +33,21 @@ is also `{{"error": {{"code": …, "message": …}}}}` on standard output.
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     options = "\n".join(f"- `{flag}`: {meaning}" for flag, meaning in OPTIONS)
-    with _named_memoranda():
-        documented = command_line().generate_docs(output_format="markdown")
-    parts = [part for part in documented.split("\n## ") if part.startswith("memoranda ")]
-    return "\n".join([_HEAD.format(options=options), *(f"## {_without_shared(part)}" for part in parts)])
+    return "\n".join([_HEAD.format(options=options), *map(_part, pages())])
 
 
-def _without_shared(part: str) -> str:
-    """A command's part without the options that every command has."""
-    kept, skipping = [], False
-    for line in part.split("\n"):
-        if line == f"**{SHARED.name}**:":
-            skipping = True
-        elif skipping and line and not line.startswith("* `--"):
-            skipping = False
-        if not skipping:
-            kept.append(line)
-    return "\n".join(kept).rstrip() + "\n"
-
-
-@contextmanager
-def _named_memoranda() -> Iterator[None]:
-    """The parser names the program after whatever was started: a test runner, or this module."""
-    before, main = sys.argv, sys.modules.pop("__main__", None)
-    sys.argv = ["memoranda"]
-    try:
-        yield
-    finally:
-        sys.argv = before
-        if main is not None:
-            sys.modules["__main__"] = main
+def _part(page: Page) -> str:
+    """Return the part about one command, in Markdown."""
+    lines = [f"{'##' if len(page.path) == 1 else '###'} memoranda {' '.join(page.path)}", ""]
+    lines += ["```console", page.usage, "```", "", page.about, ""]
+    for title, commands in grouped(page.commands):
+        lines += [f"**{title}**:", "", *(f"* `{name}`: {first_line(below)}" for name, below in commands), ""]
+    for title, slots, name_of in (("Arguments", page.arguments, argument_text), ("Options", page.options, option_text)):
+        if slots:
+            lines += [f"**{title}**:", "", *(f"* `{name_of(slot)}`: {help_text(slot)}" for slot in slots), ""]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from memoranda.standards.port import port_of
 from memoranda.storage.engine import Unit
 
 INDEX_PATH: Final = "MEMORY-INDEX.json"
-_MARK: Final = f'"{ARCHIVE_TAG}'.encode()
 
 
 def put(unit: Unit, run_id: str, ref: str, archives: Sequence[Entry], now: Instant) -> dict[str, Any]:
