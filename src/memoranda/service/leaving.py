@@ -38,8 +38,7 @@ from memoranda.standards.oams.namespace import Namespace, namespace_of, parse_na
 from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import UNVERIFIED, IndexState
-from memoranda.standards.openwop import mapping as openwop
-from memoranda.standards.port import load
+from memoranda.standards.port import load, port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.record import Record
@@ -87,17 +86,18 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
 
         openwop has no such way: that the id stays behind with the first version is said.
         """
-        if version.version_id == version.memory_id or version.document.standard == oams.STANDARD:
+        if version.version_id == version.memory_id or oams.owns(version.document):
             return version
         root = root_of(snapshot, version)
-        if not holds(root) or root.document.standard not in (oams.STANDARD, openwop.STANDARD):
+        port = port_of(root.document.standard)
+        if not holds(root) or not port.names_line:
             return version
-        if root.document.standard == openwop.STANDARD:
+        reference = port.reference(root.document)
+        if reference is None:
             name = outline(self.context, version)["id"]
-            self.report.warn(name, f"{root.document.name}, its id in openwop, stays behind with its first version")
+            self.report.warn(name, f"{root.document.name}, its id in {port.name}, stays behind with its first version")
             return version
-        namespace = load(root.document.native)["namespace"]
-        place = memories.place_of(self.access, parse_namespace(namespace), tenant=self.tenant)
+        place = memories.place_of(self.access, parse_namespace(reference[0]), tenant=self.tenant)
         made = oams_views.as_memory(self.context, snapshot, version, place)
         name = memories.name_of(self.context, place, made["key"])
         document = Document(standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(made))
@@ -132,7 +132,7 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
     def _is_free(self, version: Version) -> bool:
         """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
         document = version.document
-        if not self.is_owner or document.standard == ump.STANDARD:
+        if not self.is_owner or port_of(document.standard).states_consent:
             return False
         return not (is_binding(version.bounds) or compliance.may_declare(document.native))
 
@@ -153,7 +153,8 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         if bounds is None or self.history or not is_binding(bounds):
             return True
         is_said = not (bounds.agent or bounds.session or bounds.said)
-        is_said &= version.document.standard != oms.STANDARD if user is None else bounds.user in ("", user)
+        names_user = not port_of(version.document.standard).has_own_fields
+        is_said &= names_user if user is None else bounds.user in ("", user)
         if not is_said:
             name = self._name(version)
             self.report.refuse("", name, Unsupported("what earlier versions bind it to cannot be said in this form"))
@@ -268,8 +269,8 @@ def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Reco
         return _with_beside(context, cut, {STATE_KEY: known} if known else {})
     if not carry:
         return record
-    is_itself = document.standard == ump.STANDARD and load(document.native) == record
-    stored = oams.outside(document, load_memory(document.native)) if document.standard == oams.STANDARD else document
+    port = port_of(document.standard)
+    is_itself, stored = port.record(document) == record, port.exported(document)
     known = _known_beside(version)
     if not known and (is_itself or ump.unwrap(record) == stored):
         return record
@@ -380,7 +381,7 @@ def _lines(leaving: _Leaving, place: oams_views.Place, versions: Sequence[Versio
     lines: list[tuple[bytes, Memory]] = []
     with leaving.context.engine.read(place.tenant) as snapshot:
         for version in versions:
-            if version.document.standard == oams.STANDARD:
+            if oams.owns(version.document):
                 lines.append((version.document.native, load_memory(version.document.native)))
             else:
                 made = oams_views.as_memory(leaving.context, snapshot, version, place)

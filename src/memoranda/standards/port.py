@@ -56,6 +56,10 @@ class Port:
     has_own_fields: ClassVar[bool] = False
     # True if the name of a document is this store's own, and differs in the next store.
     has_local_names: ClassVar[bool] = False
+    # True if the name of its first version names a memory through all its versions.
+    names_line: ClassVar[bool] = False
+    # True if a document may state a consent, which others are bound by.
+    states_consent: ClassVar[bool] = False
     # True if a document may stand for others that a consolidation run replaced by it.
     replaces_others: ClassVar[bool] = False
     # True if documents travel in files of their own standard; False if only inside those of others.

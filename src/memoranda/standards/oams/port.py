@@ -34,6 +34,7 @@ class OamsPort(Port):
 
     name: ClassVar[str] = OAMS
     has_local_names: ClassVar[bool] = True
+    names_line: ClassVar[bool] = True
 
     def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
         return project_memory(load_memory(document.native), tenant, ump_version=ump_version)

@@ -20,6 +20,7 @@ class OpenwopPort(Port):
 
     name: ClassVar[str] = OPENWOP
     has_file_form: ClassVar[bool] = False
+    names_line: ClassVar[bool] = True
     replaces_others: ClassVar[bool] = True
 
     def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:

@@ -20,6 +20,7 @@ class UmpPort(Port):
 
     name: ClassVar[str] = UMP
     rules_travel: ClassVar[bool] = True
+    states_consent: ClassVar[bool] = True
 
     def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
         return mapping.project(load_record(document.native))
