@@ -40,8 +40,8 @@ from memoranda.standards.cal.printing.formats import (
     recall_text,
     values_text,
 )
-from memoranda.standards.cal.printing.plain import plain
-from memoranda.standards.cal.printing.toon import cell
+from memoranda.standards.cal.printing.plain import plain_value
+from memoranda.standards.cal.printing.toon import format_cell
 from memoranda.standards.sml.render import TAGS
 
 REVIEW = "helping alice prepare her Q1 engineering review"
@@ -349,7 +349,7 @@ grains:
 @pytest.mark.requirement("CAL-10.1-yaml", "CAL-10.1-json")
 @given(ANYTHING)
 def test_any_value_is_read_back_from_json_and_yaml(value: Any) -> None:
-    read = plain([value], is_read=True)
+    read = plain_value([value], is_read=True)
     assert json.loads(values_text("json", [value])) == read
     assert YAML(typ="safe", pure=True).load(StringIO(values_text("yaml", [value]))) == read
 
@@ -359,7 +359,7 @@ def test_any_value_is_read_back_from_json_and_yaml(value: Any) -> None:
 @example("\u2028\u2029\ufeff\ufffe\uffff")
 @example("a\U0001fffe")
 def test_any_text_is_read_back_from_yaml(text: str) -> None:
-    assert YAML(typ="safe", pure=True).load(StringIO(yaml_text.text({text: [text]}))) == {text: [text]}
+    assert YAML(typ="safe", pure=True).load(StringIO(yaml_text.yaml_text({text: [text]}))) == {text: [text]}
 
 
 # --- toon ---------------------------------------------------------------------------------------------------
@@ -411,7 +411,7 @@ def test_any_text_is_read_back_from_yaml(text: str) -> None:
     ],
 )
 def test_a_cell_is_quoted_only_where_it_must_be(value: Any, printed: str) -> None:
-    assert cell(value) == printed
+    assert format_cell(value) == printed
 
 
 @pytest.mark.requirement("CAL-10.9-columns")

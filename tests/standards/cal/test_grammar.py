@@ -85,19 +85,19 @@ ENTRY_WORDS: Final = ("RECALL", "EXISTS", "HISTORY", "DESCRIBE", "COALESCE")
 
 
 def _is_word(token: str) -> bool:
-    return lexer.kind_of(token) is lexer.Kind.WORD and token.upper() not in words.REFUSED
+    return lexer.classify_token(token) is lexer.TokenKind.WORD and token.upper() not in words.REFUSED
 
 
 MATCHES: Final[dict[str, Callable[[str], bool]]] = {
-    "STR": lambda token: lexer.kind_of(token) is lexer.Kind.STRING,
-    "NUM": lambda token: lexer.kind_of(token) is lexer.Kind.NUMBER,
+    "STR": lambda token: lexer.classify_token(token) is lexer.TokenKind.STRING,
+    "NUM": lambda token: lexer.classify_token(token) is lexer.TokenKind.NUMBER,
     "INT": str.isdigit,
-    "HASH": lambda token: lexer.kind_of(token) is lexer.Kind.HASH,
-    "PARAM": lambda token: lexer.kind_of(token) is lexer.Kind.PARAMETER,
+    "HASH": lambda token: lexer.classify_token(token) is lexer.TokenKind.HASH,
+    "PARAM": lambda token: lexer.classify_token(token) is lexer.TokenKind.PARAMETER,
     "WORD": _is_word,
     "ID": lambda token: _is_word(token) and token.upper() not in words.RESERVED and len(token) <= 64,
     "X_ID": lambda token: _is_word(token) and token.startswith("x_"),
-    "DOMAIN_FIELD": lambda token: lexer.kind_of(token) is lexer.Kind.DOMAIN_FIELD,
+    "DOMAIN_FIELD": lambda token: lexer.classify_token(token) is lexer.TokenKind.DOMAIN_FIELD,
     "EOF": lambda token: token == "",
 }
 
@@ -107,7 +107,7 @@ class Recogniser:
 
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = []
-        for token in lexer.split(text):
+        for token in lexer.split_tokens(text):
             # `a:RECALL` is a label and a word where an entry begins.
             label, colon, rest = token.partition(":")
             self.tokens += [label, colon, rest] if rest.upper() in ENTRY_WORDS else [token]

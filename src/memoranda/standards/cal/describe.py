@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.standards.cal import fields, grammar, limits
-from memoranda.standards.cal.fields import Field, Kind
+from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.canonical import sections_text
 from memoranda.standards.cal.language.syntax import DefineTemplate, Describe, Sections
@@ -17,19 +17,19 @@ CAL_VERSION: Final = "1.0"
 DEFAULT_PARENT: Final = "readable"
 
 # The specification's words for what a field holds; ours are finer.
-_KINDS: Final[Mapping[Kind, str]] = {
-    Kind.STRING: "String",
-    Kind.ADDRESS: "String",
-    Kind.WORD: "String",
-    Kind.FRACTION: "Number",
-    Kind.NUMBER: "Number",
-    Kind.BOOLEAN: "Boolean",
-    Kind.ARRAY: "Array",
-    Kind.TYPE: "Type name",
-    Kind.SINCE: "Temporal",
-    Kind.INSTANT: "Temporal",
-    Kind.HASH: "Hash",
-    Kind.ANY: "Any",
+_KINDS: Final[Mapping[FieldKind, str]] = {
+    FieldKind.STRING: "String",
+    FieldKind.ADDRESS: "String",
+    FieldKind.WORD: "String",
+    FieldKind.FRACTION: "Number",
+    FieldKind.NUMBER: "Number",
+    FieldKind.BOOLEAN: "Boolean",
+    FieldKind.ARRAY: "Array",
+    FieldKind.TYPE: "Type name",
+    FieldKind.SINCE: "Temporal",
+    FieldKind.INSTANT: "Temporal",
+    FieldKind.HASH: "Hash",
+    FieldKind.ANY: "Any",
 }
 
 
@@ -46,7 +46,7 @@ def describe(
         "fields": lambda: field_rows(statement.grain_type),
         "capabilities": lambda: dict(capabilities),
         "server": lambda: dict(server),
-        "templates": lambda: [_template(each) for each in templates],
+        "templates": lambda: [_template_row(template) for template in templates],
         "grammar": lambda: {"ebnf": grammar.ebnf()},
     }
     return answers[statement.target]()
@@ -69,13 +69,15 @@ def grain_types() -> list[dict[str, Any]]:
 
 def field_rows(grain_type: str | None = None) -> list[dict[str, Any]]:
     """The fields that every type has, then those of one type, or of each."""
-    rows = [_row(field, None) for field in fields.COMMON.values()]
+    rows = [_field_row(field, None) for field in fields.COMMON.values()]
     for name in fields.SINGULARS if grain_type is None else (grain_type,):
-        rows += (_row(field, name) for field in fields.fields_of(name).values() if field.name not in fields.COMMON)
+        rows += (
+            _field_row(field, name) for field in fields.fields_of(name).values() if field.name not in fields.COMMON
+        )
     return rows
 
 
-def _row(field: Field, grain_type: str | None) -> dict[str, Any]:
+def _field_row(field: Field, grain_type: str | None) -> dict[str, Any]:
     row = {
         "field": field.name,
         "type": _KINDS[field.kind],
@@ -88,12 +90,12 @@ def _row(field: Field, grain_type: str | None) -> dict[str, Any]:
     return row | {"values": list(field.words)} if field.words else row
 
 
-def _template(template: DefineTemplate) -> dict[str, Any]:
-    given = [name for name in Sections.__struct_fields__ if getattr(template.sections, name) is not None]
+def _template_row(template: DefineTemplate) -> dict[str, Any]:
+    names = [name for name in Sections.__struct_fields__ if getattr(template.sections, name) is not None]
     return {
         "name": template.name,
         "extends": template.extends or DEFAULT_PARENT,
-        "sections": given,
+        "sections": names,
         "bytes": len(sections_text(template.sections).encode()),
     }
 

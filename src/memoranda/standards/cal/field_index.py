@@ -13,8 +13,8 @@ from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.cal import fields as table
-from memoranda.standards.cal.fields import Field, Kind
-from memoranda.standards.cal.item import bare_address, field_of, state_word, time_of
+from memoranda.standards.cal.fields import Field, FieldKind
+from memoranda.standards.cal.item import bare_address, field_of, oms_goal_state, time_of
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.mapping import triple_of
 from memoranda.standards.oms.registry import BY_BYTE
@@ -22,11 +22,11 @@ from memoranda.standards.oms.registry import BY_BYTE
 # Searched by their words, not compared.
 SEMANTIC: Final = frozenset(("content", "plan", "steps", "premises"))
 # Which fields the store keeps in places of their own.
-PLACES: Final = {"user_id": "user", "session_id": "session", "verification_status": "verification", "type": "form"}
+INDEX_NAMES: Final = {"user_id": "user", "session_id": "session", "verification_status": "verification", "type": "form"}
 _COMMON_TEXTS: Final = ("source_type", "recall_priority", "epistemic_status")
-_TEXTS: Final = frozenset((Kind.STRING, Kind.ADDRESS, Kind.WORD, Kind.BOOLEAN, Kind.ARRAY))
+_TEXTS: Final = frozenset((FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD, FieldKind.BOOLEAN, FieldKind.ARRAY))
 # Beside the name of a domain field: that it is there at all, and where its truth values and lists are kept.
-PRESENT, TRUTH, LIST = "domain", ":?", ":[]"
+DOMAIN_FIELD_NAMES, BOOLEAN_SUFFIX, LIST_SUFFIX = "domain", ":?", ":[]"
 
 
 def field_index_of(grain: Grain) -> FieldIndex:
@@ -36,23 +36,23 @@ def field_index_of(grain: Grain) -> FieldIndex:
     if kind is None:
         # Of an application's own type the store knows what it is about, and nothing else.
         return FieldIndex(address=grain.address, at=Instant(0), subject=subject, relation=relation, object=object_)
-    texts = [("tag", tag) for tag in listed(fields.get("structural_tags"))]
-    texts += [("link", link["relation_type"]) for link in _links(fields)]
-    texts += [(name, text) for name in _COMMON_TEXTS for text in listed(fields.get(name))]
+    texts = [("tag", tag) for tag in non_empty_texts(fields.get("structural_tags"))]
+    texts += [("link", link["relation_type"]) for link in _typed_links(fields)]
+    texts += [(name, text) for name in _COMMON_TEXTS for text in non_empty_texts(fields.get(name))]
     numbers: list[tuple[str, float]] = []
     for field in _own_fields(kind.name):
         value = field_of(kind.name, fields, field.name)
         if field.kind in _TEXTS:
-            texts += [(field.name, text) for text in normal(field, value)]
+            texts += [(field.name, text) for text in index_texts(field, value)]
         elif is_number(value):
             numbers.append((field.name, float(value)))
-    _read_domain(fields, texts, numbers)
+    _add_domain_fields(fields, texts, numbers)
     return FieldIndex(
         address=grain.address,
         form=kind.name,
-        at=clamped(time_of(fields)),
-        confidence=_number(fields.get("confidence")),
-        importance=_number(fields.get("importance")),
+        at=clamp_instant(time_of(fields)),
+        confidence=_optional_float(fields.get("confidence")),
+        importance=_optional_float(fields.get("importance")),
         subject=subject,
         relation=relation,
         object=object_,
@@ -61,57 +61,63 @@ def field_index_of(grain: Grain) -> FieldIndex:
     )
 
 
-def clamped(instant: int) -> Instant:
+def clamp_instant(instant: int) -> Instant:
     """An instant that a date can write."""
     return Instant(max(EARLIEST, min(LATEST, instant)))
 
 
 @cache
 def _own_fields(grain_type: str) -> tuple[Field, ...]:
-    elsewhere = {*table.COMMON, *PLACES, *SEMANTIC}
+    elsewhere = {*table.COMMON, *INDEX_NAMES, *SEMANTIC}
     return tuple(field for name, field in table.fields_of(grain_type).items() if name not in elsewhere)
 
 
-def _links(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _typed_links(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     links = fields.get("related_to")
     for link in links if isinstance(links, list) else ():
         if isinstance(link, Mapping) and isinstance(link.get("relation_type"), str):
             yield link
 
 
-def listed(value: Any) -> list[str]:
+def non_empty_texts(value: Any) -> list[str]:
     """The texts of a field that may be one or a list; empty ones are as good as missing."""
     values = value if isinstance(value, list | tuple) else [value]
-    return [each for each in values if isinstance(each, str) and each]
+    return [text for text in values if isinstance(text, str) and text]
 
 
-def normal(field: Field, value: Any) -> list[str]:
+def index_texts(field: Field, value: Any) -> list[str]:
     if isinstance(value, bool):
-        return ["true" if value else "false"] if field.kind is Kind.BOOLEAN else []
-    if field.kind is Kind.ADDRESS:
-        return [bare_address(text) for text in listed(value)]
-    return [state_word(text) for text in listed(value)] if field.name == "goal_state" else listed(value)
+        return ["true" if value else "false"] if field.kind is FieldKind.BOOLEAN else []
+    if field.kind is FieldKind.ADDRESS:
+        return [bare_address(text) for text in non_empty_texts(value)]
+    return (
+        [oms_goal_state(text) for text in non_empty_texts(value)]
+        if field.name == "goal_state"
+        else non_empty_texts(value)
+    )
 
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(value: Any) -> float | None:
+def _optional_float(value: Any) -> float | None:
     return float(value) if is_number(value) else None
 
 
-def _read_domain(fields: Mapping[str, Any], texts: list[tuple[str, str]], numbers: list[tuple[str, float]]) -> None:
+def _add_domain_fields(
+    fields: Mapping[str, Any], texts: list[tuple[str, str]], numbers: list[tuple[str, float]]
+) -> None:
     context = fields.get("context")
     inner = context if isinstance(context, Mapping) else {}
     for name in {key for key in (*fields, *inner) if ":" in key and key != NATIVE_KEY}:
         value = fields[name] if name in fields else inner[name]
-        texts.append((PRESENT, name))
+        texts.append((DOMAIN_FIELD_NAMES, name))
         if isinstance(value, bool):
-            texts.append((name + TRUTH, "true" if value else "false"))
+            texts.append((name + BOOLEAN_SUFFIX, "true" if value else "false"))
         elif isinstance(value, str):
             texts.append((name, value))
         elif is_number(value):
             numbers.append((name, float(value)))
         elif isinstance(value, list):
-            texts += [(name + LIST, text) for text in listed(value)]
+            texts += [(name + LIST_SUFFIX, text) for text in non_empty_texts(value)]

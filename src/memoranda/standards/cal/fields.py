@@ -12,7 +12,7 @@ import msgspec
 from memoranda.standards.oms import registry
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """What a field holds, as far as a literal can be checked against it."""
 
     STRING = "String"
@@ -38,7 +38,7 @@ class Field(msgspec.Struct, frozen=True):
     """One row of the field tables."""
 
     name: str
-    kind: Kind
+    kind: FieldKind
     operators: frozenset[str]
     sortable: bool
     projectable: bool
@@ -58,7 +58,7 @@ PLURAL_OF: Final = MappingProxyType({singular: plural for plural, singular in PL
 GOAL_STATES: Final = ("active", "completed", "abandoned", "blocked", "satisfied", "failed", "suspended")
 
 
-def _common(name: str, kind: Kind, operators: str, uses: str, words: str = "", code: str = "") -> Field:
+def _common_field(name: str, kind: FieldKind, operators: str, uses: str, words: str = "", code: str = "") -> Field:
     return Field(
         name, kind, frozenset(operators.split()), "S" in uses, "P" in uses, "G" in uses, tuple(words.split()), code
     )
@@ -69,93 +69,97 @@ COMMON: Final = MappingProxyType(
     {
         field.name: field
         for field in (
-            _common("query", Kind.STRING, "=", ""),
-            _common("subject", Kind.STRING, "= != IN", "SPG"),
-            _common("relation", Kind.STRING, "= != IN IS", "SPG"),
-            _common("object", Kind.STRING, "= != IN", "SPG"),
-            _common("user_id", Kind.STRING, "= !=", "PG"),
-            _common("namespace", Kind.STRING, "=", ""),
-            _common("confidence", Kind.FRACTION, _NUMERIC, "SP"),
-            _common("importance", Kind.FRACTION, _NUMERIC, "SP"),
-            _common("score", Kind.FRACTION, ">= >", "SP"),
-            _common("tags", Kind.ARRAY, "INCLUDE EXCLUDE", "P"),
-            _common("type", Kind.TYPE, "=", "PG"),
-            _common("time", Kind.SINCE, "= BETWEEN", "SP"),
-            _common("hash", Kind.HASH, "=", "P"),
-            _common("contradicted", Kind.BOOLEAN, "=", "P"),
-            _common("verification_status", Kind.STRING, "=", "SPG"),
-            _common("source_type", Kind.STRING, "=", "SPG"),
-            _common("recall_priority", Kind.WORD, "=", "", "hot warm cold", "CAL-E065"),
-            _common("epistemic_status", Kind.WORD, "=", "", "certain probable uncertain estimated derived", "CAL-E066"),
+            _common_field("query", FieldKind.STRING, "=", ""),
+            _common_field("subject", FieldKind.STRING, "= != IN", "SPG"),
+            _common_field("relation", FieldKind.STRING, "= != IN IS", "SPG"),
+            _common_field("object", FieldKind.STRING, "= != IN", "SPG"),
+            _common_field("user_id", FieldKind.STRING, "= !=", "PG"),
+            _common_field("namespace", FieldKind.STRING, "=", ""),
+            _common_field("confidence", FieldKind.FRACTION, _NUMERIC, "SP"),
+            _common_field("importance", FieldKind.FRACTION, _NUMERIC, "SP"),
+            _common_field("score", FieldKind.FRACTION, ">= >", "SP"),
+            _common_field("tags", FieldKind.ARRAY, "INCLUDE EXCLUDE", "P"),
+            _common_field("type", FieldKind.TYPE, "=", "PG"),
+            _common_field("time", FieldKind.SINCE, "= BETWEEN", "SP"),
+            _common_field("hash", FieldKind.HASH, "=", "P"),
+            _common_field("contradicted", FieldKind.BOOLEAN, "=", "P"),
+            _common_field("verification_status", FieldKind.STRING, "=", "SPG"),
+            _common_field("source_type", FieldKind.STRING, "=", "SPG"),
+            _common_field("recall_priority", FieldKind.WORD, "=", "", "hot warm cold", "CAL-E065"),
+            _common_field(
+                "epistemic_status", FieldKind.WORD, "=", "", "certain probable uncertain estimated derived", "CAL-E066"
+            ),
         )
     }
 )
 
 
-def _field(name: str, operators: str = "=", kind: Kind = Kind.STRING, words: str = "", code: str = "") -> Field:
+def _type_field(
+    name: str, operators: str = "=", kind: FieldKind = FieldKind.STRING, words: str = "", code: str = ""
+) -> Field:
     # Scalars can be sorted and projected, strings also grouped; arrays can only be projected.
-    text = kind in (Kind.STRING, Kind.ADDRESS, Kind.WORD)
-    array = kind is Kind.ARRAY
+    text = kind in (FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD)
+    array = kind is FieldKind.ARRAY
     return Field(name, kind, frozenset(operators.split()), not array, True, text, tuple(words.split()), code)
 
 
-_OF_TYPE: Final[Mapping[str, tuple[Field, ...]]] = {
+_TYPE_FIELDS: Final[Mapping[str, tuple[Field, ...]]] = {
     "belief": (),
     "event": (
-        _field("role", "= !="),
-        _field("session_id"),
-        _field("parent_message_id", kind=Kind.ADDRESS),
-        _field("model_id", "= !="),
-        _field("content"),
+        _type_field("role", "= !="),
+        _type_field("session_id"),
+        _type_field("parent_message_id", kind=FieldKind.ADDRESS),
+        _type_field("model_id", "= !="),
+        _type_field("content"),
     ),
-    "state": (_field("context", "= !="), _field("plan")),
-    "workflow": (_field("trigger", "= !="), _field("steps"), _field("goal_state", "= !=")),
+    "state": (_type_field("context", "= !="), _type_field("plan")),
+    "workflow": (_type_field("trigger", "= !="), _type_field("steps"), _type_field("goal_state", "= !=")),
     "action": (
-        _field("tool_name", "= != IN"),
-        _field("action_phase", "=", Kind.WORD, "definition call result complete", "CAL-E062"),
-        _field("is_error", "=", Kind.BOOLEAN),
-        _field("tool_call_id"),
-        _field("session_id"),
+        _type_field("tool_name", "= != IN"),
+        _type_field("action_phase", "=", FieldKind.WORD, "definition call result complete", "CAL-E062"),
+        _type_field("is_error", "=", FieldKind.BOOLEAN),
+        _type_field("tool_call_id"),
+        _type_field("session_id"),
     ),
-    "observation": (_field("observer_id", "= !="), _field("observer_type", "= !=")),
+    "observation": (_type_field("observer_id", "= !="), _type_field("observer_type", "= !=")),
     "goal": (
-        _field("goal_state", "= !=", Kind.WORD, " ".join(GOAL_STATES), "CAL-E063"),
-        _field("assigned_agent", "= !="),
-        _field("deadline", "= BETWEEN", Kind.INSTANT),
-        _field("depends_on", "= IN", Kind.ADDRESS),
+        _type_field("goal_state", "= !=", FieldKind.WORD, " ".join(GOAL_STATES), "CAL-E063"),
+        _type_field("assigned_agent", "= !="),
+        _type_field("deadline", "= BETWEEN", FieldKind.INSTANT),
+        _type_field("depends_on", "= IN", FieldKind.ADDRESS),
     ),
-    "reasoning": (_field("reasoning_type"), _field("premises"), _field("conclusion", "= !=")),
+    "reasoning": (_type_field("reasoning_type"), _type_field("premises"), _type_field("conclusion", "= !=")),
     "consensus": (
-        _field("threshold", "= >= <= > <", Kind.NUMBER),
-        _field("agreement_count", "= >= <= > <", Kind.NUMBER),
-        _field("participating_observers", "INCLUDE", Kind.ARRAY),
+        _type_field("threshold", "= >= <= > <", FieldKind.NUMBER),
+        _type_field("agreement_count", "= >= <= > <", FieldKind.NUMBER),
+        _type_field("participating_observers", "INCLUDE", FieldKind.ARRAY),
     ),
     "consent": (
-        _field("consent_action", "=", Kind.WORD, "grant withdraw", "CAL-E064"),
-        _field("purpose", "= !="),
-        _field("grantor_did"),
-        _field("grantee_did"),
-        _field("scope"),
-        _field("expires_at", "= BETWEEN", Kind.INSTANT),
+        _type_field("consent_action", "=", FieldKind.WORD, "grant withdraw", "CAL-E064"),
+        _type_field("purpose", "= !="),
+        _type_field("grantor_did"),
+        _type_field("grantee_did"),
+        _type_field("scope"),
+        _type_field("expires_at", "= BETWEEN", FieldKind.INSTANT),
     ),
 }
 # C11 and C12: the README asks for these; the letter of the specification does not have them.
-_NOT_STRICT: Final = frozenset((("action", "session_id"), ("workflow", "goal_state")))
+_LENIENT_FIELDS: Final = frozenset((("action", "session_id"), ("workflow", "goal_state")))
 
 
-def _table(grain_type: str | None, *, strict: bool) -> Mapping[str, Field]:
-    own = _OF_TYPE[grain_type] if grain_type else ()
-    extra = {field.name: field for field in own if not (strict and (grain_type, field.name) in _NOT_STRICT)}
+def _build_table(grain_type: str | None, *, strict: bool) -> Mapping[str, Field]:
+    own = _TYPE_FIELDS[grain_type] if grain_type else ()
+    extra = {field.name: field for field in own if not (strict and (grain_type, field.name) in _LENIENT_FIELDS)}
     return MappingProxyType({**COMMON, **extra})
 
 
 _TABLES: Final = {
-    (name, strict): _table(name, strict=strict) for name in (None, *SINGULARS) for strict in (False, True)
+    (name, strict): _build_table(name, strict=strict) for name in (None, *SINGULARS) for strict in (False, True)
 }
 TYPES_WITH: Final = MappingProxyType(
     {
-        field.name: tuple(name for name in SINGULARS if any(each.name == field.name for each in _OF_TYPE[name]))
-        for fields in _OF_TYPE.values()
+        field.name: tuple(name for name in SINGULARS if any(each.name == field.name for each in _TYPE_FIELDS[name]))
+        for fields in _TYPE_FIELDS.values()
         for field in fields
     }
 )
@@ -190,7 +194,7 @@ PROFILES: Final = MappingProxyType(
 )
 DOMAIN: Final = Field(
     "domain field",
-    Kind.ANY,
+    FieldKind.ANY,
     frozenset((*_NUMERIC.split(), "IN", "BETWEEN", "INCLUDE", "EXCLUDE")),
     sortable=False,
     projectable=True,
@@ -205,7 +209,7 @@ SETTABLE: Final = MappingProxyType(
             COMMON["subject"],
             COMMON["relation"],
             COMMON["object"],
-            _field("content"),
+            _type_field("content"),
             COMMON["confidence"],
             COMMON["importance"],
             COMMON["tags"],

@@ -19,8 +19,8 @@ from memoranda.standards.cal.language import words
 OPERATORS: Final = tuple("= != >= <= > < IN BETWEEN INCLUDE EXCLUDE IS".split())
 
 
-def _any(terminals: Iterable[str]) -> str:
-    return " | ".join(f'"{each}"' for each in terminals)
+def _alternatives(terminals: Iterable[str]) -> str:
+    return " | ".join(f'"{terminal}"' for terminal in terminals)
 
 
 # Tokens, and what they look like.
@@ -72,20 +72,20 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "pspec": '("content" | "attr") "(" pfield ("," pfield)* ")"',
         # Reading: the other statements.
         "assemble": '"ASSEMBLE" ID? ("FOR" STR)? "FROM" source ("," source)* assemble_clause*',
-        "assemble_clause": f'"BUDGET" INT ({_any(words.BUDGET_UNITS)}) | "PRIORITY" label (">" label)*'
+        "assemble_clause": f'"BUDGET" INT ({_alternatives(words.BUDGET_UNITS)}) | "PRIORITY" label (">" label)*'
         ' | "FORMAT" format_spec | stream | with',
         "source": '(label ":")? ("(" recall ")" | PARAM | "(" PARAM ")")',
         "format_spec": 'format_name | "TEMPLATE" ID | "TEMPLATE" "{" section+ "}"',
         "stream": '"STREAM" ("{" sopt ("," sopt)* "}")?',
-        "sopt": f'{_any(words.STREAM_OPTIONS)} | "chunk_size" "=" INT',
+        "sopt": f'{_alternatives(words.STREAM_OPTIONS)} | "chunk_size" "=" INT',
         "set": "operand (set_op operand)+",
         "operand": '"(" version? (recall | coalesce | set) ")"',
-        "set_op": _any(words.SET_OPERATORS),
+        "set_op": _alternatives(words.SET_OPERATORS),
         "exists": '"EXISTS" hashp',
         "history": '"HISTORY" hashp ("DIFF" hashp)?'
         ' | "HISTORY" in_clause? "WHERE" "subject" "=" text "AND" "relation" "=" text ("AS" "OF" text)?',
         "describe": '"DESCRIBE" ("fields" type_singular? | '
-        + _any(target for target in words.DESCRIBE_TARGETS if target != "fields")
+        + _alternatives(target for target in words.DESCRIBE_TARGETS if target != "fields")
         + ")",
         "batch": '"BATCH" "{" entry ("," entry)* "}"',
         "entry": 'label ":" (recall | exists | history | describe | coalesce)',
@@ -95,9 +95,9 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "supersede": '"SUPERSEDE" hashp ("SET" evolve_field "=" value)+ "REASON" STR',
         "revert": '"REVERT" hashp "REASON" STR',
         # Templates.
-        "define_template": f'"DEFINE" "TEMPLATE" ID ("EXTENDS" ({_any(p for p in words.PRESETS if p != "data")}))?'
+        "define_template": f'"DEFINE" "TEMPLATE" ID ("EXTENDS" ({_alternatives(p for p in words.PRESETS if p != "data")}))?'
         " section+",
-        "section": f'({_any(words.SECTIONS)}) "{{" TEXT "}}"',
+        "section": f'({_alternatives(words.SECTIONS)}) "{{" TEXT "}}"',
         # Small things.
         "text": "STR | PARAM",
         "count": "INT | PARAM",
@@ -105,18 +105,19 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "label": "WORD",
         "value": 'STR | NUM | "true" | "false" | PARAM | HASH | array',
         "array": '"[" (value ("," value)*)? "]"',
-        "cmp": _any(each for each in OPERATORS if each in words.COMPARATORS),
-        "category": _any(words.CATEGORIES),
-        "format_name": _any((*words.FORMATS, *words.PRESETS)),
-        "type_plural": _any(fields.PLURALS),
-        "type_singular": _any(fields.SINGULARS),
+        "cmp": _alternatives(each for each in OPERATORS if each in words.COMPARATORS),
+        "category": _alternatives(words.CATEGORIES),
+        "format_name": _alternatives((*words.FORMATS, *words.PRESETS)),
+        "type_plural": _alternatives(fields.PLURALS),
+        "type_singular": _alternatives(fields.SINGULARS),
         "field": "sfield | DOMAIN_FIELD",
         "sfield": "common_field | type_field",
-        "pfield": "sfield | DOMAIN_FIELD | X_ID | " + _any(sorted(fields.PROJECTED_ALWAYS | fields.PROJECTED_ANYWHERE)),
-        "common_field": _any(fields.COMMON),
-        "type_field": _any(fields.TYPES_WITH),
-        "add_field": _any(fields.SETTABLE),
-        "evolve_field": _any(name for name in fields.SETTABLE if name in fields.EVOLVABLE),
+        "pfield": "sfield | DOMAIN_FIELD | X_ID | "
+        + _alternatives(sorted(fields.PROJECTED_ALWAYS | fields.PROJECTED_ANYWHERE)),
+        "common_field": _alternatives(fields.COMMON),
+        "type_field": _alternatives(fields.TYPES_WITH),
+        "add_field": _alternatives(fields.SETTABLE),
+        "evolve_field": _alternatives(name for name in fields.SETTABLE if name in fields.EVOLVABLE),
     }
 )
 
@@ -171,16 +172,16 @@ def prompt_card() -> str:
     parts = (
         "# CAL/1: ask a memory what belongs into the context now",
         "Read:",
-        *(f"  {each}" for each in _READS),
+        *(f"  {example}" for example in _READS),
         "Evolve (appends; needs permission):",
-        *(f"  {each}" for each in _WRITES),
+        *(f"  {example}" for example in _WRITES),
         f"Types: {', '.join(fields.PLURALS)} (RECALL without one: any type).",
         "Fields of every type: " + _fields_line(fields.COMMON) + ".",
         "More, if the type is named: "
-        + "; ".join(f"{plural} {_fields_line(_own(singular))}" for plural, singular in fields.PLURALS.items()
-                    if _own(singular))
+        + "; ".join(f"{plural} {_fields_line(_type_fields(singular))}" for plural, singular in fields.PLURALS.items()
+                    if _type_fields(singular))
         + ".",
-        "Closed values: " + "; ".join(f"{name} {' '.join(known)}" for name, known in _closed().items()) + ".",
+        "Closed values: " + "; ".join(f"{name} {' '.join(values)}" for name, values in _closed_values().items()) + ".",
         f"relation IS {' | '.join(words.CATEGORIES)}.",
         "Conditions are joined by AND only: no OR, no NOT, no NULL; a missing field never matches.",
         'Values: "text", 0.8, true, ["a", "b"], sha256:…, $param (give its value beside the query).',
@@ -203,22 +204,22 @@ def prompt_card() -> str:
     return "\n".join(parts)
 
 
-def _own(grain_type: str) -> dict[str, fields.Field]:
+def _type_fields(grain_type: str) -> dict[str, fields.Field]:
     return {name: field for name, field in fields.fields_of(grain_type).items() if name not in fields.COMMON}
 
 
-def _closed() -> dict[str, tuple[str, ...]]:
-    tables = (fields.COMMON, *map(_own, fields.SINGULARS))
+def _closed_values() -> dict[str, tuple[str, ...]]:
+    tables = (fields.COMMON, *map(_type_fields, fields.SINGULARS))
     return {field.name: field.words for table in tables for field in table.values() if field.words}
 
 
 def _fields_line(table: Mapping[str, fields.Field]) -> str:
     """Fields with their operators; neighbours that take the same ones together."""
-    found: list[tuple[list[str], str]] = []
+    groups: list[tuple[list[str], str]] = []
     for name, field in table.items():
-        operators = " ".join(each for each in OPERATORS if each in field.operators)
-        if found and found[-1][1] == operators:
-            found[-1][0].append(name)
+        operators = " ".join(operator for operator in OPERATORS if operator in field.operators)
+        if groups and groups[-1][1] == operators:
+            groups[-1][0].append(name)
         else:
-            found.append(([name], operators))
-    return ", ".join(f"{' '.join(names)} ({operators})" for names, operators in found)
+            groups.append(([name], operators))
+    return ", ".join(f"{' '.join(names)} ({operators})" for names, operators in groups)

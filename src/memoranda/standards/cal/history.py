@@ -16,19 +16,19 @@ BOOKKEEPING: Final = frozenset(("created_at", "timestamp_ms", "derived_from", "s
 Change = TypedDict("Change", {"field": str, "from": Any, "to": Any})
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+def find_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     """The payload fields that differ, in order of their names, with JSON values; a missing field is null."""
     names = sorted((before.keys() | after.keys()) - BOOKKEEPING)
-    pairs = ((name, _plain(before.get(name)), _plain(after.get(name))) for name in names)
-    return [{"field": name, "from": old, "to": new} for name, old, new in pairs if _written(old) != _written(new)]
+    pairs = ((name, _json_value(before.get(name)), _json_value(after.get(name))) for name in names)
+    return [{"field": name, "from": old, "to": new} for name, old, new in pairs if _json_text(old) != _json_text(new)]
 
 
-def _written(value: Any) -> str:
+def _json_text(value: Any) -> str:
     # Python holds 1, 1.0 and True equal; a payload does not.
     return json.dumps(value, sort_keys=True)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A payload's value as JSON: bytes as base64, what JSON cannot hold as text."""
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -37,5 +37,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64_encode(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, Sequence) else str(value)
+        return {str(key): _json_value(member) for key, member in value.items()}
+    return [_json_value(member) for member in value] if isinstance(value, Sequence) else str(value)

@@ -39,7 +39,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Whether two say the same; why they are answers is nothing that they say."""
         if not isinstance(other, Item):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in _SAYING)
+        return all(getattr(self, name) == getattr(other, name) for name in _COMPARED_FIELDS)
 
     @property
     def hash(self) -> str:
@@ -47,14 +47,14 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return _ADDRESS_PREFIX + self.address
 
 
-_SAYING: Final = tuple(name for name in Item.__struct_fields__ if name != "matched")
+_COMPARED_FIELDS: Final = tuple(name for name in Item.__struct_fields__ if name != "matched")
 
 
 def value_of(item: Item, name: str) -> Any:
     """What a grain has under a name of the language, or None."""
     if ":" in name:
-        return _domain(item.fields, name)
-    own = _OF_ITEM.get(name)
+        return _domain_value(item.fields, name)
+    own = _ITEM_READERS.get(name)
     if own is not None:
         return own(item)
     return field_of(item.grain_type, item.fields, name)
@@ -62,7 +62,7 @@ def value_of(item: Item, name: str) -> Any:
 
 def field_of(grain_type: str, fields: Mapping[str, Any], name: str) -> Any:
     """The same for what stands in the payload alone."""
-    reader = _READERS.get((grain_type, name)) or _READERS.get(("", name))
+    reader = _FIELD_READERS.get((grain_type, name)) or _FIELD_READERS.get(("", name))
     value = fields.get(name) if reader is None else reader(grain_type, fields)
     # An empty text says nothing.
     return DEFAULTS.get(name) if value is None or value == "" else value
@@ -78,7 +78,7 @@ def bare_address(text: str) -> str:
     return text[len(_ADDRESS_PREFIX) :].lower() if text[: len(_ADDRESS_PREFIX)].lower() == _ADDRESS_PREFIX else text
 
 
-def contradicted_by(item: Item) -> list[str]:
+def contradicted_addresses(item: Item) -> list[str]:
     """The addresses that its links contradict."""
     links = item.fields.get("related_to")
     return [
@@ -90,12 +90,12 @@ def contradicted_by(item: Item) -> list[str]:
     ]
 
 
-def state_word(state: Any) -> Any:
+def oms_goal_state(state: Any) -> Any:
     """A state of a goal in OMS's word."""
     return GOAL_STATES.get(state, state) if isinstance(state, str) else state
 
 
-def label_of(context: Any) -> str | None:
+def context_label(context: Any) -> str | None:
     """What a state's context is called."""
     if isinstance(context, str):
         return context
@@ -111,11 +111,11 @@ def event_text(fields: Mapping[str, Any]) -> str | None:
     blocks = fields.get("content_blocks")
     if not isinstance(blocks, Sequence) or isinstance(blocks, str):
         return None
-    said = [block["text"] for block in blocks if isinstance(block, Mapping) and isinstance(block.get("text"), str)]
-    return " ".join(said) or None
+    texts = [block["text"] for block in blocks if isinstance(block, Mapping) and isinstance(block.get("text"), str)]
+    return " ".join(texts) or None
 
 
-def _domain(fields: Mapping[str, Any], name: str) -> Any:
+def _domain_value(fields: Mapping[str, Any], name: str) -> Any:
     if name in fields:
         return fields[name]
     context = fields.get("context")
@@ -126,26 +126,26 @@ def _consent_action(_: str, fields: Mapping[str, Any]) -> str:
     return "withdraw" if fields.get("is_withdrawal") else "grant"
 
 
-def _named(name: str) -> Callable[[str, Mapping[str, Any]], Any]:
+def _field_reader(name: str) -> Callable[[str, Mapping[str, Any]], Any]:
     return lambda _, fields: fields.get(name)
 
 
-_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, Any]], Any]]] = {
-    ("", "tags"): _named("structural_tags"),
+_FIELD_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, Any]], Any]]] = {
+    ("", "tags"): _field_reader("structural_tags"),
     ("", "time"): lambda _, fields: time_of(fields),
     ("event", "content"): lambda _, fields: event_text(fields),
-    ("state", "context"): lambda _, fields: label_of(fields.get("context")),
-    ("reasoning", "reasoning_type"): _named("inference_method"),
+    ("state", "context"): lambda _, fields: context_label(fields.get("context")),
+    ("reasoning", "reasoning_type"): _field_reader("inference_method"),
     ("goal", "object"): lambda _, fields: fields.get("description" if fields.get("object") in (None, "") else "object"),
     # A consent is a triple too: who permits, or revokes, whom.
-    ("consent", "subject"): _named("subject_did"),
+    ("consent", "subject"): _field_reader("subject_did"),
     ("consent", "relation"): lambda _, fields: "mg:revokes" if fields.get("is_withdrawal") else "mg:permits",
-    ("consent", "object"): _named("grantee_did"),
+    ("consent", "object"): _field_reader("grantee_did"),
     ("consent", "consent_action"): _consent_action,
-    ("consent", "grantor_did"): _named("subject_did"),
-    ("consent", "expires_at"): _named("valid_to"),
+    ("consent", "grantor_did"): _field_reader("subject_did"),
+    ("consent", "expires_at"): _field_reader("valid_to"),
 }
-_OF_ITEM: Final[Mapping[str, Callable[[Item], Any]]] = {
+_ITEM_READERS: Final[Mapping[str, Callable[[Item], Any]]] = {
     "type": lambda item: item.grain_type,
     "hash": lambda item: item.hash,
     "score": lambda item: item.score,

@@ -13,15 +13,15 @@ _PREFIX: Final = "cursor:"
 _MAX_CHARS: Final = 256
 
 
-def cursor_of(query_hash: str, offset: int) -> str:
+def encode_cursor(query_hash: str, offset: int) -> str:
     """The cursor for the page of a query that begins after so many items."""
     # Sorted keys, no spaces: one spelling.
     return _PREFIX + base64url_encode(f'{{"h":"{query_hash}","o":{offset},"v":1}}'.encode())
 
 
-def offset_of(cursor: str, query_hash: str) -> int:
+def decode_cursor(cursor: str, query_hash: str) -> int:
     """Where the page begins. Raises QueryError for a cursor of another query, or none at all."""
-    offset = _offset(cursor, query_hash)
+    offset = _decode_offset(cursor, query_hash)
     if offset is None:
         raise QueryError(
             "The cursor does not belong to this query.",
@@ -31,7 +31,7 @@ def offset_of(cursor: str, query_hash: str) -> int:
     return offset
 
 
-def _offset(cursor: str, query_hash: str) -> int | None:
+def _decode_offset(cursor: str, query_hash: str) -> int | None:
     if len(cursor) > _MAX_CHARS or not cursor.startswith(_PREFIX):
         return None
     try:
@@ -41,4 +41,4 @@ def _offset(cursor: str, query_hash: str) -> int | None:
     offset = value.get("o") if isinstance(value, dict) else None
     if type(offset) is not int or not 0 <= offset <= limits.INTEGER_MAX:
         return None
-    return offset if cursor_of(query_hash, offset) == cursor else None
+    return offset if encode_cursor(query_hash, offset) == cursor else None

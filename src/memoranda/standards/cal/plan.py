@@ -42,7 +42,7 @@ from memoranda.standards.cal.language.syntax import (
     Subquery,
     Supersede,
     Value,
-    tier,
+    tier_of,
 )
 from memoranda.standards.cal.wire import writer
 
@@ -62,7 +62,7 @@ _SEARCHED: Final = frozenset(("query", "content", "plan", "steps", "premises"))
 _DEFAULT_SORT: Final = ({"field": "score", "dir": "desc"}, {"field": "hash", "dir": "asc"})
 
 
-class _Work(NamedTuple):
+class _Workload(NamedTuple):
     """What a statement makes the store do: in order, how often at least and at most, and for how many grains."""
 
     steps: tuple[Json, ...]
@@ -71,7 +71,7 @@ class _Work(NamedTuple):
     grains: int
 
 
-class _Given(NamedTuple):
+class _Context(NamedTuple):
     """What every step depends on: the time, and the most grains that each LET yields."""
 
     now: int
@@ -80,22 +80,22 @@ class _Given(NamedTuple):
 
 def explain(query: Query, *, now: int) -> Json:
     """The plan of a query, or of the query inside EXPLAIN; `now` is what its time expressions are relative to."""
-    query = _explained(query)
+    query = _unwrap_explain(query)
     statement = query.statement
-    first = {each.name: _let(each.name, each.query, now) for each in query.lets}
-    given = _Given(now, {name: work.grains for name, work in first.items()})
-    work = _joined([*first.values()], _work(statement, given))
+    let_work = {let.name: _let_workload(let.name, let.query, now) for let in query.lets}
+    context = _Context(now, {name: work.grains for name, work in let_work.items()})
+    work = _join_workloads([*let_work.values()], _plan_statement(statement, context))
     return {
         "statement": writer.statement_json(statement)["statement"],
-        "tier": tier(statement),
+        "tier": tier_of(statement),
         "canonical": canonical(query),
-        "desugared": canonical(desugar(query.written or query)),
+        "desugared": canonical(desugar(query.original or query)),
         "steps": list(work.steps),
         "store_ops": {"min": work.low, "max": work.high},
-        "bounds": _bounds(statement, work.grains),
-        "budget": _budget(statement) if isinstance(statement, Assemble) else None,
+        "bounds": _estimate_bounds(statement, work.grains),
+        "budget": _describe_budget(statement) if isinstance(statement, Assemble) else None,
         "side_effects": side_effects(statement),
-        "warnings": [warning._asdict() for warning in check.warnings(query)],
+        "warnings": [warning._asdict() for warning in check.find_warnings(query)],
     }
 
 
@@ -104,7 +104,7 @@ def side_effects(statement: Statement) -> list[Json]:
     if isinstance(statement, Explain):
         return side_effects(statement.query)
     if isinstance(statement, Add):
-        grain = {"type": statement.grain_type, **_preview(statement.assignments)}
+        grain = {"type": statement.grain_type, **_preview_assignments(statement.assignments)}
         return [{"operation": "add", "grain": grain, "reason": statement.reason}]
     if not isinstance(statement, Supersede | Revert):
         return []
@@ -113,133 +113,137 @@ def side_effects(statement: Statement) -> list[Json]:
     return [
         {
             "operation": "supersede" if is_new else "revert",
-            "target_hash": _value(statement.hash),
-            "grain": _preview(statement.assignments) if isinstance(statement, Supersede) else {},
+            "target_hash": _value_json(statement.hash),
+            "grain": _preview_assignments(statement.assignments) if isinstance(statement, Supersede) else {},
             "reason": statement.reason,
         }
     ]
 
 
-def _explained(query: Query) -> Query:
+def _unwrap_explain(query: Query) -> Query:
     if not isinstance(query.statement, Explain):
         return query
-    written = None if query.written is None else _explained(query.written)
-    return Query(statement=query.statement.query, lets=query.lets, written=written)
+    written = None if query.original is None else _unwrap_explain(query.original)
+    return Query(statement=query.statement.query, lets=query.lets, original=written)
 
 
-def _preview(assignments: tuple[Assignment, ...]) -> Json:
-    return {each.field: _value(each.value) for each in assignments}
+def _preview_assignments(assignments: tuple[Assignment, ...]) -> Json:
+    return {assignment.field: _value_json(assignment.value) for assignment in assignments}
 
 
-def _value(value: Value) -> Any:
+def _value_json(value: Value) -> Any:
     return value.text if isinstance(value, Hash) else writer.value_json(value)
 
 
-def _joined(before: list[_Work], last: _Work) -> _Work:
+def _join_workloads(before: list[_Workload], last: _Workload) -> _Workload:
     """One piece of work after others that only prepare it."""
     every = (*before, last)
     steps = tuple(step for work in every for step in work.steps)
-    return _Work(steps, sum(work.low for work in every), sum(work.high for work in every), last.grains)
+    return _Workload(steps, sum(work.low for work in every), sum(work.high for work in every), last.grains)
 
 
-def _all(works: list[_Work]) -> _Work:
+def _combine_workloads(works: list[_Workload]) -> _Workload:
     """Pieces of work whose results stand side by side."""
-    return _joined(works, _NOTHING)._replace(grains=sum(work.grains for work in works))
+    return _join_workloads(works, _NO_WORK)._replace(grains=sum(work.grains for work in works))
 
 
-_NOTHING: Final = _Work((), 0, 0, 0)
+_NO_WORK: Final = _Workload((), 0, 0, 0)
 
 
 # --- RECALL ----------------------------------------------------------------------------------------------
 
 
-def _recall(recall: Recall, given: _Given, *, is_inner: bool = False, **more: Any) -> _Work:
+def _recall_workload(recall: Recall, context: _Context, *, is_inner: bool = False, **more: Any) -> _Workload:
     """One RECALL; `more` says in each of its steps what it is for."""
     plain = desugar_recall(recall)
     before = [
-        _recall(condition.value.query, given, is_inner=True, feeds=condition.field)
+        _recall_workload(condition.value.query, context, is_inner=True, feeds=condition.field)
         for condition in plain.where
         if isinstance(condition.value, Subquery)
     ]
     if plain.thread is not None and plain.thread.message is not None:
         # Of a message that is not there, there is no thread to ask for.
-        before.append(_Work(({"op": "get", "hash": _value(plain.thread.message), **more},), 0, 1, 0))
+        before.append(_Workload(({"op": "get", "hash": _value_json(plain.thread.message), **more},), 0, 1, 0))
     has_search = any(each.field in _SEARCHED for each in plain.where)
-    limit = _limit(plain, is_inner=is_inner)
+    limit = _max_results(plain, is_inner=is_inner)
     step = {
         "op": "search" if has_search else "query",
-        "filters": _filters(plain, given.now),
-        "sort": _sort(plain),
+        "filters": _build_filters(plain, context.now),
+        "sort": _sort_order(plain),
         "limit": limit,
-        **({"offset": offset} if (offset := _offset(plain)) is not None else {}),
+        **({"offset": offset} if (offset := _total_offset(plain)) is not None else {}),
         **({"superseded": True} if any(each.name == "superseded" for each in plain.options) else {}),
         **more,
     }
-    steps = (step, *(_instead(step, fallback) for fallback in _fallbacks(recall)))
-    return _joined(before, _Work(steps, 1, len(steps), _grains(plain, limit)))
+    steps = (step, *(_fallback_step(step, fallback) for fallback in _find_fallbacks(recall)))
+    return _join_workloads(before, _Workload(steps, 1, len(steps), _max_grains(plain, limit)))
 
 
 class _Fallback(NamedTuple):
     """A search, for when the first call finds nothing: which condition becomes one, on which field."""
 
     field: str
-    searched: str
-    when: str
+    search_field: str
+    reason: str
 
 
-def _fallbacks(recall: Recall) -> list[_Fallback]:
-    found = []
+def _find_fallbacks(recall: Recall) -> list[_Fallback]:
+    fallbacks = []
     # Two search texts would contradict one another.
-    if recall.about is not None and recall.like is None and all(each.field != "query" for each in recall.where):
-        found.append(_Fallback("subject", "query", "no grain has this subject"))
+    if (
+        recall.about is not None
+        and recall.like is None
+        and all(condition.field != "query" for condition in recall.where)
+    ):
+        fallbacks.append(_Fallback("subject", "query", "no grain has this subject"))
     # Section 6.3: "semantic or exact".
-    if any(each.field == "conclusion" and each.operator == "=" for each in recall.where):
-        found.append(_Fallback("conclusion", "conclusion", "no grain has exactly this conclusion"))
-    return found
+    if any(condition.field == "conclusion" and condition.operator == "=" for condition in recall.where):
+        fallbacks.append(_Fallback("conclusion", "conclusion", "no grain has exactly this conclusion"))
+    return fallbacks
 
 
-def _instead(step: Json, fallback: _Fallback) -> Json:
+def _fallback_step(step: Json, fallback: _Fallback) -> Json:
     filters = list(step["filters"])
-    place = next(at for at, each in enumerate(filters) if (each["field"], each["op"]) == (fallback.field, "="))
-    filters[place] = {**filters[place], "field": fallback.searched}
-    return {**step, "op": "search", "filters": filters, "when": fallback.when}
+    index = next(number for number, test in enumerate(filters) if (test["field"], test["op"]) == (fallback.field, "="))
+    filters[index] = {**filters[index], "field": fallback.search_field}
+    return {**step, "op": "search", "filters": filters, "when": fallback.reason}
 
 
-def _filters(recall: Recall, now: int) -> list[Json]:
-    found = [] if recall.grain_type is None else [{"field": "type", "op": "=", "value": recall.grain_type}]
+def _build_filters(recall: Recall, now: int) -> list[Json]:
+    filters = [] if recall.grain_type is None else [{"field": "type", "op": "=", "value": recall.grain_type}]
     if recall.thread is not None and recall.thread.message is not None:
-        found.append({"field": "thread", "op": "=", "value": _value(recall.thread.message)})
-    return found + [_filter(each, now) for each in recall.where]
+        filters.append({"field": "thread", "op": "=", "value": _value_json(recall.thread.message)})
+    return filters + [_build_filter(condition, now) for condition in recall.where]
 
 
-def _filter(condition: Condition, now: int) -> Json:
+def _build_filter(condition: Condition, now: int) -> Json:
     value = condition.value
     if isinstance(value, Subquery):
-        shown: Any = {"subquery": statement_text(value.query)}
+        operand: Any = {"subquery": statement_text(value.query)}
     else:
-        shown = _value(value)
-    return {"field": condition.field, "op": condition.operator, "value": shown} | _span(condition, now)
+        operand = _value_json(value)
+    return {"field": condition.field, "op": condition.operator, "value": operand} | _time_span(condition, now)
 
 
-def _span(condition: Condition, now: int) -> Json:
+def _time_span(condition: Condition, now: int) -> Json:
     """The instants that a condition on `time` stands for; those of unbound parameters are not known."""
     value = condition.value
     if condition.field != "time" or isinstance(value, Subquery):
         return {}
     low, high = value if isinstance(value, tuple) else (value, None)
-    ends = {"from": _instant(low, now, times.start_of), "to": _instant(high, now, times.end_of)}
+    ends = {"from": _instant_of(low, now, times.first_ms), "to": _instant_of(high, now, times.last_ms)}
     return {name: end for name, end in ends.items() if end is not None}
 
 
-def _instant(value: Value | None, now: int, read: Callable[[str, int], int | None]) -> int | None:
+def _instant_of(value: Value | None, now: int, parse_time: Callable[[str, int], int | None]) -> int | None:
     if isinstance(value, str):
-        return read(value, now)
+        return parse_time(value, now)
     return times.epoch_ms(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _sort(recall: Recall) -> list[Json]:
+def _sort_order(recall: Recall) -> list[Json]:
     """What decides the order: the last ORDER BY, then the hash."""
-    ordered = [each for each in recall.stages if isinstance(each, OrderBy)]
+    ordered = [stage for stage in recall.stages if isinstance(stage, OrderBy)]
     if not ordered and recall.thread is None:
         return list(_DEFAULT_SORT)
     # A thread is told from its beginning.
@@ -247,100 +251,108 @@ def _sort(recall: Recall) -> list[Json]:
     return [{"field": last.field, "dir": "desc" if last.descending else "asc"}, _DEFAULT_SORT[-1]]
 
 
-def _limit(recall: Recall, *, is_inner: bool) -> Any:
+def _max_results(recall: Recall, *, is_inner: bool) -> Any:
     """How many results there can be; None for COUNT, which counts them all."""
-    counts = [each.count for each in recall.stages if isinstance(each, Limit)]
-    reduced = {each.to for each in recall.stages if isinstance(each, Reduce)}
+    counts = [stage.count for stage in recall.stages if isinstance(stage, Limit)]
+    reduced = {stage.to for stage in recall.stages if isinstance(stage, Reduce)}
     if "first" in reduced:
         return 1
     if counts:
-        return _smallest(counts)
+        return _smallest_count(counts)
     if "count" in reduced:
         return None
     # What a membership is tested against is not cut short unasked.
     return limits.LIMIT_MAX if is_inner and reduced else limits.LIMIT_DEFAULT
 
 
-def _smallest(counts: list[Count]) -> Any:
-    known = [count for count in counts if not isinstance(count, Param)]
-    return min(known) if known else writer.value_json(counts[0])
+def _smallest_count(counts: list[Count]) -> Any:
+    numbers = [count for count in counts if not isinstance(count, Param)]
+    return min(numbers) if numbers else writer.value_json(counts[0])
 
 
-def _offset(recall: Recall) -> Any:
-    counts = [each.count for each in recall.stages if isinstance(each, Offset)]
+def _total_offset(recall: Recall) -> Any:
+    counts = [stage.count for stage in recall.stages if isinstance(stage, Offset)]
     if any(isinstance(count, Param) for count in counts):
         return writer.value_json(next(count for count in counts if isinstance(count, Param)))
     return sum(count for count in counts if isinstance(count, int)) or None
 
 
-def _grains(recall: Recall, limit: Any) -> int:
+def _max_grains(recall: Recall, limit: Any) -> int:
     """The most grains that its answer can hold."""
-    if any(isinstance(each, Reduce) and each.to == "count" for each in recall.stages):
+    if any(isinstance(stage, Reduce) and stage.to == "count" for stage in recall.stages):
         return 0
     most = limit if isinstance(limit, int) else limits.LIMIT_MAX
-    return most * _GRAINS_PER_GROUP if any(isinstance(each, GroupBy) for each in recall.stages) else most
+    return most * _GRAINS_PER_GROUP if any(isinstance(stage, GroupBy) for stage in recall.stages) else most
 
 
-def _let(name: str, recall: Recall, now: int) -> _Work:
-    return _recall(recall, _Given(now, {}), is_inner=True, source=f"${name}")
+def _let_workload(name: str, recall: Recall, now: int) -> _Workload:
+    return _recall_workload(recall, _Context(now, {}), is_inner=True, source=f"${name}")
 
 
 # --- the other statements --------------------------------------------------------------------------------
 
 
-def _work(statement: Statement, given: _Given, **more: Any) -> _Work:
+def _plan_statement(statement: Statement, context: _Context, **more: Any) -> _Workload:
     if isinstance(statement, Recall):
-        return _recall(statement, given, **more)
-    return _WORK[type(statement)](statement, given, **more)
+        return _recall_workload(statement, context, **more)
+    return _PLANNERS[type(statement)](statement, context, **more)
 
 
-def _assemble(statement: Assemble, given: _Given) -> _Work:
+def _plan_assemble(statement: Assemble, context: _Context) -> _Workload:
     # Options of the whole hold for every source.
-    more = {"superseded": True} if any(each.name == "superseded" for each in statement.options) else {}
+    more = {"superseded": True} if any(option.name == "superseded" for option in statement.options) else {}
     works = []
     for index, source in enumerate(statement.sources):
         if isinstance(source.query, Param):
             # It ran with the LETs; each of them is evaluated once.
-            works.append(_NOTHING._replace(grains=given.lets[source.query.name]))
+            works.append(_NO_WORK._replace(grains=context.lets[source.query.name]))
         else:
-            works.append(_recall(source.query, given, source=label_of(source, index), **more))
-    return _all(works)
+            works.append(_recall_workload(source.query, context, source=label_of(source, index), **more))
+    return _combine_workloads(works)
 
 
-def _set(statement: SetOp, given: _Given) -> _Work:
-    left, right = (_work(each, given) for each in (statement.left, statement.right))
-    grains = {"union": left.grains + right.grains, "intersect": min(left.grains, right.grains), "except": left.grains}
-    return _all([left, right])._replace(grains=grains[statement.operator])
+def _plan_set(statement: SetOp, context: _Context) -> _Workload:
+    left_work, right_work = (
+        _plan_statement(operand, context) for operand in (statement.left_operand, statement.right_operand)
+    )
+    grains = {
+        "union": left_work.grains + right_work.grains,
+        "intersect": min(left_work.grains, right_work.grains),
+        "except": left_work.grains,
+    }
+    return _combine_workloads([left_work, right_work])._replace(grains=grains[statement.operator])
 
 
-def _coalesce(statement: Coalesce, given: _Given, **more: Any) -> _Work:
-    works = [_recall(each, given, branch=index, **more) for index, each in enumerate(statement.branches)]
+def _plan_coalesce(statement: Coalesce, context: _Context, **more: Any) -> _Workload:
+    works = [_recall_workload(branch, context, branch=index, **more) for index, branch in enumerate(statement.branches)]
     # The first branch may already answer.
-    return _all(works)._replace(low=works[0].low, grains=max(work.grains for work in works))
+    return _combine_workloads(works)._replace(low=works[0].low, grains=max(work.grains for work in works))
 
 
-def _batch(statement: Batch, given: _Given) -> _Work:
-    return _all([_work(entry.query, given, source=entry.label) for entry in statement.entries])
+def _plan_batch(statement: Batch, context: _Context) -> _Workload:
+    return _combine_workloads(
+        [_plan_statement(entry.query, context, source=entry.label) for entry in statement.entries]
+    )
 
 
-def _exists(statement: Exists, _: _Given, **more: Any) -> _Work:
-    return _Work(({"op": "exists", "hash": _value(statement.hash), **more},), 1, 1, 0)
+def _plan_exists(statement: Exists, _: _Context, **more: Any) -> _Workload:
+    return _Workload(({"op": "exists", "hash": _value_json(statement.hash), **more},), 1, 1, 0)
 
 
-def _history(statement: History, given: _Given, **more: Any) -> _Work:
+def _plan_history(statement: History, context: _Context, **more: Any) -> _Workload:
     if statement.hash is not None:
-        first = {"op": "get", "hash": _value(statement.hash), **more}
+        first = {"op": "get", "hash": _value_json(statement.hash), **more}
         if statement.diff is not None:
-            return _Work((first, {**first, "hash": _value(statement.diff)}), 2, 2, 0)
+            return _Workload((first, {**first, "hash": _value_json(statement.diff)}), 2, 2, 0)
         walk = {"op": "get", "chain": "versions before and after", "limit": HISTORY_VERSIONS, **more}
-        return _Work((first, walk), 1, 1 + HISTORY_VERSIONS, HISTORY_VERSIONS)
+        return _Workload((first, walk), 1, 1 + HISTORY_VERSIONS, HISTORY_VERSIONS)
     assert statement.subject is not None
     assert statement.relation is not None
-    asked = (("subject", statement.subject), ("relation", statement.relation))
-    filters = [{"field": name, "op": "=", "value": _value(value)} for name, value in asked]
+    pairs = (("subject", statement.subject), ("relation", statement.relation))
+    filters = [{"field": name, "op": "=", "value": _value_json(value)} for name, value in pairs]
     if statement.as_of is not None:
-        instant = _instant(statement.as_of if isinstance(statement.as_of, str) else None, given.now, times.end_of)
-        as_of = {"field": "as_of", "op": "=", "value": _value(statement.as_of)}
+        instant = _instant_of(statement.as_of if isinstance(statement.as_of, str) else None, context.now, times.last_ms)
+        as_of = {"field": "as_of", "op": "=", "value": _value_json(statement.as_of)}
         filters.append(as_of if instant is None else as_of | {"to": instant})
     step = {
         "op": "query",
@@ -350,59 +362,59 @@ def _history(statement: History, given: _Given, **more: Any) -> _Work:
         "superseded": True,
         **more,
     }
-    return _Work((step,), 1, 1, HISTORY_VERSIONS)
+    return _Workload((step,), 1, 1, HISTORY_VERSIONS)
 
 
-def _add(_: Add, __: _Given) -> _Work:
-    return _Work(({"op": "put"},), 1, 1, 0)
+def _plan_add(_: Add, __: _Context) -> _Workload:
+    return _Workload(({"op": "put"},), 1, 1, 0)
 
 
-def _supersede(statement: Supersede, _: _Given) -> _Work:
-    target = _value(statement.hash)
-    return _Work(({"op": "get", "hash": target}, {"op": "supersede", "hash": target}), *_SUPERSEDE_OPS, 0)
+def _plan_supersede(statement: Supersede, _: _Context) -> _Workload:
+    target = _value_json(statement.hash)
+    return _Workload(({"op": "get", "hash": target}, {"op": "supersede", "hash": target}), *_SUPERSEDE_OPS, 0)
 
 
-def _revert(statement: Revert, _: _Given) -> _Work:
-    target = _value(statement.hash)
+def _plan_revert(statement: Revert, _: _Context) -> _Workload:
+    target = _value_json(statement.hash)
     steps = (
         {"op": "get", "hash": target},
         {"op": "get", "chain": "the version before it"},
         {"op": "supersede", "chain": "the current version"},
     )
-    return _Work(steps, *_REVERT_OPS, 0)
+    return _Workload(steps, *_REVERT_OPS, 0)
 
 
-def _nothing(*_: Any, **__: Any) -> _Work:
-    return _NOTHING
+def _plan_nothing(*_: Any, **__: Any) -> _Workload:
+    return _NO_WORK
 
 
-_WORK: Final[Mapping[type[Statement], Callable[..., _Work]]] = {
-    Assemble: _assemble,
-    SetOp: _set,
-    Coalesce: _coalesce,
-    Batch: _batch,
-    Exists: _exists,
-    History: _history,
+_PLANNERS: Final[Mapping[type[Statement], Callable[..., _Workload]]] = {
+    Assemble: _plan_assemble,
+    SetOp: _plan_set,
+    Coalesce: _plan_coalesce,
+    Batch: _plan_batch,
+    Exists: _plan_exists,
+    History: _plan_history,
     # Neither touches a grain.
-    Describe: _nothing,
-    DefineTemplate: _nothing,
-    Add: _add,
-    Supersede: _supersede,
-    Revert: _revert,
+    Describe: _plan_nothing,
+    DefineTemplate: _plan_nothing,
+    Add: _plan_add,
+    Supersede: _plan_supersede,
+    Revert: _plan_revert,
 }
 
 
 # --- bounds and budget -----------------------------------------------------------------------------------
 
 
-def _bounds(statement: Statement, grains: int) -> Json:
+def _estimate_bounds(statement: Statement, grains: int) -> Json:
     most_tokens: int | None = None
     if isinstance(statement, Assemble):
-        given = statement.budget
-        if given is not None and given.unit == "grains":
-            grains = min(grains, given.amount)
+        budget_clause = statement.budget
+        if budget_clause is not None and budget_clause.unit == "grains":
+            grains = min(grains, budget_clause.amount)
         else:
-            most_tokens = budget.DEFAULT_TOKENS if given is None else given.amount
+            most_tokens = budget.DEFAULT_TOKENS if budget_clause is None else budget_clause.amount
     estimate = grains * TOKENS_PER_GRAIN
     return {
         "max_grains": grains,
@@ -411,13 +423,13 @@ def _bounds(statement: Statement, grains: int) -> Json:
     }
 
 
-def _budget(statement: Assemble) -> Json:
-    given = statement.budget
+def _describe_budget(statement: Assemble) -> Json:
+    budget_clause = statement.budget
     labels = [label_of(source, index) for index, source in enumerate(statement.sources)]
     ranked = [*statement.priority, *(label for label in labels if label not in statement.priority)]
     shares = budget.weights(len(ranked))
     return {
-        "amount": budget.DEFAULT_TOKENS if given is None else given.amount,
-        "unit": "tokens" if given is None else given.unit,
+        "amount": budget.DEFAULT_TOKENS if budget_clause is None else budget_clause.amount,
+        "unit": "tokens" if budget_clause is None else budget_clause.unit,
         "weights": {label: round(float(share), 4) for label, share in zip(ranked, shares, strict=True)},
     }

@@ -80,9 +80,9 @@ class CapabilityToken(msgspec.Struct, frozen=True, kw_only=True):
         if self.tier not in (0, 1):
             raise ValueError("tier must be 0 or 1")
         ops = READ_OPS + WRITE_OPS if self.tier else READ_OPS
-        if not _all_among(self.allowed_ops, ops):
+        if not _are_all_in(self.allowed_ops, ops):
             raise ValueError(f"allowed_ops must be some of {', '.join(ops)}")
-        if not _all_among(self.allowed_grain_types, SINGULARS):
+        if not _are_all_in(self.allowed_grain_types, SINGULARS):
             raise ValueError("allowed_grain_types must be grain types")
         if not 0 < self.expires_at - self.issued_at <= LIFETIME_MAX_MS:
             raise ValueError("a token lives for at most a day")
@@ -92,7 +92,7 @@ class CapabilityToken(msgspec.Struct, frozen=True, kw_only=True):
 
 def sign(token: CapabilityToken, key: bytes) -> dict[str, Any]:
     """The token as the document that travels."""
-    document = _document(token)
+    document = _token_document(token)
     return {**document, "signature": _signature(document, key)}
 
 
@@ -101,12 +101,12 @@ def open_token(document: object, key: bytes, *, now_ms: int) -> CapabilityToken:
     if not isinstance(document, Mapping) or not isinstance(document.get("signature"), str):
         refuse(BAD_SIGNATURE)
     try:
-        token = _read(document)
-        expected = _signature(_document(token), key)
+        token = _read_token(document)
+        expected = _signature(_token_document(token), key)
     except ValueError:
         refuse(BAD_SIGNATURE)
-    given = document["signature"].encode("utf-8", "surrogatepass")
-    if not hmac.compare_digest(given, expected.encode("ascii")):
+    signature = document["signature"].encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(signature, expected.encode("ascii")):
         refuse(BAD_SIGNATURE)
     if now_ms >= token.expires_at:
         refuse(EXPIRED)
@@ -115,7 +115,7 @@ def open_token(document: object, key: bytes, *, now_ms: int) -> CapabilityToken:
 
 def token_text(document: Mapping[str, Any]) -> str:
     """A signed token in one word, for a header."""
-    return PREFIX + base64url_encode(_json(document))
+    return PREFIX + base64url_encode(_signed_bytes(document))
 
 
 def token_from_text(text: str) -> dict[str, Any]:
@@ -177,10 +177,10 @@ def _operations(statement: Statement) -> tuple[str, ...]:
     return (_OPERATIONS[type(statement)],)
 
 
-def _read(document: Mapping[Any, Any]) -> CapabilityToken:
-    if document.keys() != _MEMBERS | {"signature"}:
+def _read_token(document: Mapping[Any, Any]) -> CapabilityToken:
+    if document.keys() != _MEMBER_NAMES | {"signature"}:
         raise ValueError("these are not the members of a token")
-    members = {name: document[name] for name in _MEMBERS}
+    members = {name: document[name] for name in _MEMBER_NAMES}
     for name in ("allowed_ops", "allowed_grain_types"):
         if not isinstance(members[name], list):
             raise ValueError(f"{name} must be an array")
@@ -188,22 +188,22 @@ def _read(document: Mapping[Any, Any]) -> CapabilityToken:
     return CapabilityToken(**members)
 
 
-def _document(token: CapabilityToken) -> dict[str, Any]:
-    members = {name: getattr(token, name) for name in sorted(_MEMBERS)}
+def _token_document(token: CapabilityToken) -> dict[str, Any]:
+    members = {name: getattr(token, name) for name in sorted(_MEMBER_NAMES)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in members.items()}
 
 
 def _signature(document: Mapping[str, Any], key: bytes) -> str:
-    return hmac.new(key, _json(document), hashlib.sha256).hexdigest()
+    return hmac.new(key, _signed_bytes(document), hashlib.sha256).hexdigest()
 
 
-def _json(document: Mapping[str, Any]) -> bytes:
+def _signed_bytes(document: Mapping[str, Any]) -> bytes:
     # A lone surrogate has no UTF-8; UnicodeEncodeError is a ValueError.
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
 
-def _all_among(given: object, known: tuple[str, ...]) -> bool:
-    return isinstance(given, tuple) and all(isinstance(each, str) and each in known for each in given)
+def _are_all_in(names: object, allowed: tuple[str, ...]) -> bool:
+    return isinstance(names, tuple) and all(isinstance(name, str) and name in allowed for name in names)
 
 
-_MEMBERS: Final = frozenset(CapabilityToken.__struct_fields__)
+_MEMBER_NAMES: Final = frozenset(CapabilityToken.__struct_fields__)

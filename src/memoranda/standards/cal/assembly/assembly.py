@@ -17,8 +17,8 @@ import msgspec
 from memoranda.errors import InvalidInput, QueryError
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import budget
-from memoranda.standards.cal.assembly.dedup import without_copies
-from memoranda.standards.cal.assembly.packing import Cut, Lane, Meter, Packer, Printer
+from memoranda.standards.cal.assembly.dedup import remove_duplicates
+from memoranda.standards.cal.assembly.packing import PricedGrain, SourceSelection, Meter, Packer, Printer
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language import suggest
 from memoranda.standards.cal.language.syntax import (
@@ -39,7 +39,7 @@ from memoranda.standards.cal.printing.elements import Element
 from memoranda.standards.cal.printing.formats import canonical_format
 from memoranda.standards.cal.printing.printers import FormatPrinter, TemplatePrinter
 from memoranda.standards.cal.printing.projection import Level
-from memoranda.standards.cal.printing.template_render import Rendering, utilization
+from memoranda.standards.cal.printing.template_render import TemplateRenderer, utilization
 
 _NO_TEMPLATES: Final[Mapping[str, DefineTemplate]] = MappingProxyType({})
 _DEFAULT_FORMAT: Final = "sml"
@@ -66,7 +66,7 @@ _UNPRINTABLE: Final = (
 )
 
 
-class Gathered(msgspec.Struct, frozen=True, kw_only=True):
+class SourceResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one source found: one for each, in the order of FROM."""
 
     label: str
@@ -80,7 +80,7 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class PrintedGrain(msgspec.Struct, frozen=True, kw_only=True):
     """A grain in the text."""
 
     item: Item
@@ -93,7 +93,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one source."""
 
-    gathered: Gathered
+    result: SourceResult
     # From 1.
     priority: int
     weight: float
@@ -107,25 +107,25 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """What it is called."""
-        return self.gathered.label
+        return self.result.label
 
     def document(self) -> dict[str, Any]:
         """As it stands in the answer."""
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "label": self.label,
             "priority": self.priority,
             "weight": self.weight,
             "allocated": self.allocated,
             "tokens_used": self.tokens_used,
             "grain_count": self.grain_count,
-            "total": self.gathered.total,
+            "total": self.result.total,
             "truncated": self.truncated,
         }
-        if self.gathered.formatted is not None:
-            found["formatted"] = self.gathered.formatted
-        if (error := self.gathered.error) is not None:
-            found["error"] = {"code": error.cal_code, "message": error.message}
-        return found
+        if self.result.formatted is not None:
+            document["formatted"] = self.result.formatted
+        if (error := self.result.error) is not None:
+            document["error"] = {"code": error.cal_code, "message": error.message}
+        return document
 
 
 class Assembly(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
     # A format, or the name of a template, or `template`.
     format: str
     # In the order in which the text has them.
-    items: tuple[Shown, ...]
+    items: tuple[PrintedGrain, ...]
     # In the order of FROM.
     sources: tuple[SourceReport, ...]
     budget: Budget
@@ -157,14 +157,14 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failed(self) -> tuple[str, ...]:
         """The sources that gave nothing because they failed."""
-        return tuple(source.label for source in self.sources if source.gathered.error is not None)
+        return tuple(source.label for source in self.sources if source.result.error is not None)
 
     def disclosure(self) -> dict[str, Any]:
         """How much detail how many grains have (cal.md, *disclosure report*)."""
-        found: dict[str, Any] = {"level": self.level, "full": 0, "standard": 0, "summary": 0, "omitted": self.omitted}
-        for shown in self.items:
-            found[shown.level] += 1
-        return found
+        report: dict[str, Any] = {"level": self.level, "full": 0, "standard": 0, "summary": 0, "omitted": self.omitted}
+        for grain in self.items:
+            report[grain.level] += 1
+        return report
 
     def document(self) -> dict[str, Any]:
         """What the answer has beside its results (cal.md, *answer of ASSEMBLE*)."""
@@ -192,7 +192,7 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
 
 def assemble(
     statement: Assemble,
-    sources: Sequence[Gathered],
+    sources: Sequence[SourceResult],
     *,
     now: int,
     counter: TokenCounter = BYTES_OVER_FOUR,
@@ -203,13 +203,13 @@ def assemble(
     if sources and all(source.error is not None for source in sources):
         reason = sources[0].error.message if sources[0].error else ""
         raise QueryError(f"Every source failed; the first: {reason}", cal_code="CAL-E076", suggestion="Try again.")
-    return _Run(statement, sources, now, counter, templates, auto_toon).assembly()
+    return _Assembler(statement, sources, now, counter, templates, auto_toon).run()
 
 
-def order_of_priority(statement: Assemble, labels: Sequence[str]) -> list[int]:
+def rank_sources(statement: Assemble, labels: Sequence[str]) -> list[int]:
     """The places of the sources, the highest priority first; those that PRIORITY does not name follow as in FROM."""
     ranks = {label: rank for rank, label in enumerate(statement.priority)}
-    return sorted(range(len(labels)), key=lambda place: (ranks.get(labels[place], len(ranks)), place))
+    return sorted(range(len(labels)), key=lambda index: (ranks.get(labels[index], len(ranks)), index))
 
 
 def budget_of(statement: Assemble) -> Budget:
@@ -220,15 +220,15 @@ def budget_of(statement: Assemble) -> Budget:
 @cache
 def weights(count: int) -> tuple[float, ...]:
     """The shares of so many sources, as the answer writes them."""
-    return tuple(round(float(weight), 4) for weight in budget.weights(count))
+    return tuple(round(float(weight_share), 4) for weight_share in budget.weights(count))
 
 
 @dataclass(slots=True)
-class _Run:
+class _Assembler:
     """One ASSEMBLE on its way; sources by rank of priority."""
 
     statement: Assemble
-    sources: Sequence[Gathered]
+    sources: Sequence[SourceResult]
     now: int
     counter: TokenCounter
     templates: Mapping[str, DefineTemplate]
@@ -242,63 +242,63 @@ class _Run:
     def __post_init__(self) -> None:
         self.options = {option.name: option for option in self.statement.options}
         self.budget = budget_of(self.statement)
-        self.order = order_of_priority(self.statement, [source.label for source in self.sources])
+        self.order = rank_sources(self.statement, [source.label for source in self.sources])
 
-    def assembly(self) -> Assembly:
-        kept = self._kept()
-        format_name, rendering = self._format()
+    def run(self) -> Assembly:
+        by_rank = self._deduplicated_by_rank()
+        format_name, rendering = self._choose_format()
         meter = Meter(
             amount=self.budget.amount,
             unit=self.budget.unit,
             counter=self.counter,
             is_template=rendering is not None,
         )
-        level, packer, text = self._packed(kept, format_name, rendering, meter)
-        remaining = sum(map(len, kept))
+        level, packer, text = self._pack(by_rank, format_name, rendering, meter)
+        remaining = sum(map(len, by_rank))
         return Assembly(
             statement=self.statement,
             text=text,
             format=format_name,
-            items=_in_output_order(packer.lanes, format_name),
-            sources=self._reports(packer),
+            items=_in_output_order(packer.selections, format_name),
+            sources=self._build_reports(packer),
             budget=self.budget,
             counter=self.counter,
             tokens_used=self.counter.count(text),
             level=level,
-            omitted=remaining - sum(len(lane.taken) for lane in packer.lanes),
+            omitted=remaining - sum(len(lane.chosen) for lane in packer.selections),
             removed=sum(len(source.items) for source in self.sources if source.error is None) - remaining,
             warnings=(*self.warnings, *self.unprintable.values()),
         )
 
-    def _kept(self) -> list[Sequence[Item]]:
+    def _deduplicated_by_rank(self) -> list[Sequence[Item]]:
         """The grains of each source, without copies if that is asked for."""
-        found: list[Sequence[Item]] = [
-            () if self.sources[place].error is not None else self.sources[place].items for place in self.order
+        by_rank: list[Sequence[Item]] = [
+            () if self.sources[index].error is not None else self.sources[index].items for index in self.order
         ]
         dedup = self.options.get("dedup")
-        return found if dedup is None or dedup.word is None else without_copies(found, dedup.word)
+        return by_rank if dedup is None or dedup.word is None else remove_duplicates(by_rank, dedup.word)
 
-    def _format(self) -> tuple[str, Rendering | None]:
+    def _choose_format(self) -> tuple[str, TemplateRenderer | None]:
         wanted = self.statement.format
         if isinstance(wanted, Template):
-            return self._template(wanted)
-        if wanted is None and self.auto_toon and is_pressed(self.statement):
+            return self._find_template(wanted)
+        if wanted is None and self.auto_toon and should_use_toon(self.statement):
             self.warnings.append({"code": "CAL-W005", "message": _AUTO_TOON})
             return "toon", None
         return canonical_format(wanted or _DEFAULT_FORMAT), None
 
-    def _template(self, wanted: Template) -> tuple[str, Rendering]:
+    def _find_template(self, wanted: Template) -> tuple[str, TemplateRenderer]:
         if wanted.sections is not None:
-            return "template", Rendering(wanted.sections)
+            return "template", TemplateRenderer(wanted.sections)
         name = wanted.name or ""
-        found = self.templates.get(name)
-        if found is None:
+        definition = self.templates.get(name)
+        if definition is None:
             hint = suggest.did_you_mean(name, sorted(self.templates)) or "Define it first: DEFINE TEMPLATE …"
             raise QueryError(f'There is no template "{name[:80]}".', cal_code="CAL-E085", suggestion=hint)
-        return name, Rendering(found.sections, found.extends)
+        return name, TemplateRenderer(definition.sections, definition.extends)
 
-    def _packed(
-        self, kept: Sequence[Sequence[Item]], format_name: str, rendering: Rendering | None, meter: Meter
+    def _pack(
+        self, by_rank: Sequence[Sequence[Item]], format_name: str, rendering: TemplateRenderer | None, meter: Meter
     ) -> tuple[Level, Packer, str]:
         option = self.options.get("progressive_disclosure")
         is_open = option is not None and option.word is None
@@ -308,57 +308,61 @@ class _Run:
             level = "summary"
         else:
             # Everything in full, if it all fits so (cal.md, *levels of disclosure*).
-            printer = self._printer(format_name, rendering, "full")
-            packer = Packer(self._lanes(kept, printer, meter, "full", only_if_all_fit=True), printer, meter)
-            if len(packer.lanes) == len(kept) and packer.may_hold_all():
+            printer = self._make_printer(format_name, rendering, "full")
+            packer = Packer(
+                self._build_selections(by_rank, printer, meter, "full", only_if_all_fit=True), printer, meter
+            )
+            if len(packer.selections) == len(by_rank) and packer.may_fit_all():
                 text = packer.pack()
-                if not any(lane.truncated for lane in packer.lanes):
+                if not any(lane.truncated for lane in packer.selections):
                     return "full", packer, text
             self.unprintable.clear()
             level = "standard"
-        printer = self._printer(format_name, rendering, level)
+        printer = self._make_printer(format_name, rendering, level)
 
-        def shorten(cut: Cut) -> Cut | None:
-            return self._cut(replace(cut.element, level="summary"), printer, meter)
+        def shorten(cut: PricedGrain) -> PricedGrain | None:
+            return self._price_element(replace(cut.element, level="summary"), printer, meter)
 
         may_shorten = is_open and level != "summary" and self.budget.unit == "tokens"
-        packer = Packer(self._lanes(kept, printer, meter, level), printer, meter, shorten if may_shorten else None)
+        packer = Packer(
+            self._build_selections(by_rank, printer, meter, level), printer, meter, shorten if may_shorten else None
+        )
         return level, packer, packer.pack()
 
-    def _printer(self, format_name: str, rendering: Rendering | None, level: Level) -> Printer:
+    def _make_printer(self, format_name: str, rendering: TemplateRenderer | None, level: Level) -> Printer:
         iso = "iso_timestamps" in self.options
         name, intent = self.statement.name, self.statement.intent
         if rendering is None:
             return FormatPrinter(format_name, name, intent, self.budget, self.counter, self.now, iso)
-        places = {self.sources[place].label: (place, rank) for rank, place in enumerate(self.order, start=1)}
-        return TemplatePrinter(rendering, level, places, name, intent, self.budget, self.counter, self.now, iso)
+        positions = {self.sources[index].label: (index, rank) for rank, index in enumerate(self.order, start=1)}
+        return TemplatePrinter(rendering, level, positions, name, intent, self.budget, self.counter, self.now, iso)
 
-    def _lanes(
+    def _build_selections(
         self,
-        kept: Sequence[Sequence[Item]],
+        by_rank: Sequence[Sequence[Item]],
         printer: Printer,
         meter: Meter,
         level: Level,
         *,
         only_if_all_fit: bool = False,
-    ) -> list[Lane]:
+    ) -> list[SourceSelection]:
         """What each source offers; if all is wanted or nothing, only until it is certain that it is too much."""
-        found: list[Lane] = []
-        least = 0
-        for place, items in zip(self.order, kept, strict=True):
-            source = self.sources[place]
+        lanes: list[SourceSelection] = []
+        least_cost = 0
+        for index, items in zip(self.order, by_rank, strict=True):
+            source = self.sources[index]
             label, shape = source.label, source.shape
-            cuts = [self._cut(Element(item, level, label, shape), printer, meter) for item in items]
-            found.append(Lane(label=label, cuts=[cut for cut in cuts if cut is not None]))
+            cuts = [self._price_element(Element(item, level, label, shape), printer, meter) for item in items]
+            lanes.append(SourceSelection(label=label, candidates=[cut for cut in cuts if cut is not None]))
             # Together they may cost up to one less each.
-            least += sum(cut.cost - 1 for cut in found[-1].cuts)
-            if only_if_all_fit and least > self.budget.amount:
+            least_cost += sum(cut.cost - 1 for cut in lanes[-1].candidates)
+            if only_if_all_fit and least_cost > self.budget.amount:
                 break
-        return found
+        return lanes
 
-    def _cut(self, element: Element, printer: Printer, meter: Meter) -> Cut | None:
+    def _price_element(self, element: Element, printer: Printer, meter: Meter) -> PricedGrain | None:
         try:
-            return meter.cut(element, printer.line(element))
+            return meter.price(element, printer.print_line(element))
         except _UNPRINTABLE:
             message = f"The grain {element.item.hash} of {element.source} cannot be formatted."
             self.unprintable[element.source + element.item.address] = {
@@ -368,47 +372,48 @@ class _Run:
             }
             return None
 
-    def _reports(self, packer: Packer) -> tuple[SourceReport, ...]:
-        found: dict[int, SourceReport] = {}
+    def _build_reports(self, packer: Packer) -> tuple[SourceReport, ...]:
+        reports: dict[int, SourceReport] = {}
         shares = weights(len(self.order))
-        for rank, (place, lane) in enumerate(zip(self.order, packer.lanes, strict=True)):
-            found[place] = SourceReport(
-                gathered=self.sources[place],
+        for rank, (index, lane) in enumerate(zip(self.order, packer.selections, strict=True)):
+            reports[index] = SourceReport(
+                result=self.sources[index],
                 priority=rank + 1,
                 weight=shares[rank],
                 allocated=packer.allocations[rank],
-                tokens_used=sum(cut.tokens for cut in lane.taken.values()),
-                demand=sum(cut.tokens for cut in lane.cuts),
-                grain_count=len(lane.taken),
+                tokens_used=sum(cut.tokens for cut in lane.chosen.values()),
+                demand=sum(cut.tokens for cut in lane.candidates),
+                grain_count=len(lane.chosen),
                 truncated=lane.truncated,
             )
-        return tuple(found[place] for place in sorted(found))
+        return tuple(reports[index] for index in sorted(reports))
 
 
-def _in_output_order(lanes: Sequence[Lane], format_name: str) -> tuple[Shown, ...]:
-    cuts = [cut for lane in lanes for cut in lane.shown()]
+def _in_output_order(lanes: Sequence[SourceSelection], format_name: str) -> tuple[PrintedGrain, ...]:
+    cuts = [cut for lane in lanes for cut in lane.in_order()]
     if format_name == "toon":
         # One table for each type, where the type first occurs (cal.md, *tables of toon*).
         types = {cut.element.item.grain_type: None for cut in cuts}
         ranks = {grain_type: rank for rank, grain_type in enumerate(types)}
         cuts.sort(key=lambda cut: ranks[cut.element.item.grain_type])
     return tuple(
-        Shown(item=cut.element.item, source=cut.element.source, level=cut.element.level, line=cut.line) for cut in cuts
+        PrintedGrain(item=cut.element.item, source=cut.element.source, level=cut.element.level, line=cut.line)
+        for cut in cuts
     )
 
 
-def is_pressed(statement: Assemble) -> bool:
+def should_use_toon(statement: Assemble) -> bool:
     """Whether toon may be chosen: a short budget, and sources of one type each (cal.md, *toon by itself*)."""
     if statement.budget is None or statement.budget.unit != "tokens":
         return False
     queries = [source.query for source in statement.sources]
     if not all(isinstance(query, Recall) and query.grain_type is not None for query in queries):
         return False
-    expected = _TOKENS_PER_GRAIN * sum(_most(query) for query in queries if isinstance(query, Recall))
+    expected = _TOKENS_PER_GRAIN * sum(_max_grains(query) for query in queries if isinstance(query, Recall))
     return expected * 100 > statement.budget.amount * _PRESSURE_PERCENT
 
 
-def _most(query: Recall) -> int:
+def _max_grains(query: Recall) -> int:
     """How many grains a query may yield."""
     counts = [stage.count for stage in query.stages if isinstance(stage, Limit)]
     if query.recent is not None:

@@ -19,12 +19,12 @@ _WEIGHTS: Final = ((100,), (65, 35), (50, 30, 20), (40, 28, 20, 12))
 
 def weights(count: int) -> tuple[Fraction, ...]:
     """The share of each of so many sources, the highest priority first; they add up to one."""
-    parts = _parts(count)
-    whole = sum(parts)
-    return tuple(Fraction(part, whole) for part in parts)
+    parts = _weight_parts(count)
+    total = sum(parts)
+    return tuple(Fraction(part, total) for part in parts)
 
 
-def _parts(count: int) -> tuple[int, ...]:
+def _weight_parts(count: int) -> tuple[int, ...]:
     if 1 <= count <= len(_WEIGHTS):
         return _WEIGHTS[count - 1]
     # More sources go on falling as the row of four does: by 7/10 each.
@@ -36,26 +36,26 @@ def allocate(total: int, demands: Sequence[int]) -> tuple[int, ...]:
     # Shares that add up to all of the total cannot all be too small for demands that do not.
     if sum(demands) <= total:
         return tuple(demands)
-    parts = _parts(len(demands))
-    given = dict.fromkeys(range(len(demands)), 0)
-    pool, still_open = total, list(given)
+    parts = _weight_parts(len(demands))
+    allocations = dict.fromkeys(range(len(demands)), 0)
+    pool, still_open = total, list(allocations)
     while still_open:
-        whole = sum(parts[rank] for rank in still_open)
-        shares = {rank: pool * parts[rank] // whole for rank in still_open}
+        open_parts = sum(parts[rank] for rank in still_open)
+        shares = {rank: pool * parts[rank] // open_parts for rank in still_open}
         filled = [rank for rank in still_open if demands[rank] <= shares[rank]]
         if not filled:
             # What rounding left goes to the highest priority.
             shares[still_open[0]] += pool - sum(shares.values())
-            given |= shares
+            allocations |= shares
             break
         for rank in filled:
-            given[rank] = demands[rank]
+            allocations[rank] = demands[rank]
             pool -= demands[rank]
         still_open = [rank for rank in still_open if rank not in filled]
-    return tuple(given.values())
+    return tuple(allocations.values())
 
 
-class Filling(msgspec.Struct, frozen=True, kw_only=True):
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """What was chosen of each source, by place in its results, and what that costs in all."""
 
     chosen: tuple[tuple[int, ...], ...]
@@ -63,7 +63,7 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
     used: int
 
 
-def fill(total: int, costs: Sequence[Sequence[int]]) -> Filling:
+def select(total: int, costs: Sequence[Sequence[int]]) -> Selection:
     """Choose grains by their costs, source by source in order of priority; never more than the total.
 
     A grain that does not fit is skipped, not the end of its source; what is left over in the end is offered to the
@@ -71,22 +71,24 @@ def fill(total: int, costs: Sequence[Sequence[int]]) -> Filling:
     """
     allocations = allocate(total, [sum(source) for source in costs])
     chosen: list[set[int]] = []
-    left = total
+    remaining = total
     for source, room in zip(costs, allocations, strict=True):
-        taken = _fitting(source, room, set())
-        chosen.append(taken)
-        left -= sum(source[place] for place in taken)
-    for source, taken in zip(costs, chosen, strict=True):
-        more = _fitting(source, left, taken)
-        left -= sum(source[place] for place in more)
-        taken |= more
-    return Filling(chosen=tuple(tuple(sorted(taken)) for taken in chosen), allocations=allocations, used=total - left)
+        indexes = _pick_fitting(source, room, set())
+        chosen.append(indexes)
+        remaining -= sum(source[index] for index in indexes)
+    for source, indexes in zip(costs, chosen, strict=True):
+        extra = _pick_fitting(source, remaining, indexes)
+        remaining -= sum(source[index] for index in extra)
+        indexes |= extra
+    return Selection(
+        chosen=tuple(tuple(sorted(indexes)) for indexes in chosen), allocations=allocations, used=total - remaining
+    )
 
 
-def _fitting(costs: Sequence[int], room: int, taken: set[int]) -> set[int]:
-    found = set()
-    for place, cost in enumerate(costs):
-        if place not in taken and cost <= room:
-            found.add(place)
+def _pick_fitting(costs: Sequence[int], room: int, excluded: set[int]) -> set[int]:
+    fitting = set()
+    for index, cost in enumerate(costs):
+        if index not in excluded and cost <= room:
+            fitting.add(index)
             room -= cost
-    return found
+    return fitting

@@ -17,7 +17,7 @@ from memoranda.standards.cal.item import Item, value_of
 from memoranda.standards.cal.language.syntax import GroupBy, Limit, Offset, OrderBy, Project, Reduce, Select, Stage
 
 # How many grains a group shows.
-GROUP_SAMPLE: Final = 5
+GROUP_SAMPLE_GRAINS: Final = 5
 DEFAULT_LAMBDA: Final = 0.7
 
 
@@ -50,11 +50,11 @@ class Groups(msgspec.Struct, frozen=True):
     items: Sequence[Group]
 
 
-class Counted(msgspec.Struct, frozen=True):
+class Total(msgspec.Struct, frozen=True):
     count: int
 
 
-Outcome: TypeAlias = Grains | Rows | Values | Groups | Counted
+Outcome: TypeAlias = Grains | Rows | Values | Groups | Total
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -64,93 +64,93 @@ class Slice(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
-def paired(stages: Iterable[Stage | Slice]) -> list[Stage | Slice]:
+def merge_slices(stages: Iterable[Stage | Slice]) -> list[Stage | Slice]:
     """The stages with every LIMIT and OFFSET side by side, in either order, as one: skip first, then take."""
-    found: list[Stage | Slice] = []
-    half: Limit | Offset | None = None
+    merged: list[Stage | Slice] = []
+    unpaired: Limit | Offset | None = None
     for stage in stages:
         if not isinstance(stage, Limit | Offset):
-            found.append(stage)
-            half = None
-        elif half is None or type(half) is type(stage):
-            found.append(_slice(stage))
-            half = stage
+            merged.append(stage)
+            unpaired = None
+        elif unpaired is None or type(unpaired) is type(stage):
+            merged.append(_to_slice(stage))
+            unpaired = stage
         else:
-            skip, take = (half, stage) if isinstance(stage, Limit) else (stage, half)
-            found[-1] = Slice(_slice(skip).offset, _slice(take).limit)
-            half = None
-    return found
+            skip, take = (unpaired, stage) if isinstance(stage, Limit) else (stage, unpaired)
+            merged[-1] = Slice(_to_slice(skip).offset, _to_slice(take).limit)
+            unpaired = None
+    return merged
 
 
-def _slice(stage: Limit | Offset) -> Slice:
+def _to_slice(stage: Limit | Offset) -> Slice:
     assert isinstance(stage.count, int)
     return Slice(limit=stage.count) if isinstance(stage, Limit) else Slice(offset=stage.count)
 
 
-def run(stages: Iterable[Stage | Slice], outcome: Outcome) -> Outcome:
+def run_stages(stages: Iterable[Stage | Slice], outcome: Outcome) -> Outcome:
     """Run stages in the order written."""
-    for stage in paired(stages):
-        outcome = _apply(stage, outcome)
+    for stage in merge_slices(stages):
+        outcome = _apply_stage(stage, outcome)
     return outcome
 
 
-def _apply(stage: Stage | Slice, outcome: Outcome) -> Outcome:
+def _apply_stage(stage: Stage | Slice, outcome: Outcome) -> Outcome:
     if isinstance(stage, Slice):
-        return _sliced(outcome, stage.offset, stage.limit)
+        return _apply_slice(outcome, stage.offset, stage.limit)
     if isinstance(stage, OrderBy):
-        return _ordered(stage, outcome)
+        return _apply_order(stage, outcome)
     if isinstance(stage, Reduce):
-        return _reduced(stage, outcome)
+        return _apply_reduce(stage, outcome)
     if isinstance(stage, Select):
         assert isinstance(outcome, Grains)
         return Rows([Row({name: value_of(item, name) for name in stage.fields}, item) for item in outcome.items])
     if isinstance(stage, GroupBy):
         assert isinstance(outcome, Grains)
-        return _grouped(stage.field, outcome.items)
+        return _group_by(stage.field, outcome.items)
     assert isinstance(stage, Project)
     return outcome
 
 
-def _sliced(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
-    assert not isinstance(outcome, Counted)
+def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
+    assert not isinstance(outcome, Total)
     end = None if limit is None else offset + limit
-    kept: Sequence[Any] = outcome.items[offset:end]
-    return type(outcome)(kept)
+    items: Sequence[Any] = outcome.items[offset:end]
+    return type(outcome)(items)
 
 
-def _ordered(stage: OrderBy, outcome: Outcome) -> Outcome:
+def _apply_order(stage: OrderBy, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Rows):
-        rows = _sorted(outcome.items, lambda row: row.fields.get(stage.field), lambda row: row.item, stage.descending)
+        rows = _sort_by(outcome.items, lambda row: row.fields.get(stage.field), lambda row: row.item, stage.descending)
         return Rows(rows)
     assert isinstance(outcome, Grains)
-    return Grains(order(outcome.items, stage))
+    return Grains(sort_items(outcome.items, stage))
 
 
-def order(items: Sequence[Item], by: OrderBy) -> list[Item]:
+def sort_items(items: Sequence[Item], by: OrderBy) -> list[Item]:
     """Sorted by a field: missing values last in both directions, ties by address."""
-    return _sorted(items, lambda item: value_of(item, by.field), lambda item: item, by.descending)
+    return _sort_by(items, lambda item: value_of(item, by.field), lambda item: item, by.descending)
 
 
-def _sorted(
+def _sort_by(
     items: Sequence[Any], value: Callable[[Any], Any], item: Callable[[Any], Item], descending: bool
 ) -> list[Any]:
-    by_address = sorted(items, key=lambda each: item(each).address)
-    present = [each for each in by_address if value(each) is not None]
-    missing = [each for each in by_address if value(each) is None]
+    by_address = sorted(items, key=lambda entry: item(entry).address)
+    present = [entry for entry in by_address if value(entry) is not None]
+    missing = [entry for entry in by_address if value(entry) is None]
     # A stable sort keeps equal ones by address; reversed order must not reverse them.
-    return [*sorted(present, key=lambda each: _rank(value(each)), reverse=descending), *missing]
+    return [*sorted(present, key=lambda entry: _sort_key(value(entry)), reverse=descending), *missing]
 
 
-def _rank(value: Any) -> tuple[int, Any]:
+def _sort_key(value: Any) -> tuple[int, Any]:
     """Something that can always be compared: numbers before texts, anything else by its spelling."""
     if isinstance(value, bool):
         return 0, int(value)
     if isinstance(value, int | float):
         return 1, value
-    return 2, value if isinstance(value, str) else compact(value)
+    return 2, value if isinstance(value, str) else value_text(value)
 
 
-def compact(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value that is not text, spelt."""
     try:
         return canonical_json(value).decode("utf-8")
@@ -158,119 +158,130 @@ def compact(value: Any) -> str:
         return str(value)
 
 
-def _reduced(stage: Reduce, outcome: Outcome) -> Outcome:
-    assert not isinstance(outcome, Counted)
+def _apply_reduce(stage: Reduce, outcome: Outcome) -> Outcome:
+    assert not isinstance(outcome, Total)
     if stage.to == "count":
-        return Counted(len(outcome.items))
+        return Total(len(outcome.items))
     if stage.to == "first":
-        return _sliced(outcome, 0, 1)
+        return _apply_slice(outcome, 0, 1)
     assert isinstance(outcome, Grains)
     if stage.to == "hashes":
         return Values([item.hash for item in outcome.items])
     name = "subject" if stage.to == "subjects" else "object"
-    found = (value_of(item, name) for item in outcome.items)
-    texts = (value if isinstance(value, str) else compact(value) for value in found if value is not None)
+    values = (value_of(item, name) for item in outcome.items)
+    texts = (value if isinstance(value, str) else value_text(value) for value in values if value is not None)
     return Values(list(dict.fromkeys(texts)))
 
 
-def _grouped(field: str, items: Sequence[Item]) -> Groups:
+def _group_by(field: str, items: Sequence[Item]) -> Groups:
     members: dict[tuple[int, Any], list[Item]] = {}
     keys: dict[tuple[int, Any], Any] = {}
     for item in items:
         value = value_of(item, field)
-        place = place_of(value)
-        members.setdefault(place, []).append(item)
-        keys.setdefault(place, value)
-    found = sorted(members.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    return Groups([Group(keys[place], len(held), held[:GROUP_SAMPLE]) for place, held in found])
+        rank = group_rank(value)
+        members.setdefault(rank, []).append(item)
+        keys.setdefault(rank, value)
+    ranked = sorted(members.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    return Groups(
+        [Group(keys[rank], len(group_items), group_items[:GROUP_SAMPLE_GRAINS]) for rank, group_items in ranked]
+    )
 
 
-def place_of(value: Any) -> tuple[int, Any]:
+def group_rank(value: Any) -> tuple[int, Any]:
     """Where the group of a value stands among groups as large."""
-    return (3, "") if value is None else _rank(value)
+    return (3, "") if value is None else _sort_key(value)
 
 
 # --- what WITH does --------------------------------------------------------------------------------------
 
 
-def deduplicated(items: Sequence[Item], field: str) -> list[Item]:
+def deduplicate(items: Sequence[Item], field: str) -> list[Item]:
     """The first grain of each value of a field; one without the field stands for itself."""
     seen: set[tuple[int, Any]] = set()
-    kept = []
+    unique = []
     for item in items:
         value = value_of(item, field)
-        place = (3, item.address) if value is None else _rank(value if not isinstance(value, list) else compact(value))
-        if place not in seen:
-            seen.add(place)
-            kept.append(item)
-    return kept
+        key = (
+            (3, item.address)
+            if value is None
+            else _sort_key(value if not isinstance(value, list) else value_text(value))
+        )
+        if key not in seen:
+            seen.add(key)
+            unique.append(item)
+    return unique
 
 
 Similarity: TypeAlias = Callable[[Item, Item], float]
 
 
-def diverse(
-    items: Sequence[Item], similarity: Similarity, *, weight: float = DEFAULT_LAMBDA, enough: int | None = None
+def diversify(
+    items: Sequence[Item], similarity: Similarity, *, weight: float = DEFAULT_LAMBDA, limit: int | None = None
 ) -> list[Item]:
     """Maximal marginal relevance: each next grain is good, and unlike those before it. `weight` is relevance's.
 
     All of them, or the first that are enough.
     """
-    rest = list(items)
-    nearest = [0.0] * len(rest)
+    candidates = list(items)
+    nearest = [0.0] * len(candidates)
     chosen: list[Item] = []
-    while rest:
-        gains = [weight * item.score - (1.0 - weight) * near for item, near in zip(rest, nearest, strict=True)]
-        best = max(range(len(rest)), key=lambda place: (gains[place], -place))
-        taken = rest.pop(best)
+    while candidates:
+        gains = [weight * item.score - (1.0 - weight) * near for item, near in zip(candidates, nearest, strict=True)]
+        best = max(range(len(candidates)), key=lambda index: (gains[index], -index))
+        selected = candidates.pop(best)
         nearest.pop(best)
-        chosen.append(taken)
-        if len(chosen) == enough:
+        chosen.append(selected)
+        if len(chosen) == limit:
             break
-        nearest = [max(near, similarity(item, taken)) for item, near in zip(rest, nearest, strict=True)]
+        nearest = [max(near, similarity(item, selected)) for item, near in zip(candidates, nearest, strict=True)]
     return chosen
 
 
-def unlike(items: Sequence[Item], similarity: Similarity, threshold: float, *, enough: int | None = None) -> list[Item]:
+def drop_similar(
+    items: Sequence[Item], similarity: Similarity, threshold: float, *, limit: int | None = None
+) -> list[Item]:
     """Without those that are as similar as the threshold to one before them: all the others, or enough of them."""
-    kept: list[Item] = []
+    selected: list[Item] = []
     for item in items:
-        if len(kept) == enough:
+        if len(selected) == limit:
             break
-        if all(similarity(item, other) < threshold for other in kept):
-            kept.append(item)
-    return kept
+        if all(similarity(item, other) < threshold for other in selected):
+            selected.append(item)
+    return selected
 
 
-def contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
+def find_contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
     """Current beliefs of one subject and relation that do not say the same."""
-    said: dict[tuple[str, str], list[Item]] = {}
+    by_relation: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         subject, relation = value_of(item, "subject"), value_of(item, "relation")
         is_current = item.superseded_by is None and item.verification != "retracted"
         if item.grain_type == "belief" and is_current and subject and relation:
-            said.setdefault((subject, relation), []).append(item)
+            by_relation.setdefault((subject, relation), []).append(item)
     return [
-        {"subject": subject, "relation": relation, "grains": [item.hash for item in held]}
-        for (subject, relation), held in said.items()
-        if len({compact(value_of(item, "object")) for item in held}) > 1
+        {"subject": subject, "relation": relation, "grains": [item.hash for item in beliefs]}
+        for (subject, relation), beliefs in by_relation.items()
+        if len({value_text(value_of(item, "object")) for item in beliefs}) > 1
     ]
 
 
 # --- sets ------------------------------------------------------------------------------------------------
 
 
-def combine(operator: str, left: Sequence[Item], right: Sequence[Item]) -> list[Item]:
+def combine_sets(operator: str, left_grains: Sequence[Item], right_grains: Sequence[Item]) -> list[Item]:
     """Two lists of grains as one: best first, then by address."""
-    ours, theirs = {item.address: item for item in left}, {item.address: item for item in right}
+    left_items, right_items = (
+        {item.address: item for item in left_grains},
+        {item.address: item for item in right_grains},
+    )
     if operator == "union":
-        found = {**theirs, **ours}
-        both = ours.keys() & theirs.keys()
-        scores = {address: max(ours[address].score, theirs[address].score) for address in both}
+        combined = {**right_items, **left_items}
+        both = left_items.keys() & right_items.keys()
+        scores = {address: max(left_items[address].score, right_items[address].score) for address in both}
     elif operator == "intersect":
-        found = {address: item for address, item in ours.items() if address in theirs}
-        scores = {address: min(item.score, theirs[address].score) for address, item in found.items()}
+        combined = {address: item for address, item in left_items.items() if address in right_items}
+        scores = {address: min(item.score, right_items[address].score) for address, item in combined.items()}
     else:
-        found, scores = {address: item for address, item in ours.items() if address not in theirs}, {}
-    scored = [replace(item, score=scores.get(address, item.score)) for address, item in found.items()]
+        combined, scores = {address: item for address, item in left_items.items() if address not in right_items}, {}
+    scored = [replace(item, score=scores.get(address, item.score)) for address, item in combined.items()]
     return sorted(scored, key=lambda item: (-item.score, item.address))

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from memoranda.encoding import json_text
 from memoranda.encoding.event_stream import frame
 from memoranda.errors import QueryError
-from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, SourceReport, budget_of, weights
+from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, SourceReport, budget_of, weights
 from memoranda.standards.cal.language.syntax import Assemble, Stream
 
 Event: TypeAlias = dict[str, Any]
@@ -45,18 +45,18 @@ class Feed:
                 yield numbered
 
 
-def events(assembly: Assembly, stream: Stream | None, assembly_id: str) -> Iterator[Event]:
+def stream_events(assembly: Assembly, stream: Stream | None, assembly_id: str) -> Iterator[Event]:
     """The whole stream of an ASSEMBLE that has run. Closing it is cancelling it (cal.md, *cancelling a stream*)."""
     feed = Feed(stream, assembly_id)
     yield from feed(assembly_started(assembly.statement))
     for index, source in enumerate(assembly.sources):
         yield from feed(source_started(source.label, index))
-        yield from feed(*source_ended(source.gathered, source.demand))
-    for event in outcome(assembly, chunk_size_of(stream)):
+        yield from feed(*source_ended(source.result, source.demand))
+    for event in outcome_events(assembly, chunk_size_of(stream)):
         yield from feed(event)
 
 
-def outcome(assembly: Assembly, chunk_size: int = DEFAULT_CHUNK_TOKENS) -> Iterator[Event]:
+def outcome_events(assembly: Assembly, chunk_size: int = DEFAULT_CHUNK_TOKENS) -> Iterator[Event]:
     """What there is to say once all sources are back."""
     yield dedup_completed(assembly)
     if assembly.failed:
@@ -67,9 +67,9 @@ def outcome(assembly: Assembly, chunk_size: int = DEFAULT_CHUNK_TOKENS) -> Itera
         yield disclosure_decided(assembly)
     for warning in assembly.warnings:
         if warning["code"].startswith("CAL-E"):
-            yield grain_error(warning)
+            yield grain_error_event(warning)
     sent = 0
-    for event in chunks(assembly, chunk_size):
+    for event in chunk_events(assembly, chunk_size):
         sent += 1
         yield event
     yield assembly_completed(assembly, sent)
@@ -80,12 +80,12 @@ def chunk_size_of(stream: Stream | None) -> int:
     return (stream.chunk_size if stream else None) or DEFAULT_CHUNK_TOKENS
 
 
-def sse(event: Event) -> bytes:
+def encode_sse(event: Event) -> bytes:
     """An event for text/event-stream."""
     return frame(event["type"], json_text.dump(event))
 
 
-def ndjson(event: Event) -> bytes:
+def encode_ndjson(event: Event) -> bytes:
     """An event for application/x-ndjson."""
     return json_text.dump(event) + b"\n"
 
@@ -110,14 +110,14 @@ def source_started(label: str, index: int) -> Event:
     return {"type": "source_started", "source": label, "index": index}
 
 
-def source_ended(gathered: Gathered, estimated_tokens: int) -> tuple[Event, ...]:
+def source_ended(gathered: SourceResult, estimated_tokens: int) -> tuple[Event, ...]:
     """A source is back; if it failed, that is an error of its own too, which no option leaves out."""
     label = gathered.label
     if gathered.error is not None:
         problem = {"code": gathered.error.cal_code, "message": gathered.error.message}
         return (
             {"type": "source_completed", "source": label, "duration_ms": gathered.duration_ms, "error": problem},
-            error(gathered.error, source=label, fatal=False),
+            error_event(gathered.error, source=label, fatal=False),
         )
     completed = {
         "type": "source_completed",
@@ -141,12 +141,12 @@ def budget_allocated(assembly: Assembly, *, before_failures: bool = False) -> Ev
     by_rank = sorted(assembly.sources, key=lambda source: source.priority)
     return {
         "type": "budget_allocated",
-        "allocations": [_allocation(assembly, source, nominal=before_failures) for source in by_rank],
+        "allocations": [_allocation_row(assembly, source, nominal=before_failures) for source in by_rank],
         "revised": bool(assembly.failed) and not before_failures,
     }
 
 
-def _allocation(assembly: Assembly, source: SourceReport, *, nominal: bool) -> Event:
+def _allocation_row(assembly: Assembly, source: SourceReport, *, nominal: bool) -> Event:
     share = weights(len(assembly.sources))[source.priority - 1]
     allocated = int(assembly.budget.amount * share) if nominal else source.allocated
     return {"source": source.label, "weight": share, "allocated": allocated}
@@ -176,27 +176,27 @@ def assembly_completed(assembly: Assembly, chunk_count: int) -> Event:
     }
 
 
-def error(problem: QueryError, *, source: str | None = None, fatal: bool = True) -> Event:
+def error_event(problem: QueryError, *, source: str | None = None, fatal: bool = True) -> Event:
     """Something went wrong; fatal: nothing follows."""
-    found: Event = {
+    event: Event = {
         "type": "error",
         "code": problem.cal_code,
         "message": problem.message,
         "suggestion": problem.suggestion,
         "fatal": fatal,
     }
-    return found if source is None else found | {"source": source}
+    return event if source is None else event | {"source": source}
 
 
-def grain_error(warning: dict[str, str]) -> Event:
+def grain_error_event(warning: dict[str, str]) -> Event:
     """One grain could not be formatted; the rest was."""
     problem = QueryError(
         warning["message"], cal_code=warning["code"], suggestion="Look at the grain itself: RECALL WHERE hash = …"
     )
-    return error(problem, source=warning.get("source"), fatal=False)
+    return error_event(problem, source=warning.get("source"), fatal=False)
 
 
-def cancelled(reason: str) -> Event:
+def cancelled_event(reason: str) -> Event:
     """Somebody stopped it; what was sent is valid."""
     return {"type": "cancelled", "reason": reason}
 
@@ -212,11 +212,11 @@ class _Piece(NamedTuple):
     grains: int
 
 
-def chunks(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
+def chunk_events(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
     """The text in order; together exactly the text (cal.md, *chunks of a stream*)."""
     budget = assembly.budget
     sent_chars = sent_grains = 0
-    for index, chunk in enumerate(_joined(assembly, chunk_size)):
+    for index, chunk in enumerate(_join_pieces(assembly, chunk_size)):
         sent_chars += len(chunk.text)
         sent_grains += chunk.grains
         if sent_chars == len(assembly.text):
@@ -234,11 +234,11 @@ def chunks(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
         }
 
 
-def _joined(assembly: Assembly, chunk_size: int) -> Iterator[_Piece]:
+def _join_pieces(assembly: Assembly, chunk_size: int) -> Iterator[_Piece]:
     """Pieces of one source together, as many as make up a chunk."""
     parts: list[str] = []
     source, grains, size = None, 0, 0
-    for piece in _pieces(assembly):
+    for piece in _split_pieces(assembly):
         tokens = assembly.counter.count(piece.text)
         if parts and (piece.source != source or size + tokens > chunk_size):
             yield _Piece("".join(parts), source, grains)
@@ -251,18 +251,18 @@ def _joined(assembly: Assembly, chunk_size: int) -> Iterator[_Piece]:
         yield _Piece("".join(parts), source, grains)
 
 
-def _pieces(assembly: Assembly) -> Iterator[_Piece]:
+def _split_pieces(assembly: Assembly) -> Iterator[_Piece]:
     """Each grain with what stands before it; the end of the text with the last."""
     text, at = assembly.text, 0
     ends: list[tuple[int, str]] = []
-    for shown in assembly.items:
-        core = shown.line.strip("\n,") if assembly.format == "json" else shown.line.strip("\n")
+    for grain in assembly.items:
+        core = grain.line.strip("\n,") if assembly.format == "json" else grain.line.strip("\n")
         start = text.find(core, at)
         if start < 0:
             # It is written otherwise beside its neighbours, and goes with the next that is found.
             continue
-        at = _end_of(text, start + len(core), assembly.format)
-        ends.append((at, shown.source))
+        at = _find_grain_end(text, start + len(core), assembly.format)
+        ends.append((at, grain.source))
     if ends:
         ends[-1] = (len(text), ends[-1][1])
     elif text:
@@ -277,7 +277,7 @@ def _pieces(assembly: Assembly) -> Iterator[_Piece]:
         begin = end
 
 
-def _end_of(text: str, at: int, format_name: str) -> int:
+def _find_grain_end(text: str, at: int, format_name: str) -> int:
     if format_name == "json":
         return at + 1 if text[at : at + 1] == "," else at
     line_end = text.find("\n", at)

@@ -34,53 +34,53 @@ def is_unfinished(text: str) -> bool:
     """Whether a query fails only because it ends too early; an empty last line says that it does end."""
     if not text.rpartition("\n")[2].strip():
         return False
-    inner = _innermost(text)
-    error = _error(inner)
+    inner = _open_subquery(text)
+    error = _parse_error(inner)
     if error is None:
         return inner != text
     return error.start >= len(inner) or error.cal_code in _UNCLOSED
 
 
-def completions(text: str, parameters: Iterable[str] = ()) -> tuple[str, list[str]]:
+def find_completions(text: str, parameters: Iterable[str] = ()) -> tuple[str, list[str]]:
     """The word that ends the text, perhaps empty, and what it may become."""
     match = _LAST_WORD.search(text)
     word = match[0] if match else ""
     before = text[: len(text) - len(word)]
-    names = [*_names(before), *(f"${name}" for name in parameters)]
-    before = _innermost(before)
-    expected = _expected(before)
+    names = [*_names_in(before), *(f"${name}" for name in parameters)]
+    before = _open_subquery(before)
+    expected = _expected_after(before)
     if not expected:
         return word, []
-    said = (each for each in expected if each.isidentifier())
-    pool = {each.lower(): each for each in reversed((*_vocabulary(), *said, *names))}
+    expected_words = (each for each in expected if each.isidentifier())
+    pool = {each.lower(): each for each in reversed((*_vocabulary(), *expected_words, *names))}
     likely = [each for each in reversed(pool.values()) if each.lower().startswith(word.lower()) and each != word]
-    return word, [each for each in _allowed(before, expected, likely) if _passes(before, each)]
+    return word, [each for each in _filter_candidates(before, expected, likely) if _accepts(before, each)]
 
 
-def _expected(before: str) -> tuple[str, ...]:
+def _expected_after(before: str) -> tuple[str, ...]:
     """What the parser says may stand here; nothing if the text before is wrong, or inside a string or comment."""
-    error = _error(before + _NO_TOKEN)
+    error = _parse_error(before + _NO_TOKEN)
     return expected_of(error) if error is not None and error.start == len(before) else ()
 
 
-def _innermost(before: str) -> str:
+def _open_subquery(before: str) -> str:
     """The RECALL that is open in `IN (`, if there is one: until it yields values, it is refused as a whole."""
     tokens = lexer.tokenize(before)
-    opened: list[int] = []
-    for place, token in enumerate(tokens):
+    open_parentheses: list[int] = []
+    for index, token in enumerate(tokens):
         if token.text == "(":
-            opened.append(place)
-        elif token.text == ")" and opened:
-            opened.pop()
-    for place in reversed(opened):
-        if [each.text.upper() for each in tokens[place - 1 : place + 2]] == ["IN", "(", _RECALL]:
-            return before[tokens[place].span.end :]
+            open_parentheses.append(index)
+        elif token.text == ")" and open_parentheses:
+            open_parentheses.pop()
+    for index in reversed(open_parentheses):
+        if [each.text.upper() for each in tokens[index - 1 : index + 2]] == ["IN", "(", _RECALL]:
+            return before[tokens[index].span.end :]
     return before
 
 
-def _allowed(before: str, expected: tuple[str, ...], likely: list[str]) -> Iterator[str]:
+def _filter_candidates(before: str, expected: tuple[str, ...], likely: list[str]) -> Iterator[str]:
     """Without words that would pass only because any word does."""
-    takes_any_word, takes_any_text = _passes(before, _NO_WORD), _passes(before, _NO_TEXT)
+    takes_any_word, takes_any_text = _accepts(before, _NO_WORD), _accepts(before, _NO_TEXT)
     for each in likely:
         if each.startswith('"'):
             if not takes_any_text:
@@ -89,15 +89,15 @@ def _allowed(before: str, expected: tuple[str, ...], likely: list[str]) -> Itera
             yield each
 
 
-def _passes(before: str, word: str) -> bool:
+def _accepts(before: str, word: str) -> bool:
     """Whether the parser gets beyond this word."""
-    error = _error(before + word)
+    error = _parse_error(before + word)
     if error is not None and error.start == len(before) and word == _RECALL:
-        error = _error(before + _RECALL_IN)
+        error = _parse_error(before + _RECALL_IN)
     return error is None or error.start > len(before)
 
 
-def _error(text: str) -> QueryError | None:
+def _parse_error(text: str) -> QueryError | None:
     try:
         parse(text)
     except QueryError as error:
@@ -105,9 +105,9 @@ def _error(text: str) -> QueryError | None:
     return None
 
 
-def _names(before: str) -> list[str]:
+def _names_in(before: str) -> list[str]:
     """The labels and parameters that the text has so far."""
-    tokens = [token for token in lexer.split(before) if token]
+    tokens = [token for token in lexer.split_tokens(before) if token]
     labels = [first for first, second in pairwise(tokens) if second == ":"]
     return [*labels, *(token for token in tokens if token.startswith("$"))]
 

@@ -37,9 +37,9 @@ class Draft:
     """A RECALL while it is read."""
 
     __slots__ = (
-        "about", "between", "contradictions", "depth", "extractor", "fields", "format", "grain_type", "in_coalesce",
-        "like", "my", "namespace", "options", "recent", "seen", "selected", "since", "stage_count", "stages", "thread",
-        "where",
+        "about", "between", "contradictions", "depth", "extractor_position", "fields", "format", "grain_type",
+        "in_coalesce", "like", "my", "namespace", "options", "recent", "seen_clauses", "selected_fields", "since",
+        "stage_count", "stages", "thread", "where",
     )  # fmt: skip
 
     def __init__(self, depth: int, *, in_coalesce: bool) -> None:
@@ -47,11 +47,11 @@ class Draft:
         self.in_coalesce = in_coalesce
         self.fields: Mapping[str, Field] = {}
         # Clauses and fields so far, for what may come once or not together.
-        self.seen: set[str] = set()
+        self.seen_clauses: set[str] = set()
         self.stage_count = 0
-        self.selected: tuple[str, ...] = ()
+        self.selected_fields: tuple[str, ...] = ()
         # The token of the first SUBJECTS or OBJECTS.
-        self.extractor = -1
+        self.extractor_position = -1
         self.my = False
         self.grain_type: str | None = None
         self.namespace: Namespace | None = None
@@ -67,7 +67,7 @@ class Draft:
         self.contradictions = False
         self.format: str | None = None
 
-    def finish(self) -> Recall:
+    def to_recall(self) -> Recall:
         return Recall(
             my=self.my,
             grain_type=self.grain_type,

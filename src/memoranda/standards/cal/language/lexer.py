@@ -42,7 +42,7 @@ _NUMBER_LIKE: Final = re.compile(r"[-+]?\.?\d")
 _ESCAPE: Final = re.compile(r'\\(["\\])')
 
 # The text of every token, the last one empty.
-split = _TOKEN.findall
+split_tokens = _TOKEN.findall
 
 
 class Span(NamedTuple):
@@ -52,7 +52,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is."""
 
     STRING = "string"
@@ -69,41 +69,41 @@ class Kind(Enum):
 class Token(NamedTuple):
     """A token with its place, for prompts and editors; the parser works on bare texts."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     span: Span
 
 
-def spans(text: str, start: int = 0) -> list[Span]:
+def find_spans(text: str, start: int = 0) -> list[Span]:
     """Where the tokens of `split(text[start:])` stand in the text."""
     return [Span(*match.span(1)) for match in _TOKEN.finditer(text, start)]
 
 
 def tokenize(text: str) -> list[Token]:
     """All tokens with kind and place, without the end."""
-    found = [Token(kind_of(text[a:b]), text[a:b], Span(a, b)) for a, b in spans(text)]
-    return [token for token in found if token.kind is not Kind.END]
+    tokens = [Token(classify_token(text[a:b]), text[a:b], Span(a, b)) for a, b in find_spans(text)]
+    return [token for token in tokens if token.kind is not TokenKind.END]
 
 
-def kind_of(token: str) -> Kind:
+def classify_token(token: str) -> TokenKind:
     """What a token is; BAD if it is none of the language."""
     if not token:
-        return Kind.END
+        return TokenKind.END
     first = token[0]
     if token in _PUNCTUATION:
-        return Kind.PUNCTUATION
+        return TokenKind.PUNCTUATION
     if first == '"':
-        return Kind.STRING if len(token) > 1 else Kind.BAD
+        return TokenKind.STRING if len(token) > 1 else TokenKind.BAD
     if first == "$":
-        return Kind.PARAMETER if IDENTIFIER.fullmatch(token, 1) else Kind.BAD
+        return TokenKind.PARAMETER if IDENTIFIER.fullmatch(token, 1) else TokenKind.BAD
     if token[:7].lower() == "sha256:":
-        return Kind.HASH if HASH.fullmatch(token.lower()) else Kind.BAD
+        return TokenKind.HASH if HASH.fullmatch(token.lower()) else TokenKind.BAD
     if NUMBER.fullmatch(token):
-        return Kind.NUMBER
-    name, colon, rest = token.partition(":")
-    if not IDENTIFIER.fullmatch(name) or (colon and not IDENTIFIER.fullmatch(rest)):
-        return Kind.BAD
-    return Kind.DOMAIN_FIELD if colon else Kind.WORD
+        return TokenKind.NUMBER
+    name, colon, field = token.partition(":")
+    if not IDENTIFIER.fullmatch(name) or (colon and not IDENTIFIER.fullmatch(field)):
+        return TokenKind.BAD
+    return TokenKind.DOMAIN_FIELD if colon else TokenKind.WORD
 
 
 class Flaw(NamedTuple):
@@ -115,30 +115,30 @@ class Flaw(NamedTuple):
     span: Span = Span(0, 0)
 
 
-def flaw_of(token: str) -> Flaw | None:
+def describe_bad_token(token: str) -> Flaw | None:
     """Why a token is BAD; None if it is not, or if no more can be said than that it is unexpected."""
-    if kind_of(token) is not Kind.BAD:
+    if classify_token(token) is not TokenKind.BAD:
         return None
     if token[0] == '"':
         return Flaw("CAL-E005", "The string is not closed.", 'Close it with ", and write \\" for a quote inside it.')
     if token[:7].lower() == "sha256:":
         return Flaw(
             "CAL-E015",
-            f"{shown(token)} is not a hash.",
+            f"{quote_token(token)} is not a hash.",
             "Write sha256: and 8 to 64 hexadecimal digits, without quotes.",
         )
     if _NUMBER_LIKE.match(token):
-        return Flaw("CAL-E006", f"{shown(token)} is not a number.", "Write digits, such as 5, -2 or 0.75.")
+        return Flaw("CAL-E006", f"{quote_token(token)} is not a number.", "Write digits, such as 5, -2 or 0.75.")
     if not token.isascii():
         return Flaw(
             "CAL-E002",
-            f"{shown(token)} holds characters that are not ASCII.",
+            f"{quote_token(token)} holds characters that are not ASCII.",
             "Words are written in the letters a to z; put other text in quotes.",
         )
     return None
 
 
-def flaw_in(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
+def find_text_flaw(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
     """What is wrong with the text as a whole: length, encoding, direction, in this order."""
     size = len(text)
     if size > max_bytes or (not text.isascii() and (size := len(text.encode("utf-8", "surrogatepass"))) > max_bytes):
@@ -152,7 +152,7 @@ def flaw_in(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        return not_utf8(error.start)
+        return utf8_flaw(error.start)
     if match := BIDI.search(text):
         return Flaw(
             "CAL-E071",
@@ -163,12 +163,12 @@ def flaw_in(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
     return None
 
 
-def not_utf8(place: int) -> Flaw:
+def utf8_flaw(offset: int) -> Flaw:
     """The flaw of bytes, or of a string with half a surrogate pair."""
-    return Flaw("CAL-E070", f"The query is not UTF-8 at position {place}.", "Send the query as UTF-8 text.")
+    return Flaw("CAL-E070", f"The query is not UTF-8 at position {offset}.", "Send the query as UTF-8 text.")
 
 
-def string_of(token: str) -> str:
+def unquote(token: str) -> str:
     """The text in a string token: escapes read, normalised (NFC)."""
     text = token[1:-1]
     if "\\" in text:
@@ -181,25 +181,25 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def shown(token: str) -> str:
+def quote_token(token: str) -> str:
     """A token in a message, cut if long."""
     return f'"{token}"' if len(token) <= 40 else f'"{token[:40]}…"'
 
 
 @lru_cache(maxsize=1024)  # the same few numbers stand in most queries
-def number_of(token: str) -> int | float | None:
+def parse_number(token: str) -> int | float | None:
     """A number token's value, None if it has none: whole numbers beyond 63 bits are doubles, and those end, too."""
     if not NUMBER.fullmatch(token):
         return None
     # 308 digits are what a double holds, and far below what int() refuses to read.
     if "." not in token and len(token) <= 308:
-        whole = int(token)
-        if abs(whole) <= limits.INTEGER_MAX:
-            return whole
-    return plain_number(float(token))
+        integer = int(token)
+        if abs(integer) <= limits.INTEGER_MAX:
+            return integer
+    return normalize_number(float(token))
 
 
-def plain_number(number: float) -> int | float | None:
+def normalize_number(number: float) -> int | float | None:
     """A number as queries hold it: whole numbers as int, no infinity, no NaN, no minus zero."""
     if abs(number) <= limits.INTEGER_MAX:
         return int(number) if number == int(number) else number

@@ -36,7 +36,7 @@ OLD_FIELDS: Final = {
     "phase": "action_phase",
 }
 
-SHAPES: Final = {
+EXAMPLES: Final = {
     "RECALL": 'RECALL beliefs ABOUT "alice" WHERE confidence >= 0.8 | LIMIT 10 AS markdown',
     "ASSEMBLE": 'ASSEMBLE name FOR "intent" FROM label: (RECALL beliefs ABOUT "alice") BUDGET 2000 tokens FORMAT sml',
     "EXISTS": "EXISTS sha256:…",
@@ -53,11 +53,11 @@ SHAPES: Final = {
     "(": "(RECALL beliefs) UNION (RECALL goals)",
 }
 KEYWORDS: Final = tuple(sorted(words.KEYWORDS))
-STATEMENTS: Final = tuple(word for word in SHAPES if word not in ("LET", "("))
+STATEMENTS: Final = tuple(word for word in EXAMPLES if word not in ("LET", "("))
 
 
 # Words of other query languages, and how CAL says it.
-_INSTEAD: Final = {
+_REPLACEMENTS: Final = {
     **dict.fromkeys(
         sorted(words.REFUSED), "CAL reads and appends; nothing in it removes. SUPERSEDE and REVERT keep all versions."
     ),
@@ -69,12 +69,12 @@ _INSTEAD: Final = {
 }
 
 
-def instead_of(token: str) -> str | None:
+def suggest_replacement(token: str) -> str | None:
     """What to write for a word that means something elsewhere."""
-    return _INSTEAD.get(token.upper())
+    return _REPLACEMENTS.get(token.upper())
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
+def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that takes the fewest edits, at most two; the first of equals."""
     best, best_distance = None, MAX_DISTANCE + 1
     low = word.lower()
@@ -84,14 +84,14 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
             continue
         # An edit takes one letter away and brings one, at most: words with few letters in common need not be compared.
         if len(letters ^ set(candidate.lower())) < 2 * best_distance:
-            distance = _distance(low, candidate.lower(), best_distance)
+            distance = _edit_distance(low, candidate.lower(), best_distance)
             # Two edits make any short word any other.
             if 0 < distance < min(best_distance, max(len(low), 3) - 1):
                 best, best_distance = candidate, distance
     return best
 
 
-def _distance(one: str, other: str, bound: int) -> int:
+def _edit_distance(one: str, other: str, bound: int) -> int:
     """Edits between two words, a swap of neighbours counting as one; `bound` if there are at least so many."""
     before: list[int] = []
     row = list(range(len(other) + 1))
@@ -110,14 +110,14 @@ def _distance(one: str, other: str, bound: int) -> int:
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     """A question, or None if nothing is near."""
-    found = nearest(word, candidates)
-    return None if found is None else f'Did you mean "{found}"?'
+    candidate = find_nearest(word, candidates)
+    return None if candidate is None else f'Did you mean "{candidate}"?'
 
 
-def grain_type(word: str, *, plural: bool) -> str:
+def suggest_grain_type(word: str, *, plural: bool) -> str:
     """For a word that is no grain type where one belongs."""
     low = word.lower()
-    known = fields.PLURALS if plural else fields.SINGULARS
+    names = fields.PLURALS if plural else fields.SINGULARS
     for old, new in OLD_TYPES.items():
         if low in (old, f"{old}s"):
             name = new if low == old else fields.PLURAL_OF[new]
@@ -126,12 +126,12 @@ def grain_type(word: str, *, plural: bool) -> str:
         return f'Did you mean "{fields.PLURAL_OF[low]}"?'
     if not plural and low in fields.PLURALS:
         return f'Did you mean "{fields.PLURALS[low]}"?'
-    return did_you_mean(word, known) or f"The grain types are {', '.join(known)}."
+    return did_you_mean(word, names) or f"The grain types are {', '.join(names)}."
 
 
-def field_name(word: str, known: Iterable[str]) -> str:
+def suggest_field(word: str, candidates: Iterable[str]) -> str:
     """For a word that is no field where one belongs."""
-    names = tuple(known)
+    names = tuple(candidates)
     old = OLD_FIELDS.get(word.lower())
     if old in names:
         return f'Did you mean "{old}"?'

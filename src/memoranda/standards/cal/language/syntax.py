@@ -185,8 +185,8 @@ class SetOp(msgspec.Struct, frozen=True, kw_only=True):
     """`(a) UNION (b)`; a chain leans to the left."""
 
     operator: Literal["union", "intersect", "except"]
-    left: Recall | Coalesce | SetOp
-    right: Recall | Coalesce | SetOp
+    left_operand: Recall | Coalesce | SetOp
+    right_operand: Recall | Coalesce | SetOp
 
 
 class Exists(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,7 +287,7 @@ Explainable: TypeAlias = (
 Statement: TypeAlias = CalStatement | DefineTemplate
 
 
-def tier(statement: Statement) -> Literal[0, 1]:
+def tier_of(statement: Statement) -> Literal[0, 1]:
     """0 reads, 1 appends. Explaining an append reads."""
     return 1 if isinstance(statement, Add | Supersede | Revert) else 0
 
@@ -304,4 +304,4 @@ class Query:
     statement: Statement
     lets: tuple[Let, ...] = ()
     # After binding: the query as it was written. Canonical text and hash are of that one.
-    written: Query | None = field(default=None, compare=False, repr=False)
+    original: Query | None = field(default=None, compare=False, repr=False)

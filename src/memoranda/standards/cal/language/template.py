@@ -39,7 +39,7 @@ class Tag(NamedTuple):
     end: int
 
 
-def end_of_section(text: str, start: int) -> int | None:
+def find_section_end(text: str, start: int) -> int | None:
     """The offset of the brace that closes a section whose text begins at `start`; doubled braces are tags."""
     depth = 1
     for match in _BRACES.finditer(text, start):
@@ -52,7 +52,7 @@ def end_of_section(text: str, start: int) -> int | None:
     return None
 
 
-def trim(raw: str) -> str:
+def trim_section(raw: str) -> str:
     """The text between the braces: without the line breaks, or the spaces, that only set it off from them."""
     if "\n" not in raw:
         raw = raw.removeprefix(" ")
@@ -64,32 +64,32 @@ def trim(raw: str) -> str:
     return _LAST_BREAK.sub("", raw)
 
 
-def braced(text: str) -> str:
+def wrap_in_braces(text: str) -> str:
     """The braces around a text, so that `trim` finds it again."""
     return f"{{\n{text}\n}}" if "\n" in text else f"{{ {text} }}"
 
 
-def tags(text: str) -> list[Tag] | Problem:
+def find_tags(text: str) -> list[Tag] | Problem:
     """Every tag of a text, or why one is none."""
-    found: list[Tag] = []
-    at = 0
-    while match := _TAG.search(text, at):
+    tags: list[Tag] = []
+    position = 0
+    while match := _TAG.search(text, position):
         sign = match[1]
         if sign in "{&=>":
-            return _syntax(f"{{{{{sign} is not part of templates")
+            return _syntax_problem(f"{{{{{sign} is not part of templates")
         end = text.find("}}", match.end(1) if sign != "}" else match.start(1))
         if end < 0:
-            return _syntax("a tag is not closed")
+            return _syntax_problem("a tag is not closed")
         body = text[match.start(1) : end]
         sign = sign if sign in "#^/!" else ""
-        found.append(Tag(sign, body.removeprefix(sign).strip(), match.start(), end + 2))
-        at = end + 2
-    return found
+        tags.append(Tag(sign, body.removeprefix(sign).strip(), match.start(), end + 2))
+        position = end + 2
+    return tags
 
 
-def text_problem(section: str, text: str) -> Problem | None:
+def check_section(section: str, text: str) -> Problem | None:
     """Whether the text of a section is well formed: known variables, balanced, not too deep."""
-    found = tags(text)
+    found = find_tags(text)
     if isinstance(found, Problem):
         return found
     open_names: list[str] = []
@@ -98,9 +98,9 @@ def text_problem(section: str, text: str) -> Problem | None:
             continue
         if tag.sign == "/":
             if not open_names or open_names.pop() != tag.name:
-                return _unbalanced(f"{{{{/{tag.name}}}}} closes nothing")
+                return _balance_problem(f"{{{{/{tag.name}}}}} closes nothing")
             continue
-        if problem := _name_problem(section, tag):
+        if problem := _check_tag_name(section, tag):
             return problem
         if tag.sign:
             open_names.append(tag.name)
@@ -108,32 +108,32 @@ def text_problem(section: str, text: str) -> Problem | None:
                 return Problem(
                     "CAL-E093", f"Sections nest at most {limits.TEMPLATE_DEPTH} deep.", "Leave out the innermost."
                 )
-    return _unbalanced(f"{{{{#{open_names[-1]}}}}} is not closed") if open_names else None
+    return _balance_problem(f"{{{{#{open_names[-1]}}}}} is not closed") if open_names else None
 
 
-def _name_problem(section: str, tag: Tag) -> Problem | None:
+def _check_tag_name(section: str, tag: Tag) -> Problem | None:
     name = tag.name
     if not _NAME.fullmatch(name):
-        return _syntax("a tag holds no name")
+        return _syntax_problem("a tag holds no name")
     if tag.sign and name == LOOP:
         if tag.sign == "#" and section in _LOOP_SECTIONS:
             return None
-        return _syntax("{{#each}} stands only in HEADER and FOOTER")
+        return _syntax_problem("{{#each}} stands only in HEADER and FOOTER")
     if name in VARIABLES or (tag.sign and name in CONDITIONS):
         return None
     near = suggest.did_you_mean(name, sorted(VARIABLES))
     return Problem("CAL-E090", f'Unknown template variable "{name[:80]}".', near or "Use grain.content, grain.type, …")
 
 
-def _syntax(what: str) -> Problem:
+def _syntax_problem(reason: str) -> Problem:
     return Problem(
         "CAL-E094",
-        f"The template does not read: {what}.",
+        f"The template does not read: {reason}.",
         "Use {{variable}}, {{#section}}…{{/section}} or {{^section}}.",
     )
 
 
-def _unbalanced(what: str) -> Problem:
+def _balance_problem(reason: str) -> Problem:
     return Problem(
-        "CAL-E091", f"The template is not balanced: {what}.", "Close every section in the order it was opened."
+        "CAL-E091", f"The template is not balanced: {reason}.", "Close every section in the order it was opened."
     )

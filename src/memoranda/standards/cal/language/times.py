@@ -32,28 +32,28 @@ _HAS_OFFSET: Final = re.compile(r"(?:z|[+-]\d{2}:\d{2})\Z", re.IGNORECASE)
 _UNIT_MS: Final = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": DAY_MS, "week": 7 * DAY_MS}
 
 
-def start_of(text: str, now: int) -> int | None:
+def first_ms(text: str, now: int) -> int | None:
     """The instant in ms at which the expression begins, or None: not a time expression."""
     words = text.strip().lower()
     if words in ("now", "today", "yesterday"):
         return now if words == "now" else now - now % DAY_MS - (DAY_MS if words == "yesterday" else 0)
     if match := _BACK.fullmatch(words) or _AGO.fullmatch(words):
-        return _back(now, int(match[1] or 1), match[2])
+        return _subtract(now, int(match[1] or 1), match[2])
     if match := _THIS.fullmatch(words):
-        return _this(now, match[1])
+        return _start_of_current(now, match[1])
     if match := _WEEKDAY.fullmatch(words):
         today = now - now % DAY_MS
         # 1970-01-01 was a Thursday.
         days = (today // DAY_MS + 3 - _WEEKDAYS.index(match[1])) % 7
         return today - (days or 7) * DAY_MS
-    span = span_of(text)
+    span = parse_span(text)
     return None if span is None else span[0]
 
 
-def end_of(text: str, now: int) -> int | None:
+def last_ms(text: str, now: int) -> int | None:
     """The same for the upper end of a range: a date means its last millisecond."""
-    span = span_of(text)
-    return start_of(text, now) if span is None else span[1]
+    span = parse_span(text)
+    return first_ms(text, now) if span is None else span[1]
 
 
 # Options of our own (`WITH x_valid_at("2026-05-01")`): what was true at an instant, and what was known at one.
@@ -61,34 +61,34 @@ VALID_AT: Final = "x_valid_at"
 KNOWN_AT: Final = "x_known_at"
 
 
-def moment_of(options: Iterable[Option], name: str, now: int) -> int | None:
+def time_option(options: Iterable[Option], name: str, now: int) -> int | None:
     """The instant that an option names; None without the option. Raises QueryError for what is no time."""
     for option in options:
         if option.name != name:
             continue
-        said = option.arguments[0] if len(option.arguments) == 1 else None
-        found = end_of(said, now) if isinstance(said, str) else None
-        if found is None:
+        argument = option.arguments[0] if len(option.arguments) == 1 else None
+        instant = last_ms(argument, now) if isinstance(argument, str) else None
+        if instant is None:
             raise QueryError(
                 f"{name} needs one time.", cal_code="CAL-E021", suggestion=f'Write {name}("2026-05-01T12:00:00Z").'
             )
-        return found
+        return instant
     return None
 
 
-def is_expression(text: str) -> bool:
+def is_time_expression(text: str) -> bool:
     """Whether the text is a time expression."""
-    return start_of(text, _SOME_NOW) is not None
+    return first_ms(text, _SOME_NOW) is not None
 
 
-def span_of(text: str) -> tuple[int, int] | None:
+def parse_span(text: str) -> tuple[int, int] | None:
     """First and last millisecond of a date, an instant or an epoch; None for relative expressions and other text."""
     text = text.strip()
     if _EPOCH.fullmatch(text):
         return (epoch := epoch_ms(int(text))), epoch
     try:
         if match := _DATE.fullmatch(text):
-            return _date(match)
+            return _date_span(match)
         instant = parse_instant(text if _HAS_OFFSET.search(text) else f"{text}Z")
     except (ValueError, OverflowError):
         return None
@@ -100,7 +100,7 @@ def epoch_ms(number: float) -> int:
     return int(number * 1000 if abs(number) < SECONDS_BELOW else number)
 
 
-def _date(match: re.Match[str]) -> tuple[int, int]:
+def _date_span(match: re.Match[str]) -> tuple[int, int]:
     year, month, day = (int(part) if part else None for part in match.groups())
     assert year is not None
     first = datetime(year, month or 1, day or 1, tzinfo=UTC)
@@ -110,24 +110,24 @@ def _date(match: re.Match[str]) -> tuple[int, int]:
         days = calendar.monthrange(year, month)[1]
     else:
         days = 366 if calendar.isleap(year) else 365
-    start = _ms(first)
+    start = _to_ms(first)
     return start, start + days * DAY_MS - 1
 
 
-def _back(now: int, count: int, unit: str) -> int:
+def _subtract(now: int, count: int, unit: str) -> int:
     if unit in _UNIT_MS:
         return max(now - count * _UNIT_MS[unit], EARLIEST)
-    moment = _moment(now)
+    moment = _to_datetime(now)
     months = moment.year * 12 + moment.month - 1 - count * (12 if unit == "year" else 1)
     year, month = divmod(months, 12)
     if year < 1:
         return EARLIEST
     # The 31st of March minus one month is the last of February.
     day = min(moment.day, calendar.monthrange(year, month + 1)[1])
-    return _ms(moment.replace(year=year, month=month + 1, day=day))
+    return _to_ms(moment.replace(year=year, month=month + 1, day=day))
 
 
-def _this(now: int, unit: str) -> int:
+def _start_of_current(now: int, unit: str) -> int:
     if unit == "hour":
         return now - now % _UNIT_MS["hour"]
     today = now - now % DAY_MS
@@ -135,17 +135,17 @@ def _this(now: int, unit: str) -> int:
         return today
     if unit == "week":
         return today - (today // DAY_MS + 3) % 7 * DAY_MS
-    moment = _moment(today)
-    return _ms(moment.replace(day=1) if unit == "month" else moment.replace(month=1, day=1))
+    moment = _to_datetime(today)
+    return _to_ms(moment.replace(day=1) if unit == "month" else moment.replace(month=1, day=1))
 
 
-_ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-def _moment(ms: int) -> datetime:
-    return _ZERO + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
+def _to_datetime(ms: int) -> datetime:
+    return _UNIX_EPOCH + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
 
 
-def _ms(moment: datetime) -> int:
-    return (moment - _ZERO) // _MILLISECOND
+def _to_ms(moment: datetime) -> int:
+    return (moment - _UNIX_EPOCH) // _MILLISECOND

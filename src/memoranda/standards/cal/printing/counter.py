@@ -85,7 +85,7 @@ class ModelTokens:
         return sum(
             len(self._encoding.encode_ordinary(piece))
             for index, part in enumerate(_LONG_RUN.split(sound))
-            for piece in (_pieces(part) if index % 2 else (part,))
+            for piece in (_split_run(part) if index % 2 else (part,))
         )
 
     @cached_property
@@ -95,11 +95,11 @@ class ModelTokens:
         return get_encoding(self.name)
 
 
-def _pieces(run: str) -> Iterator[str]:
+def _split_run(run: str) -> Iterator[str]:
     return (run[start : start + PIECE_CHARS] for start in range(0, len(run), PIECE_CHARS))
 
 
-def counter_named(name: str) -> TokenCounter:
+def make_counter(name: str) -> TokenCounter:
     """The counter that a setting names."""
     if name in VOCABULARIES:
         return ModelTokens(name)

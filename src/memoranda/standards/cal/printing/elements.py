@@ -26,7 +26,7 @@ class Element:
     source: str = ""
     shape: Project | None = None
     # What `once` wrote of it.
-    kept: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -39,27 +39,27 @@ class Frame(msgspec.Struct, frozen=True):
     unit: Literal["tokens", "grains"] = "tokens"
 
 
-def once(write: Callable[[Element, int, bool], T]) -> Callable[[Element, int, bool], T]:
+def cached_on_element(write: Callable[[Element, int, bool], T]) -> Callable[[Element, int, bool], T]:
     """Keep what was written with the element: its text is needed for its cost, and each time the whole is printed."""
 
     @wraps(write)
     def written(element: Element, now: int, iso: bool) -> T:
         key = (write, now, iso)
-        found: T | None = element.kept.get(key)
+        found: T | None = element.cache.get(key)
         if found is None:
-            found = element.kept[key] = write(element, now, iso)
+            found = element.cache[key] = write(element, now, iso)
         return found
 
     return written
 
 
-def groups(elements: Sequence[Element]) -> Iterator[list[Element]]:
+def group_elements(elements: Sequence[Element]) -> Iterator[list[Element]]:
     """A new group starts when the source or the grain type changes (cal.md, *groups*)."""
     group: list[Element] = []
-    for each in elements:
-        if group and (each.item.grain_type != group[0].item.grain_type or each.source != group[0].source):
+    for element in elements:
+        if group and (element.item.grain_type != group[0].item.grain_type or element.source != group[0].source):
             yield group
             group = []
-        group.append(each)
+        group.append(element)
     if group:
         yield group

@@ -11,14 +11,14 @@ from typing import Any, Final
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language.words import FORMATS
 from memoranda.standards.cal.printing import prose, structured, toon, yaml_text
-from memoranda.standards.cal.printing.elements import Element, Frame, groups, once
-from memoranda.standards.cal.printing.plain import dump, plain
-from memoranda.standards.cal.printing.projection import project, words
+from memoranda.standards.cal.printing.elements import Element, Frame, group_elements, cached_on_element
+from memoranda.standards.cal.printing.plain import dump_json, plain_value
+from memoranda.standards.cal.printing.projection import project, to_text
 from memoranda.standards.sml import render as sml
 
 __all__ = ["Element", "Frame", "assembled_text", "canonical_format", "line_of", "recall_text", "values_text"]
 
-_NAMES: Final = {
+_CANONICAL_NAMES: Final = {
     **{name: name for name in FORMATS},
     "structured": "sml",
     "readable": "markdown",
@@ -29,16 +29,16 @@ _NAMES: Final = {
 
 def canonical_format(name: str) -> str:
     """The format of a name, which may be that of a preset (section 10.1)."""
-    found = _NAMES.get(name)
-    if found is None:
-        known = ", ".join(FORMATS)
-        raise QueryError(f'Unknown format "{name[:80]}".', cal_code="CAL-E002", suggestion=f"Use {known}.")
-    return found
+    format_name = _CANONICAL_NAMES.get(name)
+    if format_name is None:
+        names = ", ".join(FORMATS)
+        raise QueryError(f'Unknown format "{name[:80]}".', cal_code="CAL-E002", suggestion=f"Use {names}.")
+    return format_name
 
 
 def recall_text(format: str, elements: Sequence[Element], now: int, *, iso: bool = False) -> str:  # noqa: A002
     """What RECALL … AS prints: no envelope, no heading, no indentation."""
-    return _RECALLED[canonical_format(format)](elements, now, iso)
+    return _RECALL_WRITERS[canonical_format(format)](elements, now, iso)
 
 
 def assembled_text(  # the elements in output order, by priority of their sources
@@ -50,12 +50,12 @@ def assembled_text(  # the elements in output order, by priority of their source
     iso: bool = False,
 ) -> str:
     """What ASSEMBLE prints."""
-    return _ASSEMBLED[canonical_format(format)](elements, frame, now, iso)
+    return _ASSEMBLE_WRITERS[canonical_format(format)](elements, frame, now, iso)
 
 
 def line_of(format: str, element: Element, now: int, *, iso: bool = False) -> str:  # noqa: A002
     """What one element adds to a text: its line, with indentation and line break (cal.md, *cost of an element*)."""
-    return _LINES[canonical_format(format)](element, now, iso)
+    return _LINE_WRITERS[canonical_format(format)](element, now, iso)
 
 
 def values_text(format: str, value: Any) -> str:  # noqa: A002
@@ -64,17 +64,17 @@ def values_text(format: str, value: Any) -> str:  # noqa: A002
     Takes `{"count": n}`, `{"values": [...]}`, `{"groups": [{"key": k, "count": n}, ...]}` or a list of rows.
     """
     name = canonical_format(format)
-    value = plain(value, is_read=True)
+    value = plain_value(value, is_read=True)
     if isinstance(value, dict) and "groups" in value:
         # The grains of a group are for programs: they hold hashes and namespaces.
-        value = {"groups": [{"key": each.get("key"), "count": each.get("count")} for each in value["groups"]]}
+        value = {"groups": [{"key": group.get("key"), "count": group.get("count")} for group in value["groups"]]}
     if name == "json":
-        return dump(value)
+        return dump_json(value)
     if name == "yaml":
-        return yaml_text.text(value)
+        return yaml_text.yaml_text(value)
     if name == "toon":
         return _values_table(value)
-    return "\n".join(_written(name, each) for each in _value_lines(value))
+    return "\n".join(_format_line(name, group) for group in _value_lines(value))
 
 
 # --- values -------------------------------------------------------------------------------------------------
@@ -82,75 +82,75 @@ def values_text(format: str, value: Any) -> str:  # noqa: A002
 
 def _value_lines(value: Any) -> list[str]:
     if isinstance(value, dict) and "groups" in value:
-        return [f"{words(each['key'])}: {words(each['count'])}" for each in value["groups"]]
+        return [f"{to_text(member['key'])}: {to_text(member['count'])}" for member in value["groups"]]
     if isinstance(value, dict) and "values" in value:
-        return [words(each) for each in value["values"]]
+        return [to_text(member) for member in value["values"]]
     if isinstance(value, dict) and "count" in value:
-        return [words(value["count"])]
-    return [_row_line(each) for each in (value if isinstance(value, list) else [value])]
+        return [to_text(value["count"])]
+    return [_row_line(member) for member in (value if isinstance(value, list) else [value])]
 
 
 def _row_line(row: Any) -> str:
     if not isinstance(row, dict):
-        return words(row)
-    return ", ".join(f"{name}: {words(member)}" for name, member in row.items() if member is not None)
+        return to_text(row)
+    return ", ".join(f"{name}: {to_text(member)}" for name, member in row.items() if member is not None)
 
 
-def _written(name: str, line: str) -> str:
+def _format_line(name: str, line: str) -> str:
     line = sml.one_line(line)
     return f"- {line}" if name == "markdown" else line
 
 
 def _values_table(value: Any) -> str:
     if isinstance(value, dict) and "groups" in value:
-        return toon.table("groups", ("key", "count"), value["groups"])
+        return toon.write_table("groups", ("key", "count"), value["groups"])
     if isinstance(value, dict) and "values" in value:
-        return toon.table("values", ("value",), [{"value": each} for each in value["values"]])
+        return toon.write_table("values", ("value",), [{"value": member} for member in value["values"]])
     if isinstance(value, dict) and "count" in value:
-        return f"count: {toon.cell(value['count'])}"
-    rows = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
-    return toon.table("rows", list(dict.fromkeys(name for row in rows for name in row)), rows)
+        return f"count: {toon.format_cell(value['count'])}"
+    rows = [member for member in (value if isinstance(value, list) else [value]) if isinstance(member, dict)]
+    return toon.write_table("rows", list(dict.fromkeys(name for row in rows for name in row)), rows)
 
 
 # --- sml ----------------------------------------------------------------------------------------------------
 
 
-@once
-def _sml(element: Element, now: int, iso: bool) -> str:
+@cached_on_element
+def _sml_element(element: Element, now: int, iso: bool) -> str:
     projected = project(element.item, element.level, now, iso=iso, shape=element.shape)
     return sml.element(projected.grain_type, projected.attributes, projected.text)
 
 
 def _sml_groups(elements: Sequence[Element], now: int, iso: bool) -> list[list[str]]:
-    return [[_sml(each, now, iso) for each in group] for group in groups(elements)]
+    return [[_sml_element(element, now, iso) for element in group] for group in group_elements(elements)]
 
 
 # --- tables -------------------------------------------------------------------------------------------------
 
-_RECALLED: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str]]] = {
+_RECALL_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str]]] = {
     "sml": lambda elements, now, iso: sml.bare(_sml_groups(elements, now, iso)),
     "markdown": prose.markdown,
-    "text": lambda elements, now, iso: prose.lines(prose.text_line, elements, now, iso),
-    "triples": lambda elements, now, iso: prose.lines(prose.triple_line, elements, now, iso),
-    "json": lambda elements, now, iso: dump([structured.members(each, now, iso) for each in elements]),
+    "text": lambda elements, now, iso: prose.join_lines(prose.text_line, elements, now, iso),
+    "triples": lambda elements, now, iso: prose.join_lines(prose.triple_line, elements, now, iso),
+    "json": lambda elements, now, iso: dump_json([structured.grain_members(each, now, iso) for each in elements]),
     "yaml": structured.yaml_list,
-    "toon": toon.recall,
+    "toon": toon.recall_tables,
 }
-_ASSEMBLED: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, bool], str]]] = {
+_ASSEMBLE_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, bool], str]]] = {
     "sml": lambda elements, frame, now, iso: sml.context(frame.intent, _sml_groups(elements, now, iso)),
     "markdown": lambda elements, frame, now, iso: prose.markdown(elements, now, iso, frame),
-    "text": lambda elements, _, now, iso: prose.lines(prose.text_line, elements, now, iso),
-    "triples": lambda elements, _, now, iso: prose.lines(prose.triple_line, elements, now, iso),
-    "json": lambda elements, frame, now, iso: dump(structured.framed(elements, frame, now, iso)),
+    "text": lambda elements, _, now, iso: prose.join_lines(prose.text_line, elements, now, iso),
+    "triples": lambda elements, _, now, iso: prose.join_lines(prose.triple_line, elements, now, iso),
+    "json": lambda elements, frame, now, iso: dump_json(structured.framed_document(elements, frame, now, iso)),
     "yaml": structured.yaml_framed,
-    "toon": toon.assembled,
+    "toon": toon.assembled_tables,
 }
-_LINES: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
-    "sml": lambda element, now, iso: sml.line(_sml(element, now, iso)),
+_LINE_WRITERS: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
+    "sml": lambda element, now, iso: sml.line(_sml_element(element, now, iso)),
     "markdown": lambda element, now, iso: prose.markdown_line(element, now, iso) + "\n",
     "text": lambda element, now, iso: prose.text_line(element, now, iso) + "\n",
     "triples": lambda element, now, iso: prose.triple_line(element, now, iso) + "\n",
-    "json": lambda element, now, iso: dump(structured.members(element, now, iso)) + ",",
-    "yaml": structured.yaml_share,
-    "toon": lambda element, now, iso: f"{toon.INDENT}{toon.row_of(element, now, iso)}\n",
+    "json": lambda element, now, iso: dump_json(structured.grain_members(element, now, iso)) + ",",
+    "yaml": structured.yaml_item,
+    "toon": lambda element, now, iso: f"{toon.INDENT}{toon.row_text(element, now, iso)}\n",
 }

@@ -16,17 +16,17 @@ from memoranda.standards.sml.render import plain_number
 MAX_INTEGER_BITS: Final = 63
 
 
-def compact(value: Any) -> str:
+def compact_json(value: Any) -> str:
     """Compact JSON with sorted keys (cal.md, *values that are no text*)."""
-    return _written(value, orjson.OPT_SORT_KEYS)
+    return _encode(value, orjson.OPT_SORT_KEYS)
 
 
-def dump(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """Compact JSON in the order given."""
-    return _written(value, 0)
+    return _encode(value, 0)
 
 
-def plain(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
+def plain_value(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
     """The same out of what JSON has: what it has no form for becomes null, or text.
 
     `is_read`: by a model, so its texts hide nothing and spell no tag.
@@ -43,19 +43,21 @@ def plain(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
     if depth == 0:
         return None
     if isinstance(value, Mapping):
-        return {_key(key, is_read): plain(member, depth - 1, is_read=is_read) for key, member in value.items()}
+        return {
+            _key_text(key, is_read): plain_value(member, depth - 1, is_read=is_read) for key, member in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [plain(each, depth - 1, is_read=is_read) for each in value]
+        return [plain_value(each, depth - 1, is_read=is_read) for each in value]
     return None
 
 
-def _written(value: Any, option: int) -> str:
+def _encode(value: Any, option: int) -> str:
     try:
         return orjson.dumps(value, option=option).decode("utf-8")
     except TypeError:
-        return orjson.dumps(plain(value), option=option).decode("utf-8")
+        return orjson.dumps(plain_value(value), option=option).decode("utf-8")
 
 
-def _key(key: Any, is_read: bool) -> str:
-    said = plain(key, 0, is_read=is_read)
-    return said if isinstance(said, str) else compact(said)
+def _key_text(key: Any, is_read: bool) -> str:
+    text = plain_value(key, 0, is_read=is_read)
+    return text if isinstance(text, str) else compact_json(text)

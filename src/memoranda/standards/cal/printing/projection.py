@@ -17,10 +17,10 @@ import msgspec
 
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, format_instant
 from memoranda.model.native import NATIVE_KEY
-from memoranda.standards.cal.item import Item, event_text, label_of, value_of
+from memoranda.standards.cal.item import Item, event_text, context_label, value_of
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
-from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact
+from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact_json
 from memoranda.standards.sml.render import plain_number
 
 # What stands for whom a memory belongs to.
@@ -31,7 +31,7 @@ Scalar: TypeAlias = str | int | float
 Fields: TypeAlias = Mapping[str, Any]
 
 
-class Projected(msgspec.Struct, frozen=True, kw_only=True):
+class Projection(msgspec.Struct, frozen=True, kw_only=True):
     """A grain as prose with attributes, before any format."""
 
     grain_type: str
@@ -41,36 +41,42 @@ class Projected(msgspec.Struct, frozen=True, kw_only=True):
     is_sentence: bool = False
 
 
-def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Project | None = None) -> Projected:
+def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Project | None = None) -> Projection:
     """The content projection of a grain at a level of disclosure; PROJECT overrides the level (cal.md, *PROJECT*)."""
     if shape is not None:
-        return _shaped(item, shape, now, iso)
-    found: list[tuple[str, Scalar]] = []
-    table = _ALWAYS if level == "summary" else _STANDARD if level == "standard" else _FULL
-    for name, read in table[item.grain_type]:
-        value = read(item, now, iso)
+        return _project_shape(item, shape, now, iso)
+    attributes: list[tuple[str, Scalar]] = []
+    table = _SUMMARY if level == "summary" else _STANDARD if level == "standard" else _FULL
+    for name, reader in table[item.grain_type]:
+        value = reader(item, now, iso)
         if value is not None:
-            found.append((name, value))
+            attributes.append((name, value))
     is_sentence = is_view(item.fields)
-    return Projected(grain_type=item.grain_type, text=text_of(item), attributes=tuple(found), is_sentence=is_sentence)
+    return Projection(
+        grain_type=item.grain_type, text=text_of(item), attributes=tuple(attributes), is_sentence=is_sentence
+    )
 
 
 def text_of(item: Item) -> str:
     """What a grain says, by the rule of its type."""
     fields = item.fields
-    return _TEXTS[item.grain_type](fields) or _first(fields, "object", "content", "description") or _triple(fields)
+    return (
+        _TEXT_READERS[item.grain_type](fields)
+        or _first_text(fields, "object", "content", "description")
+        or _triple_text(fields)
+    )
 
 
 def subject_of(fields: Fields) -> str:
     """Whom it is about. A memory of another standard is about its owner: "user" says so in one word, a DID in forty."""
-    said = words(fields.get("subject"))
-    return OWNER if said.startswith("did:") and is_view(fields) else said
+    subject = to_text(fields.get("subject"))
+    return OWNER if subject.startswith("did:") and is_view(fields) else subject
 
 
 def humanize(relation: Any) -> str:
     """A relation as words: without its prefix and underscores."""
     if not isinstance(relation, str):
-        return words(relation)
+        return to_text(relation)
     return relation[relation.find(":") + 1 :].replace("_", " ")
 
 
@@ -87,7 +93,7 @@ def relative_time(then_ms: int, now_ms: int) -> str:
         return "yesterday" if days == 1 else f"{days}d ago"
     if days < 30:
         return f"{days // 7}w ago"
-    moment = _moment(then_ms)
+    moment = _to_datetime(then_ms)
     if days < 365:
         return f"{_MONTHS[moment.month - 1]} {moment.day}"
     return f"{_MONTHS[moment.month - 1]} {moment.year}" if days < 730 else str(moment.year)
@@ -95,15 +101,15 @@ def relative_time(then_ms: int, now_ms: int) -> str:
 
 def iso_time(ms: int) -> str:
     """An instant as `2026-03-03T12:00:00Z`."""
-    return format_instant(_clamped(ms))[:19] + "Z"
+    return format_instant(_clamp(ms))[:19] + "Z"
 
 
 def iso_date(ms: int) -> str:
     """The day of an instant as `2026-03-03`, in UTC."""
-    return format_instant(_clamped(ms))[:10]
+    return format_instant(_clamp(ms))[:10]
 
 
-def words(value: Any) -> str:
+def to_text(value: Any) -> str:
     """Any value as text: nothing as the empty string, the rest as compact JSON (cal.md, *values that are no text*)."""
     if type(value) is str:
         return value
@@ -113,10 +119,10 @@ def words(value: Any) -> str:
         return plain_number(value)
     if isinstance(value, float):
         return ""
-    return str(value) if isinstance(value, str) else compact(value)
+    return str(value) if isinstance(value, str) else compact_json(value)
 
 
-def scalar(value: Any) -> Scalar | None:
+def to_scalar(value: Any) -> Scalar | None:
     """Any value as that of an attribute; None: it is missing."""
     if type(value) is str:
         return value or None
@@ -127,69 +133,69 @@ def scalar(value: Any) -> Scalar | None:
     if isinstance(value, int):
         return value if value.bit_length() <= MAX_INTEGER_BITS else plain_number(value)
     if isinstance(value, list | tuple):
-        return _joined(value) or None
-    return words(value) or None
+        return _join_texts(value) or None
+    return to_text(value) or None
 
 
 # --- times --------------------------------------------------------------------------------------------------
 
 # strftime would ask the locale.
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-_ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _clamped(ms: int) -> int:
+def _clamp(ms: int) -> int:
     return min(max(ms, EARLIEST), LATEST)
 
 
-def _moment(ms: int) -> datetime:
-    return _ZERO + timedelta(milliseconds=_clamped(ms))
+def _to_datetime(ms: int) -> datetime:
+    return _UNIX_EPOCH + timedelta(milliseconds=_clamp(ms))
 
 
-def _ms(value: Any) -> int | None:
+def _to_ms(value: Any) -> int | None:
     if type(value) is int:
         return value
     return int(value) if type(value) is float and math.isfinite(value) else None
 
 
-def _time(item: Item, now: int, iso: bool) -> str | None:
-    then = _ms(item.fields.get("timestamp_ms"))
+def _time_attribute(item: Item, now: int, iso: bool) -> str | None:
+    then = _to_ms(item.fields.get("timestamp_ms"))
     if then is None:
-        then = _ms(item.fields.get("created_at"))
+        then = _to_ms(item.fields.get("created_at"))
     if then is None:
         return None
     return iso_time(then) if iso else relative_time(then, now)
 
 
-def _day(value: Any) -> Scalar | None:
+def _date_attribute(value: Any) -> Scalar | None:
     # A date, never relative (cal.md, *deadlines*).
-    ms = _ms(value)
-    return scalar(value) if ms is None else iso_date(ms)
+    ms = _to_ms(value)
+    return to_scalar(value) if ms is None else iso_date(ms)
 
 
 # --- text ---------------------------------------------------------------------------------------------------
 
 
-def _first(fields: Fields, *names: str) -> str:
+def _first_text(fields: Fields, *names: str) -> str:
     for name in names:
-        if said := words(fields.get(name)):
-            return said
+        if text := to_text(fields.get(name)):
+            return text
     return ""
 
 
-def _triple(fields: Fields) -> str:
-    said = (subject_of(fields), humanize(fields.get("relation")), words(fields.get("object")))
-    return " ".join(filter(None, said))
+def _triple_text(fields: Fields) -> str:
+    parts = (subject_of(fields), humanize(fields.get("relation")), to_text(fields.get("object")))
+    return " ".join(filter(None, parts))
 
 
-def _joined(values: list[Any] | tuple[Any, ...], separator: str = ",") -> str:
-    return separator.join(filter(None, map(words, values)))
+def _join_texts(values: list[Any] | tuple[Any, ...], separator: str = ",") -> str:
+    return separator.join(filter(None, map(to_text, values)))
 
 
-def _numbered(value: Any) -> str:
+def _number_steps(value: Any) -> str:
     if not isinstance(value, list | tuple):
-        return words(value)
-    return "  ".join(f"{number}. {words(each)}" for number, each in enumerate(value, start=1))
+        return to_text(value)
+    return "  ".join(f"{number}. {to_text(step)}" for number, step in enumerate(value, start=1))
 
 
 def is_view(fields: Fields) -> bool:
@@ -198,56 +204,56 @@ def is_view(fields: Fields) -> bool:
     return isinstance(context, Mapping) and NATIVE_KEY in context
 
 
-def _belief(fields: Fields) -> str:
-    relation, said = humanize(fields.get("relation")), words(fields.get("object"))
-    return f"{relation} {said}" if relation and said and not is_view(fields) else said
+def _belief_text(fields: Fields) -> str:
+    relation, text = humanize(fields.get("relation")), to_text(fields.get("object"))
+    return f"{relation} {text}" if relation and text and not is_view(fields) else text
 
 
-def _workflow(fields: Fields) -> str:
+def _workflow_text(fields: Fields) -> str:
     steps = fields.get("steps")
-    return words(steps[0]) if is_view(fields) and isinstance(steps, list) and steps else _numbered(steps)
+    return to_text(steps[0]) if is_view(fields) and isinstance(steps, list) and steps else _number_steps(steps)
 
 
-def _event(fields: Fields) -> str:
-    return words(fields.get("content")) or event_text(fields) or _triple(fields)
+def _event_text(fields: Fields) -> str:
+    return to_text(fields.get("content")) or event_text(fields) or _triple_text(fields)
 
 
-def _action(fields: Fields) -> str:
-    if said := _first(fields, "object", "content", "error", "stdout"):
-        return said
+def _action_text(fields: Fields) -> str:
+    if text := _first_text(fields, "object", "content", "error", "stdout"):
+        return text
     phase = fields.get("action_phase")
-    return _first(fields, "input") if phase == "call" else _first(fields, "tool_description")
+    return _first_text(fields, "input") if phase == "call" else _first_text(fields, "tool_description")
 
 
-def _state(fields: Fields) -> str:
-    if said := _numbered(fields.get("plan")):
-        return said
+def _state_text(fields: Fields) -> str:
+    if text := _number_steps(fields.get("plan")):
+        return text
     context = fields.get("context")
     if not isinstance(context, Mapping):
         return ""
     # A memory of another standard keeps its text here, and its original beside it, which is nobody's reading.
-    rest = {name: value for name, value in context.items() if name != NATIVE_KEY}
-    return words(rest.get("text")) or (compact(rest) if rest else "")
+    own_context = {name: value for name, value in context.items() if name != NATIVE_KEY}
+    return to_text(own_context.get("text")) or (compact_json(own_context) if own_context else "")
 
 
-def _consent(fields: Fields) -> str:
-    if said := _first(fields, "purpose"):
-        return said
+def _consent_text(fields: Fields) -> str:
+    if text := _first_text(fields, "purpose"):
+        return text
     scope = fields.get("scope")
-    return _joined(scope, ", ") if isinstance(scope, list | tuple) else words(scope)
+    return _join_texts(scope, ", ") if isinstance(scope, list | tuple) else to_text(scope)
 
 
-_TEXTS: Final[Mapping[str, Callable[[Fields], str]]] = {
-    "belief": _belief,
-    "event": _event,
-    "goal": lambda fields: _first(fields, "object", "description"),
-    "action": _action,
-    "observation": lambda fields: _first(fields, "object", "content"),
-    "reasoning": lambda fields: _first(fields, "conclusion", "object"),
-    "state": _state,
-    "workflow": _workflow,
-    "consensus": lambda fields: _first(fields, "object", "agreed_content"),
-    "consent": _consent,
+_TEXT_READERS: Final[Mapping[str, Callable[[Fields], str]]] = {
+    "belief": _belief_text,
+    "event": _event_text,
+    "goal": lambda fields: _first_text(fields, "object", "description"),
+    "action": _action_text,
+    "observation": lambda fields: _first_text(fields, "object", "content"),
+    "reasoning": lambda fields: _first_text(fields, "conclusion", "object"),
+    "state": _state_text,
+    "workflow": _workflow_text,
+    "consensus": lambda fields: _first_text(fields, "object", "agreed_content"),
+    "consent": _consent_text,
 }
 # The field that each type's text is called after: naming it in PROJECT names the rule.
 _TEXT_NAMES: Final = {
@@ -265,70 +271,77 @@ _TEXT_NAMES: Final = {
 
 # --- attributes ---------------------------------------------------------------------------------------------
 
-_Read: TypeAlias = Callable[[Item, int, bool], Scalar | None]
+_AttributeReader: TypeAlias = Callable[[Item, int, bool], Scalar | None]
 
 
-def _of(name: str) -> _Read:
-    return lambda item, _now, _iso: scalar(item.fields.get(name))
+def _field_reader(name: str) -> _AttributeReader:
+    return lambda item, _now, _iso: to_scalar(item.fields.get(name))
 
 
-def _subject(item: Item, _now: int, _iso: bool) -> Scalar | None:
-    said = item.fields.get("subject")
-    return (subject_of(item.fields) or None) if type(said) is str else scalar(said)
+def _subject_attribute(item: Item, _now: int, _iso: bool) -> Scalar | None:
+    subject = item.fields.get("subject")
+    return (subject_of(item.fields) or None) if type(subject) is str else to_scalar(subject)
 
 
-def _phase(item: Item, _now: int, _iso: bool) -> Scalar | None:
+def _phase_attribute(item: Item, _now: int, _iso: bool) -> Scalar | None:
     phase = item.fields.get("action_phase", "complete")
-    return "completed" if phase == "complete" else scalar(phase)
+    return "completed" if phase == "complete" else to_scalar(phase)
 
 
-def _permission(item: Item, _now: int, _iso: bool) -> str:
+def _permission_attribute(item: Item, _now: int, _iso: bool) -> str:
     return "withdrawn" if item.fields.get("is_withdrawal") else "granted"
 
 
-def _contested(item: Item, _now: int, _iso: bool) -> str | None:
+def _verification_attribute(item: Item, _now: int, _iso: bool) -> str | None:
     # Only what is worth saying (cal.md).
     return None if item.verification == "unverified" else item.verification
 
 
-_Attributes: TypeAlias = tuple[tuple[str, _Read], ...]
+_Attributes: TypeAlias = tuple[tuple[str, _AttributeReader], ...]
 # Section 10.3.2: those of every level, then those that the summary leaves out.
-_OWN: Final[Mapping[str, tuple[_Attributes, _Attributes]]] = {
-    "belief": ((("subject", _subject),), (("confidence", _of("confidence")),)),
-    "event": ((("role", _of("role")),), (("time", _time),)),
+_OWN_ATTRIBUTES: Final[Mapping[str, tuple[_Attributes, _Attributes]]] = {
+    "belief": ((("subject", _subject_attribute),), (("confidence", _field_reader("confidence")),)),
+    "event": ((("role", _field_reader("role")),), (("time", _time_attribute),)),
     "goal": (
-        (("subject", _subject),),
-        (("state", _of("goal_state")), ("deadline", lambda item, _now, _iso: _day(item.fields.get("deadline")))),
+        (("subject", _subject_attribute),),
+        (
+            ("state", _field_reader("goal_state")),
+            ("deadline", lambda item, _now, _iso: _date_attribute(item.fields.get("deadline"))),
+        ),
     ),
-    "action": ((("tool", _of("tool_name")),), (("phase", _phase),)),
-    "observation": ((), (("observer", _of("observer_id")),)),
-    "reasoning": ((), (("type", _of("inference_method")),)),
-    "state": ((), (("context", lambda item, _now, _iso: label_of(item.fields.get("context")) or None),)),
-    "workflow": ((), (("trigger", _of("trigger")), ("state", _of("goal_state")))),
-    "consensus": ((), (("threshold", _of("threshold")), ("count", _of("agreement_count")))),
+    "action": ((("tool", _field_reader("tool_name")),), (("phase", _phase_attribute),)),
+    "observation": ((), (("observer", _field_reader("observer_id")),)),
+    "reasoning": ((), (("type", _field_reader("inference_method")),)),
+    "state": ((), (("context", lambda item, _now, _iso: context_label(item.fields.get("context")) or None),)),
+    "workflow": ((), (("trigger", _field_reader("trigger")), ("state", _field_reader("goal_state")))),
+    "consensus": ((), (("threshold", _field_reader("threshold")), ("count", _field_reader("agreement_count")))),
     "consent": (
-        (("action", _permission), ("grantor", _of("subject_did")), ("grantee", _of("grantee_did"))),
+        (
+            ("action", _permission_attribute),
+            ("grantor", _field_reader("subject_did")),
+            ("grantee", _field_reader("grantee_did")),
+        ),
         (),
     ),
 }
-_MORE: Final[_Attributes] = (
-    ("source", _of("source_type")),
-    ("observed", _time),
-    ("importance", _of("importance")),
-    ("tags", _of("structural_tags")),
-    ("verification_status", _contested),
+_FULL_ONLY: Final[_Attributes] = (
+    ("source", _field_reader("source_type")),
+    ("observed", _time_attribute),
+    ("importance", _field_reader("importance")),
+    ("tags", _field_reader("structural_tags")),
+    ("verification_status", _verification_attribute),
 )
 
 
-def _full(grain_type: str) -> _Attributes:
+def _full_attributes(grain_type: str) -> _Attributes:
     # An event has its time already (cal.md, *worth saying*).
-    more = tuple(each for each in _MORE if each[0] != "observed" or grain_type != "event")
+    more = tuple(attribute for attribute in _FULL_ONLY if attribute[0] != "observed" or grain_type != "event")
     return _STANDARD[grain_type] + more
 
 
-_ALWAYS: Final = {grain_type: always for grain_type, (always, _) in _OWN.items()}
-_STANDARD: Final = {grain_type: always + standard for grain_type, (always, standard) in _OWN.items()}
-_FULL: Final = {grain_type: _full(grain_type) for grain_type in _OWN}
+_SUMMARY: Final = {grain_type: always for grain_type, (always, _) in _OWN_ATTRIBUTES.items()}
+_STANDARD: Final = {grain_type: always + standard for grain_type, (always, standard) in _OWN_ATTRIBUTES.items()}
+_FULL: Final = {grain_type: _full_attributes(grain_type) for grain_type in _OWN_ATTRIBUTES}
 
 
 # --- PROJECT ------------------------------------------------------------------------------------------------
@@ -336,28 +349,28 @@ _FULL: Final = {grain_type: _full(grain_type) for grain_type in _OWN}
 # Never in what a model reads, whoever asks (section 10.3); `memoranda:` is the store's own prefix.
 _HIDDEN: Final = frozenset(("hash", "namespace", NATIVE_KEY))
 _ADDRESS: Final = re.compile(r"(?:sha256:)?[0-9a-f]{64}", re.IGNORECASE)
-_BY_NAME: Final[Mapping[str, _Read]] = {
+_PROJECTED_READERS: Final[Mapping[str, _AttributeReader]] = {
     "content": lambda item, _now, _iso: text_of(item) or None,
     "relation": lambda item, _now, _iso: humanize(value_of(item, "relation")) or None,
-    "source": _of("source_type"),
-    "observed": _time,
-    "time": _time,
-    "deadline": lambda item, _now, _iso: _day(value_of(item, "deadline")),
-    "expires_at": lambda item, _now, _iso: _day(value_of(item, "expires_at")),
+    "source": _field_reader("source_type"),
+    "observed": _time_attribute,
+    "time": _time_attribute,
+    "deadline": lambda item, _now, _iso: _date_attribute(value_of(item, "deadline")),
+    "expires_at": lambda item, _now, _iso: _date_attribute(value_of(item, "expires_at")),
 }
 
 
-def _shaped(item: Item, shape: Project, now: int, iso: bool) -> Projected:
+def _project_shape(item: Item, shape: Project, now: int, iso: bool) -> Projection:
     if shape.content is None:
         text = text_of(item)
     else:
-        text = " ".join(filter(None, (words(_named(item, name, now, iso)) for name in shape.content)))
-    found: list[tuple[str, Scalar]] = []
+        text = " ".join(filter(None, (to_text(_read_attribute(item, name, now, iso)) for name in shape.content)))
+    attributes: list[tuple[str, Scalar]] = []
     for name in dict.fromkeys(shape.attributes or ()):
-        value = _named(item, name, now, iso)
+        value = _read_attribute(item, name, now, iso)
         if value is not None:
-            found.append((name, value))
-    return Projected(grain_type=item.grain_type, text=text, attributes=tuple(found))
+            attributes.append((name, value))
+    return Projection(grain_type=item.grain_type, text=text, attributes=tuple(attributes))
 
 
 def columns_of(shape: Project) -> tuple[str, ...]:
@@ -365,24 +378,24 @@ def columns_of(shape: Project) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(shape.attributes or ()) if name not in _HIDDEN)
 
 
-def _named(item: Item, name: str, now: int, iso: bool) -> Scalar | None:
+def _read_attribute(item: Item, name: str, now: int, iso: bool) -> Scalar | None:
     if name in _HIDDEN:
         return None
     if name == _TEXT_NAMES.get(item.grain_type):
         return text_of(item) or None
-    read = next((read for own, read in _STANDARD[item.grain_type] if own == name), None) or _BY_NAME.get(name)
+    read = next((read for own, read in _STANDARD[item.grain_type] if own == name), None) or _PROJECTED_READERS.get(name)
     if read is not None:
         return read(item, now, iso)
     value = value_of(item, name)
     if value is None and name.startswith(EXTENSION_PREFIX):
         context = item.fields.get("context")
         value = context.get(name) if isinstance(context, Mapping) else None
-    return scalar(_without_addresses(value))
+    return to_scalar(_without_addresses(value))
 
 
 def _without_addresses(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [each for each in value if not _is_address(each)]
+        return [member for member in value if not _is_address(member)]
     return None if _is_address(value) else value
 
 

@@ -7,33 +7,33 @@ from typing import Any, Final
 
 from memoranda.encoding.untrusted import harmless
 from memoranda.standards.cal.printing import yaml_text
-from memoranda.standards.cal.printing.elements import Element, Frame, once
-from memoranda.standards.cal.printing.plain import plain
+from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element
+from memoranda.standards.cal.printing.plain import plain_value
 from memoranda.standards.cal.printing.projection import humanize, project
 
 # `type` is the grain's; the attribute of that name gets the name of its field.
-_RENAMED: Final = {("reasoning", "type"): "reasoning_type"}
+_MEMBER_NAMES: Final = {("reasoning", "type"): "reasoning_type"}
 
 
-@once
-def members(element: Element, now: int, iso: bool) -> dict[str, Any]:
+@cached_on_element
+def grain_members(element: Element, now: int, iso: bool) -> dict[str, Any]:
     """One grain: type, attributes, the rest of its triple if it is one, content."""
     item = element.item
     projected = project(item, element.level, now, iso=iso, shape=element.shape)
-    found: dict[str, Any] = {"type": item.grain_type}
+    document: dict[str, Any] = {"type": item.grain_type}
     for name, value in projected.attributes:
-        found[_RENAMED.get((item.grain_type, name), name)] = plain(value, is_read=True)
+        document[_MEMBER_NAMES.get((item.grain_type, name), name)] = plain_value(value, is_read=True)
     fields = item.fields
     # PROJECT drops what it does not list.
     is_triple = element.shape is None and not projected.is_sentence
     if is_triple and None not in (fields.get("subject"), fields.get("relation"), fields.get("object")):
-        found["relation"] = harmless(humanize(fields["relation"]))
-        found["object"] = plain(fields["object"], is_read=True)
-    found["content"] = harmless(projected.text)
-    return found
+        document["relation"] = harmless(humanize(fields["relation"]))
+        document["object"] = plain_value(fields["object"], is_read=True)
+    document["content"] = harmless(projected.text)
+    return document
 
 
-def framed(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> dict[str, Any]:
+def framed_document(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> dict[str, Any]:
     """An assembled context."""
     spent: dict[str, Any] = {"used": frame.used, "total": frame.total}
     return {
@@ -41,30 +41,32 @@ def framed(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> di
         "intent": frame.intent,
         # `grains` is the list.
         **({"tokens": spent} if frame.unit == "tokens" else {"budget": {**spent, "unit": frame.unit}}),
-        "grains": [members(each, now, iso) for each in elements],
+        "grains": [grain_members(element, now, iso) for element in elements],
     }
 
 
 def yaml_list(elements: Sequence[Element], now: int, iso: bool) -> str:
     """The list alone."""
-    return "\n".join(["\n".join(_yaml(each, now, iso)) for each in elements]) or yaml_text.text([])
+    return "\n".join(["\n".join(_yaml_lines(element, now, iso)) for element in elements]) or yaml_text.yaml_text([])
 
 
 def yaml_framed(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> str:
     """An assembled context."""
-    head = yaml_text.text(framed((), frame, now, iso))
+    head = yaml_text.yaml_text(framed_document((), frame, now, iso))
     if not elements:
         return head
     return (
-        head.removesuffix(" []") + "\n" + "".join([yaml_share(each, now, iso) for each in elements]).removesuffix("\n")
+        head.removesuffix(" []")
+        + "\n"
+        + "".join([yaml_item(element, now, iso) for element in elements]).removesuffix("\n")
     )
 
 
-def yaml_share(element: Element, now: int, iso: bool) -> str:
+def yaml_item(element: Element, now: int, iso: bool) -> str:
     """What one grain adds to the YAML of a context."""
-    return "".join([f"  {line}\n" for line in _yaml(element, now, iso)])
+    return "".join([f"  {line}\n" for line in _yaml_lines(element, now, iso)])
 
 
-@once
-def _yaml(element: Element, now: int, iso: bool) -> list[str]:
-    return yaml_text.lines([members(element, now, iso)])
+@cached_on_element
+def _yaml_lines(element: Element, now: int, iso: bool) -> list[str]:
+    return yaml_text.yaml_lines([grain_members(element, now, iso)])

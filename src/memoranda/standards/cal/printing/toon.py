@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from memoranda.encoding.untrusted import harmless
 from memoranda.standards.cal.fields import PLURAL_OF
-from memoranda.standards.cal.printing.elements import Element, Frame, once
-from memoranda.standards.cal.printing.projection import Level, columns_of, project, words
+from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element
+from memoranda.standards.cal.printing.projection import Level, columns_of, project, to_text
 from memoranda.standards.sml.render import plain_number
 
 MISSING: Final = "-"
@@ -35,7 +35,7 @@ _NOT_IN_SUMMARY: Final = frozenset(("confidence", "state", "phase", "type"))
 _DEADLINE: Final = "deadline"
 
 
-def _columns(level: Level, grain_type: str) -> tuple[str, ...]:
+def _level_columns(level: Level, grain_type: str) -> tuple[str, ...]:
     columns = _STANDARD[grain_type]
     if level == "summary":
         return tuple(name for name in columns if name not in _NOT_IN_SUMMARY)
@@ -46,55 +46,55 @@ def _columns(level: Level, grain_type: str) -> tuple[str, ...]:
 
 
 _LEVELS: Final[Mapping[Level, int]] = {"summary": 0, "standard": 1, "full": 2}
-_COLUMNS: Final = {(level, each): _columns(level, each) for level in _LEVELS for each in _STANDARD}
-_CELLS: Final = {
+_COLUMNS: Final = {(level, each): _level_columns(level, each) for level in _LEVELS for each in _STANDARD}
+_CELL_NAMES: Final = {
     key: (*columns, _DEADLINE) if key[1] == "goal" and key[0] != "summary" else columns
     for key, columns in _COLUMNS.items()
 }
 
 
-def recall(elements: Sequence[Element], now: int, iso: bool) -> str:
+def recall_tables(elements: Sequence[Element], now: int, iso: bool) -> str:
     """One table for each type in the order of first occurrence (cal.md, *tables of toon*), rows not indented."""
-    return "\n".join(_tables(elements, now, iso, ""))
+    return "\n".join(_write_tables(elements, now, iso, ""))
 
 
-def assembled(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> str:
+def assembled_tables(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> str:
     """The budget and what it is for, then the tables."""
     lines = []
     if frame.name is not None:
-        lines.append(f"context: {cell(frame.name)}")
+        lines.append(f"context: {format_cell(frame.name)}")
     if frame.intent is not None:
-        lines.append(f"intent: {cell(frame.intent)}")
+        lines.append(f"intent: {format_cell(frame.intent)}")
     lines.append(f"{frame.unit}: {frame.used}/{frame.total}")
-    return "\n".join([*lines, *_tables(elements, now, iso, INDENT)])
+    return "\n".join([*lines, *_write_tables(elements, now, iso, INDENT)])
 
 
-def row_of(element: Element, now: int, iso: bool) -> str:
+def row_text(element: Element, now: int, iso: bool) -> str:
     """The row of one grain as if it were alone in its table."""
-    cells = _cells(element, now, iso)
-    return _row(cells, _columns_of([element], [cells]))
+    cells = _element_cells(element, now, iso)
+    return _join_row(cells, _group_columns([element], [cells]))
 
 
-def table(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def write_table(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     """Any rows under any columns."""
-    written = [_row({column: cell(each.get(column)) for column in columns}, columns) for each in rows]
-    return "\n".join([_head(name, columns, len(written)), *written])
+    lines = [_join_row({column: format_cell(row.get(column)) for column in columns}, columns) for row in rows]
+    return "\n".join([_table_head(name, columns, len(lines)), *lines])
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """A value as a cell: quoted only where it could be read as something else."""
     if value is None:
         return MISSING
     if isinstance(value, int | float):
-        return number(value)
-    text = harmless(value if type(value) is str else words(value))
+        return format_number(value)
+    text = harmless(value if type(value) is str else to_text(value))
     if _PLAIN.fullmatch(text) and text not in _LITERALS:
         return text
     # No escape spells the other line breaks.
     return f'"{_OTHER_BREAKS.sub(" ", text).translate(_ESCAPES)}"'
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """No exponent, no zeros that say nothing; what is not finite is null."""
     if isinstance(value, int):
         return plain_number(value)
@@ -113,47 +113,47 @@ _OTHER_BREAKS: Final = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def _tables(elements: Sequence[Element], now: int, iso: bool, indent: str) -> list[str]:
+def _write_tables(elements: Sequence[Element], now: int, iso: bool, indent: str) -> list[str]:
     by_type: dict[str, list[Element]] = {}
     for element in elements:
         by_type.setdefault(element.item.grain_type, []).append(element)
     lines = []
     for grain_type, group in by_type.items():
-        rows = [_cells(each, now, iso) for each in group]
-        columns = _columns_of(group, rows)
-        lines.append(_head(PLURAL_OF[grain_type], columns, len(rows)))
-        lines += [indent + _row(each, columns) for each in rows]
+        rows = [_element_cells(cells, now, iso) for cells in group]
+        columns = _group_columns(group, rows)
+        lines.append(_table_head(PLURAL_OF[grain_type], columns, len(rows)))
+        lines += [indent + _join_row(cells, columns) for cells in rows]
     return lines
 
 
-def _head(name: str, columns: Sequence[str], count: int) -> str:
+def _table_head(name: str, columns: Sequence[str], count: int) -> str:
     return f"{name}[{count}]{{{','.join(columns)}}}:"
 
 
-def _row(cells: Mapping[str, str], columns: Sequence[str]) -> str:
+def _join_row(cells: Mapping[str, str], columns: Sequence[str]) -> str:
     # What is missing is a bare hyphen; one that is there is quoted (cal.md, *missing cells of toon*).
     return ",".join([cells.get(name, MISSING) for name in columns])
 
 
-@once
-def _cells(element: Element, now: int, iso: bool) -> Mapping[str, str]:
+@cached_on_element
+def _element_cells(element: Element, now: int, iso: bool) -> Mapping[str, str]:
     shape = element.shape
     # The summary of this format leaves out four columns, not all that the projection does.
     level = "standard" if element.level == "summary" else element.level
     projected = project(element.item, level, now, iso=iso, shape=shape)
-    wanted = _CELLS[element.level, element.item.grain_type] if shape is None else columns_of(shape)
-    cells = {name: cell(value) for name, value in projected.attributes if name in wanted}
-    cells["content"] = cell(projected.text)
+    wanted = _CELL_NAMES[element.level, element.item.grain_type] if shape is None else columns_of(shape)
+    cells = {name: format_cell(value) for name, value in projected.attributes if name in wanted}
+    cells["content"] = format_cell(projected.text)
     return cells
 
 
-def _columns_of(group: Sequence[Element], rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+def _group_columns(group: Sequence[Element], rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
     """Those of the fullest level in the group, then those that PROJECT names."""
     grain_type = group[0].item.grain_type
-    levels = {each.level for each in group if each.shape is None}
+    levels = {element.level for element in group if element.shape is None}
     columns = _COLUMNS[max(levels, key=_LEVELS.__getitem__), grain_type] if levels else ("content",)
     if grain_type == "goal" and "state" in columns and any(_DEADLINE in cells for cells in rows):
         # Right after the state, whatever a full table has behind it.
         columns = (*_STANDARD["goal"], _DEADLINE, *columns[len(_STANDARD["goal"]) :])
-    asked = [name for each in group if each.shape is not None for name in columns_of(each.shape)]
-    return tuple(dict.fromkeys((*columns, *asked))) if asked else columns
+    shape_names = [name for element in group if element.shape is not None for name in columns_of(element.shape)]
+    return tuple(dict.fromkeys((*columns, *shape_names))) if shape_names else columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from memoranda.standards.cal.printing.plain import dump
+from memoranda.standards.cal.printing.plain import dump_json
 from memoranda.standards.sml.render import plain_number
 
 # Begins with a letter, so it is no number and no date; holds nothing that YAML or a line reads as its own.
@@ -21,45 +21,45 @@ _NAMES: Final = frozenset(
 _UNPRINTED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def text(value: Any) -> str:
+def yaml_text(value: Any) -> str:
     """A value that `plain` could have made, without a last line break."""
-    return "\n".join(lines(value))
+    return "\n".join(yaml_lines(value))
 
 
-def lines(value: Any) -> list[str]:
+def yaml_lines(value: Any) -> list[str]:
     """Its lines."""
-    found = []
+    lines_out = []
     if isinstance(value, dict) and value:
         for key, member in value.items():
-            name = key if key in _NAMES else _string(key)
+            name = key if key in _NAMES else _string_text(key)
             if isinstance(member, dict | list) and member:
-                found.append(f"{name}:")
-                found += [f"  {line}" for line in lines(member)]
+                lines_out.append(f"{name}:")
+                lines_out += [f"  {line}" for line in yaml_lines(member)]
             else:
-                found.append(f"{name}: {_scalar(member)}")
+                lines_out.append(f"{name}: {_scalar_text(member)}")
     elif isinstance(value, list) and value:
-        for each in value:
-            found += _listed(each)
+        for item in value:
+            lines_out += _item_lines(item)
     else:
-        found.append(_scalar(value))
-    return found
+        lines_out.append(_scalar_text(value))
+    return lines_out
 
 
-def _listed(value: Any) -> list[str]:
+def _item_lines(value: Any) -> list[str]:
     # The first line of an item stands on the line of its dash.
-    first, *more = lines(value)
+    first, *more = yaml_lines(value)
     return [f"- {first}", *(f"  {line}" for line in more)]
 
 
-def _scalar(value: Any) -> str:
+def _scalar_text(value: Any) -> str:
     if isinstance(value, str):
-        return _string(value)
+        return _string_text(value)
     if value is None:
         return "null"
-    return plain_number(value) if isinstance(value, int | float) else dump(value)
+    return plain_number(value) if isinstance(value, int | float) else dump_json(value)
 
 
-def _string(text: str) -> str:
+def _string_text(text: str) -> str:
     if text.isprintable() and _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
         return text
-    return _UNPRINTED.sub(lambda match: f"\\u{ord(match[0]):04x}", dump(text))
+    return _UNPRINTED.sub(lambda match: f"\\u{ord(match[0]):04x}", dump_json(text))
