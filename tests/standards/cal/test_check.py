@@ -11,7 +11,7 @@ from tests.standards.cal.published import README_ASSEMBLE, RUNTIME_ONLY
 from memoranda.service.cal.cal import Cal
 from memoranda.standards.cal import codes
 from memoranda.standards.cal.language import suggest
-from memoranda.standards.cal.language.check import measure_complexity, find_warnings
+from memoranda.standards.cal.language.check import find_warnings, measure_complexity
 from memoranda.standards.cal.language.parser import parse
 
 

@@ -267,7 +267,7 @@ def test_every_rule_is_defined_and_reached_and_printed() -> None:
 # --- the rules in the parser's own comments --------------------------------------------------------------
 
 _COMMENT: Final = re.compile(r"\(\*.*?\*\)")
-_RULE: Final = re.compile(r"^(\w+) = (.*?) ;", re.DOTALL)
+_RULE: Final = re.compile(r"`(\w+) = ([^`]*?) ;`")
 
 
 def commented_rules() -> dict[str, str]:
@@ -276,7 +276,7 @@ def commented_rules() -> dict[str, str]:
     for kind in Parser.__mro__:
         for function in vars(kind).values():
             text = _COMMENT.sub("", getattr(function, "__doc__", None) or "")
-            if callable(function) and (match := _RULE.match(text)):
+            if callable(function) and (match := _RULE.search(text)):
                 found[match[1]] = match[2]
     return found
 

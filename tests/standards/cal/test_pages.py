@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language.canonical import query_hash
 from memoranda.standards.cal.language.parser import parse
-from memoranda.standards.cal.pages import encode_cursor, decode_cursor
+from memoranda.standards.cal.pages import decode_cursor, encode_cursor
 
 HASH = query_hash(parse("RECALL beliefs LIMIT 5"))
 SECOND = (

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from memoranda.service.cal.window import Found
 from memoranda.service.oms.views import jsonable
-from memoranda.standards.cal.assembly.pipeline import Total, Grains, Groups, Rows
+from memoranda.standards.cal.assembly.pipeline import Grains, Groups, Rows, Total
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.syntax import Limit, Option, Recall
 from memoranda.standards.cal.printing import formats

@@ -33,7 +33,7 @@ from memoranda.standards.cal.language import check as checks
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.binding import bind
 from memoranda.standards.cal.language.canonical import canonical, query_hash
-from memoranda.standards.cal.language.check import CheckResult, measure_complexity, error_document
+from memoranda.standards.cal.language.check import CheckResult, error_document, measure_complexity
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import (
     Add,

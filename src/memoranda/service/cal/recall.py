@@ -45,8 +45,8 @@ from memoranda.service.oms.views import is_listed, said, telling
 from memoranda.service.retrieve import PAGE_BYTES, asked_for, reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import Total, Grains, Values
-from memoranda.standards.cal.conditions import SEARCH, matches, build_index_query
+from memoranda.standards.cal.assembly.pipeline import Grains, Total, Values
+from memoranda.standards.cal.conditions import SEARCH, build_index_query, matches
 from memoranda.standards.cal.field_index import SEMANTIC
 from memoranda.standards.cal.item import Item, contradicted_addresses, field_of, value_of
 from memoranda.standards.cal.language.syntax import (

@@ -22,7 +22,7 @@ from memoranda.service.oms.views import is_listed, jsonable
 from memoranda.standards.cal import describe, plan
 from memoranda.standards.cal.assembly import pipeline, stream
 from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
-from memoranda.standards.cal.assembly.pipeline import Total, Grains
+from memoranda.standards.cal.assembly.pipeline import Grains, Total
 from memoranda.standards.cal.history import find_differences
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language import times

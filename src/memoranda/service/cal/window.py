@@ -13,7 +13,7 @@ from memoranda.retrieval.words import words
 from memoranda.service.core.compliance import minimum_necessary
 from memoranda.service.oms.views import said
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import Total, Grains, Groups, Outcome, Slice
+from memoranda.standards.cal.assembly.pipeline import Grains, Groups, Outcome, Slice, Total
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.syntax import (
     GroupBy,

@@ -16,14 +16,14 @@ from memoranda.model.instant import EARLIEST, LATEST
 from memoranda.model.selection import Compares, IsNoneOf, IsOneOf, Test
 from memoranda.standards.cal import fields as table
 from memoranda.standards.cal.field_index import (
-    LIST_SUFFIX,
-    INDEX_NAMES,
-    DOMAIN_FIELD_NAMES,
-    SEMANTIC,
     BOOLEAN_SUFFIX,
+    DOMAIN_FIELD_NAMES,
+    INDEX_NAMES,
+    LIST_SUFFIX,
+    SEMANTIC,
+    index_texts,
     is_number,
     non_empty_texts,
-    index_texts,
 )
 from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.item import DEFAULTS, Item, value_of

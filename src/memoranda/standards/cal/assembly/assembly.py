@@ -18,7 +18,7 @@ from memoranda.errors import InvalidInput, QueryError
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import budget
 from memoranda.standards.cal.assembly.dedup import remove_duplicates
-from memoranda.standards.cal.assembly.packing import PricedGrain, SourceSelection, Meter, Packer, Printer
+from memoranda.standards.cal.assembly.packing import Meter, Packer, PricedGrain, Printer, SourceSelection
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language import suggest
 from memoranda.standards.cal.language.syntax import (

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from memoranda.encoding import json_text
 from memoranda.encoding.event_stream import frame
 from memoranda.errors import QueryError
-from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, SourceReport, budget_of, weights
+from memoranda.standards.cal.assembly.assembly import Assembly, SourceReport, SourceResult, budget_of, weights
 from memoranda.standards.cal.language.syntax import Assemble, Stream
 
 Event: TypeAlias = dict[str, Any]

@@ -1,4 +1,4 @@
-"""ASSEMBLE: sources, budget, priority, format, stream (sections 8.2, 10.1, 11.2)."""
+"""Parser of ASSEMBLE: sources, budget, priority, format, stream (sections 8.2, 10.1, 11.2)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ TRAILING_CLAUSES: Final = ("BUDGET", "PRIORITY", "FORMAT", "STREAM", "WITH")
 
 
 class AssembleParser(TemplateParser):
-    """Reads one ASSEMBLE."""
+    """Parser of one ASSEMBLE."""
 
     __slots__ = ()
 
     def require_grains(self, user: str, position: int) -> None:
-        """Whether the RECALL just read yields grains."""
+        """Raise unless the RECALL parsed last returns grains; `user` names what needs them."""
         if self.result_kind != "grains":
             message = f"{user} works on grains, and this query yields {self.result_kind}."
             raise self.new_error("CAL-E021", message, "Leave out the last stage.", position=position)
 
     def parse_assemble(self) -> Assemble:
-        """assemble = ASSEMBLE [ ID ] [ FOR STR ] FROM source { ',' source } { … } ;"""
+        """Parse `assemble = ASSEMBLE [ ID ] [ FOR STR ] FROM source { ',' source } { … } ;`."""
         self.expect_keyword("ASSEMBLE")
         name = None if self.peek_keyword() in ("FOR", "FROM") else self.parse_name("the name of a context")
         intent = self.parse_intent() if self.peek_keyword() == "FOR" else None
@@ -35,7 +35,7 @@ class AssembleParser(TemplateParser):
         while (word := self.peek_keyword()) in TRAILING_CLAUSES:
             if word in trailing:
                 raise self.new_error("CAL-E002", f"{word} is given twice.", "Give each clause once.")
-            # C20: in the letter of the grammar these come in this order.
+            # C20: the printed grammar requires this order.
             if self.strict and any(TRAILING_CLAUSES.index(other) > TRAILING_CLAUSES.index(word) for other in trailing):
                 self.raise_unexpected("the end of the query")
             trailing[word] = self._parse_trailing(word, sources)
@@ -51,6 +51,7 @@ class AssembleParser(TemplateParser):
         )
 
     def _parse_trailing(self, word: str, sources: tuple[Source, ...]) -> object:
+        """Parse the clause after FROM that begins with the keyword."""
         if word == "BUDGET":
             return self.parse_budget()
         if word == "PRIORITY":
@@ -62,7 +63,7 @@ class AssembleParser(TemplateParser):
         return self.parse_options(None)
 
     def parse_intent(self) -> str:
-        """FOR STR"""
+        """Parse `FOR STR`."""
         self.position += 1
         start = self.position
         intent = self.parse_string()
@@ -72,7 +73,7 @@ class AssembleParser(TemplateParser):
         return intent
 
     def parse_sources(self) -> tuple[Source, ...]:
-        """source { ',' source }"""
+        """Parse `source { ',' source }`."""
         sources: list[Source] = []
         labels: set[str] = set()
         while True:
@@ -90,7 +91,7 @@ class AssembleParser(TemplateParser):
             self.position += 1
 
     def parse_source(self) -> Source:
-        """source = [ label ':' ] ( '(' recall ')' | PARAM | '(' PARAM ')' (*C6*) ) ;"""
+        """Parse `source = [ label ':' ] ( '(' recall ')' | PARAM | '(' PARAM ')' (*C6*) ) ;`."""
         label = self.parse_label() if self.is_at_label() else None
         if self.tokens[self.position][:1] == "$":
             return Source(label=label, query=self.parse_let_source())
@@ -109,7 +110,7 @@ class AssembleParser(TemplateParser):
         return Source(label=label, query=query)
 
     def parse_let_source(self) -> Param:
-        """PARAM that a LET bound to grains"""
+        """Parse `PARAM`, the name of a LET that returns grains."""
         start = self.position
         name = self.tokens[start][1:]
         if lexer.IDENTIFIER.fullmatch(name) and name not in self.let_kinds:
@@ -125,7 +126,7 @@ class AssembleParser(TemplateParser):
         return parameter
 
     def parse_budget(self) -> Budget:
-        """BUDGET INT ( 'tokens' | 'grains' )"""
+        """Parse `BUDGET INT ( 'tokens' | 'grains' )`."""
         self.position += 1
         start = self.position
         amount = self.parse_integer()
@@ -136,7 +137,7 @@ class AssembleParser(TemplateParser):
         return Budget(amount=amount, unit=cast(Literal["tokens", "grains"], unit))
 
     def parse_priority(self, sources: tuple[Source, ...]) -> tuple[str, ...]:
-        """PRIORITY label { '>' label }"""
+        """Parse `PRIORITY label { '>' label }`."""
         labels = [label_of(source, index) for index, source in enumerate(sources)]
         priority: list[str] = []
         while not priority or self.tokens[self.position] == ">":
@@ -151,7 +152,7 @@ class AssembleParser(TemplateParser):
         return tuple(priority)
 
     def parse_format_spec(self) -> str | Template:
-        """format_spec = format_name | TEMPLATE ID | TEMPLATE '{' section { section } '}' ;"""
+        """Parse `format_spec = format_name | TEMPLATE ID | TEMPLATE '{' section { section } '}' ;`."""
         self.position += 1
         if self.peek_keyword() != "TEMPLATE":
             return self.parse_choice((*words.FORMATS, *words.PRESETS))
@@ -164,7 +165,7 @@ class AssembleParser(TemplateParser):
         return Template(sections=sections)
 
     def parse_stream(self) -> Stream:
-        """stream = STREAM [ '{' sopt { ',' sopt } '}' ] ;"""
+        """Parse `stream = STREAM [ '{' sopt { ',' sopt } '}' ] ;`."""
         self.position += 1
         if self.tokens[self.position] != "{":
             return Stream()
@@ -185,6 +186,7 @@ class AssembleParser(TemplateParser):
         return Stream(options=tuple(options) or ("all",), chunk_size=chunk_size)
 
     def _raise_unknown_stream_option(self, name: str) -> None:
+        """Raise the error for a name that is no option of STREAM."""
         options = (*words.STREAM_OPTIONS, "chunk_size")
         if lexer.classify_token(name) is not lexer.TokenKind.WORD or name.upper() in words.REFUSED:
             self.raise_unexpected(*options)
@@ -192,7 +194,7 @@ class AssembleParser(TemplateParser):
         raise self.new_error("CAL-E077", f"{lexer.quote_token(name)} is not an option of STREAM.", hint)
 
     def parse_chunk_size(self) -> int:
-        """'chunk_size' '=' INT"""
+        """Parse `'chunk_size' '=' INT`."""
         self.position += 1
         self.expect("=")
         start = self.position
@@ -204,5 +206,5 @@ class AssembleParser(TemplateParser):
 
 
 def label_of(source: Source, index: int) -> str:
-    """A source without a label is called by its place, from 1."""
+    """Return the label of a source; without one, `source_` and its number in FROM, from 1."""
     return source.label or f"source_{index + 1}"

@@ -1,4 +1,4 @@
-"""Conditions and the fields they name (sections 6, 7, 8.1)."""
+"""Parser of conditions and of the fields they name (sections 6, 7, 8.1)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _COMPARATORS: Final = words.COMPARATORS
 
 
 class ConditionParser(Cursor, ABC):
-    """Reads the conditions of a RECALL."""
+    """Parser of the conditions of a RECALL."""
 
     __slots__ = ()
 
     @abstractmethod
     def parse_recall(self, depth: int = 0, *, in_coalesce: bool = False) -> Recall:
-        """The whole RECALL; a condition may hold one."""
+        """Parse a complete RECALL; conditions need it for subqueries, a subclass implements it."""
 
     def register_clause(self, draft: Draft, name: str, position: int | None = None) -> None:
-        """Section 9.8: two shortcuts for the same thing are ambiguous."""
+        """Record a clause or a condition, and refuse it beside one that means the same (section 9.8)."""
         for other in CONFLICTS.get(name, ()):
             # C8: section 8.13 prints ABOUT with LIKE in a branch of COALESCE.
             if other in draft.seen_clauses and not (draft.in_coalesce and {name, other} == {"ABOUT", "LIKE"}):
@@ -42,8 +42,9 @@ class ConditionParser(Cursor, ABC):
         draft.seen_clauses.add(name)
 
     def parse_condition(self, draft: Draft) -> Condition:
-        """condition = field cmp value | field IN … | field BETWEEN … | field ( INCLUDE | EXCLUDE ) array
-        | 'relation' IS category ;"""
+        """Parse `condition = field cmp value | field IN … | field BETWEEN …
+        | field ( INCLUDE | EXCLUDE ) array | 'relation' IS category ;`.
+        """
         start = self.position
         tokens = self.tokens
         name = tokens[start].lower()
@@ -64,15 +65,18 @@ class ConditionParser(Cursor, ABC):
         return Condition(field=name, operator=operator, value=_OPERAND_PARSERS[operator](self, field, draft))
 
     def require_domain_field(self, draft: Draft, name: str) -> Field:
-        """field = … | domain_prefix ':' ID ;  (*C19: an unknown prefix is a warning*)"""
-        # `sha256:` begins a hash, good or bad, and never a field.
+        """Return the field of a domain prefix, or raise if the name is no such field.
+
+        Grammar: `field = … | domain_prefix ':' ID ;` (*C19: an unknown prefix is a warning*)
+        """
+        # `sha256:` always begins a hash, well formed or not, and never a field.
         is_domain = lexer.DOMAIN_FIELD.fullmatch(name) and not name.startswith("sha256:")
         if is_domain and name.partition(":")[0].upper() not in words.REFUSED:
             return fields.DOMAIN
         raise self.unknown_field_error(draft.grain_type)
 
     def unknown_field_error(self, grain_type: str | None, extra: frozenset[str] = frozenset()) -> QueryError:
-        """The next token is no field: a name that is unknown here, or no name at all."""
+        """Return the error for the next token: an unknown field; raise if it is no name at all."""
         token = self.tokens[self.position]
         upper = token.upper()
         may_be_field = token.lower() in fields.TYPES_WITH or upper not in words.KEYWORDS
@@ -81,7 +85,7 @@ class ConditionParser(Cursor, ABC):
         return self.error_from(rules.unknown_field_problem(token.lower(), grain_type, strict=self.strict, extra=extra))
 
     def parse_stage_field(self, draft: Draft | None) -> Field:
-        """sfield = common_field | type_field ;"""
+        """Parse `sfield = common_field | type_field ;`."""
         name = self.tokens[self.position].lower()
         grain_type = draft.grain_type if draft else None
         field = fields.fields_of(grain_type, strict=self.strict).get(name)
@@ -91,7 +95,7 @@ class ConditionParser(Cursor, ABC):
         return field
 
     def parse_field_for(self, draft: Draft, use: Literal["sortable", "projectable", "groupable"]) -> str:
-        """C4: which fields may stand in a stage is in the field tables."""
+        """Parse a field that a stage can use; the field tables list which can (*C4*)."""
         start = self.position
         field = self.parse_stage_field(draft)
         if not getattr(field, use):
@@ -101,7 +105,7 @@ class ConditionParser(Cursor, ABC):
         return field.name
 
     def parse_checked_value(self, field: Field) -> Value:
-        """A value that fits the field."""
+        """Parse a value that fits the field."""
         start = self.position
         value = self.parse_value()
         if type(value) is str and field.kind is FieldKind.STRING:
@@ -111,7 +115,7 @@ class ConditionParser(Cursor, ABC):
         return value
 
     def parse_range(self, field: Field) -> tuple[Value, Value]:
-        """value AND value"""
+        """Parse `value AND value`, the operands of BETWEEN."""
         start = self.position
         low = self.parse_value()
         if problem := rules.check_value(field, "BETWEEN", (low,)):
@@ -124,7 +128,7 @@ class ConditionParser(Cursor, ABC):
         return low, high
 
     def parse_members(self, field: Field) -> Value:
-        """( INCLUDE | EXCLUDE ) array"""
+        """Parse the array of INCLUDE or EXCLUDE."""
         start = self.position
         value = self.parse_value()
         if problem := rules.check_value(field, "INCLUDE", value):
@@ -132,7 +136,7 @@ class ConditionParser(Cursor, ABC):
         return value
 
     def parse_category(self) -> Value:
-        """category = PREFERENCE | KNOWLEDGE | PERMISSION | INTERACTION | AGENCY | LIFECYCLE | OBSERVATION ;"""
+        """Parse `category = PREFERENCE | KNOWLEDGE | PERMISSION | INTERACTION | AGENCY | LIFECYCLE | OBSERVATION ;`."""
         category = self.peek_keyword()
         if category not in words.CATEGORIES:
             self.raise_unexpected(*words.CATEGORIES)
@@ -140,7 +144,7 @@ class ConditionParser(Cursor, ABC):
         return category
 
     def _parse_in(self, field: Field, draft: Draft) -> Value | Subquery:
-        """field IN '(' ( value { ',' value } | recall ) ')'"""
+        """Parse `'(' ( value { ',' value } | recall ) ')'`, the operand of IN."""
         self.expect("(")
         if self.peek_keyword() == "RECALL":
             return self.parse_subquery(draft)
@@ -168,7 +172,7 @@ class ConditionParser(Cursor, ABC):
         return tuple(values)
 
     def parse_member_parameter(self) -> Param:
-        """A parameter in IN: a value, an array, or the values of a LET."""
+        """Parse a parameter inside IN: a value, an array, or the values of a LET."""
         start = self.position
         parameter = self.parse_parameter()
         if self.let_kinds.get(parameter.name, "values") != "values":
@@ -181,7 +185,7 @@ class ConditionParser(Cursor, ABC):
         return parameter
 
     def parse_subquery(self, draft: Draft) -> Subquery:
-        """recall inside IN: it must end in an extractor; at most three levels."""
+        """Parse a RECALL inside IN; it must end in SUBJECTS, OBJECTS or HASHES, and nests at most three levels."""
         start = self.position
         if draft.depth == limits.SUBQUERY_DEPTH:
             raise self.new_error(

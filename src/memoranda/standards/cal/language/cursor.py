@@ -1,4 +1,8 @@
-"""A place in the tokens of a query: what stands here, what was expected, and the error that says so."""
+"""The base of the parser: a position in the token list, literals, and errors with their place in the text.
+
+Each `parse_…` method reads one construct at the current position, moves past it and returns its value. It raises
+QueryError for the first token that does not fit; the parser never moves back over a token to try another rule.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +15,19 @@ from memoranda.standards.cal.language.lexer import Flaw, Span
 from memoranda.standards.cal.language.rules import Problem
 from memoranda.standards.cal.language.syntax import Count, Hash, HashOrParam, Param, Text, Value
 
+# Digits; every whole number with at most so many fits into 63 bits.
 _DIGITS_OF_INTEGERS: Final = 18
 _BEGINS_NUMBER: Final = "0123456789-"
 _BOOLEANS: Final = {"TRUE": True, "FALSE": False}
 
 
 def error_from_flaw(text: str, flaw: Flaw) -> QueryError:
-    """The error for something wrong with the text as a whole."""
+    """Return the error for a fault of the text as a whole."""
     return error_at(text, flaw.span, Problem(flaw.code, flaw.message, flaw.suggestion))
 
 
 def error_at(text: str, span: Span, problem: Problem) -> QueryError:
-    """The problem, with its place in the text."""
+    """Return the error for a broken rule, with its position in the text."""
     line, column = lexer.line_and_column(text, span.start)
     return QueryError(
         problem.message,
@@ -37,7 +42,10 @@ def error_at(text: str, span: Span, problem: Problem) -> QueryError:
 
 
 class Cursor:
-    """Reads tokens from the left, each only once it is next: so the first mistake in the text is the one reported."""
+    """A token list with the current position.
+
+    Tokens are checked from the left, each when it is next, so the error reported is always the first one in the text.
+    """
 
     __slots__ = (
         "_base_offset", "_split_labels", "let_kinds", "list_kind", "parameter_positions", "position", "result_kind",
@@ -49,23 +57,23 @@ class Cursor:
         self.strict = strict
         self.tokens: list[str] = lexer.split_tokens(text)
         self.position = 0
-        # Where the tokens begin in the text, and which of them were split in three.
+        # Offset in the text at which the token list begins, and indexes of `label:word` tokens that were split in three.
         self._base_offset = 0
         self._split_labels: list[int] = []
-        # Each parameter and its first token; each LET and what it yields.
+        # Name of each parameter → index of its first token; name of each LET → kind of its result.
         self.parameter_positions: dict[str, int] = {}
         self.let_kinds: dict[str, str] = {}
-        # What may follow a comma here: "batch" a labelled entry, "coalesce" a branch, "" neither.
+        # The enclosing list, which decides how a comma is read: "batch", "coalesce" or "" for neither.
         self.list_kind = ""
-        # What the RECALL just read yields: grains, rows, values, groups or one of these.
+        # Kind of result of the RECALL parsed last: grains, rows, values, groups, a count, or one of these.
         self.result_kind = "grains"
-        # The statement being read, for suggestions.
+        # The keyword of the statement being parsed, for suggestions.
         self.statement_word = "RECALL"
 
     # --- errors ------------------------------------------------------------------------------------------
 
     def span_at(self, position: int) -> Span:
-        """Where a token stands in the text."""
+        """Return the position of a token in the text."""
         spans = lexer.find_spans(self.text, self._base_offset)
         for split in self._split_labels:
             start, end = spans[split]
@@ -74,21 +82,24 @@ class Cursor:
         return spans[min(position, len(spans) - 1)]
 
     def error_from(self, problem: Problem, position: int | None = None) -> QueryError:
-        """The problem, at a token (the next one if none is named)."""
+        """Return the error for a broken rule at a token; by default at the next one."""
         return error_at(self.text, self.span_at(self.position if position is None else position), problem)
 
     def new_error(
         self, code: str, message: str, suggestion: str | None = None, *, position: int | None = None
     ) -> QueryError:
-        """An error in words; without a suggestion, the shape of the statement is one."""
+        """Return an error with a message; without a suggestion, it gets an example of the statement."""
         return self.error_from(Problem(code, message, suggestion or self.example_hint()), position)
 
     def example_hint(self) -> str:
-        """A statement of the kind being read."""
+        """Return an example of the kind of statement being parsed."""
         return f"Example: {suggest.EXAMPLES[self.statement_word]}"
 
     def raise_unexpected(self, *expected: str, position: int | None = None) -> NoReturn:
-        """The next token is not one that may stand here."""
+        """Raise the error that the next token is none of the expected ones.
+
+        The text of the message is read by `problem.expected_of`, so both must change together.
+        """
         position = self.position if position is None else position
         token = self.tokens[position]
         if flaw := lexer.describe_bad_token(token):
@@ -107,23 +118,23 @@ class Cursor:
     # --- tokens ------------------------------------------------------------------------------------------
 
     def peek_keyword(self) -> str:
-        """The next token as a keyword would be written."""
+        """Return the next token in upper case, as a keyword is written, without moving past it."""
         return self.tokens[self.position].upper()
 
     def expect(self, token: str) -> None:
-        """Pass punctuation that must stand here."""
+        """Move past a punctuation token that must stand here."""
         if self.tokens[self.position] != token:
             self.raise_unexpected(token)
         self.position += 1
 
     def expect_keyword(self, word: str) -> None:
-        """Pass a keyword that must stand here."""
+        """Move past a keyword that must stand here."""
         if self.tokens[self.position].upper() != word:
             self.raise_unexpected(word)
         self.position += 1
 
     def parse_choice(self, options: tuple[str, ...]) -> str:
-        """One of some words that are not keywords, in lower case."""
+        """Parse one of some words that are not keywords; return it in lower case."""
         option = self.tokens[self.position].lower()
         if option not in options:
             self.raise_unexpected(*options)
@@ -131,7 +142,7 @@ class Cursor:
         return option
 
     def parse_name(self, purpose: str) -> str:
-        """The name of a context or template: no reserved word, at most 64 characters."""
+        """Parse the name of a context or template: no reserved word, at most 64 characters."""
         token = self.tokens[self.position]
         if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED:
             self.raise_unexpected(purpose)
@@ -145,17 +156,17 @@ class Cursor:
         return token
 
     def is_at_label(self) -> bool:
-        """Whether a label and its colon are next."""
+        """Return True if a label and its colon are next."""
         token = self.tokens[self.position]
         if ":" in token:
             return token[0].isalpha()
         return token[:1].isalpha() and self.tokens[self.position + 1] == ":"
 
     def parse_label(self) -> str:
-        """label = any word (*C5*) ;  followed by its colon."""
+        """Parse a label and its colon: `label ':'` with `label = any word (*C5*) ;`."""
         token = self.tokens[self.position]
         if ":" in token and lexer.classify_token(token) is lexer.TokenKind.DOMAIN_FIELD:
-            # Labels are recognised by position: `a:RECALL` is a label here, and a field elsewhere.
+            # The lexer reads `a:RECALL` as a domain field. Where a label is expected, split it into three tokens.
             self._split_labels.append(self.position)
             label, _, field = token.partition(":")
             self.tokens[self.position : self.position + 1] = [label, ":", field]
@@ -164,7 +175,7 @@ class Cursor:
         return label
 
     def parse_label_word(self) -> str:
-        """A label without its colon."""
+        """Parse a label without its colon."""
         token = self.tokens[self.position]
         if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED:
             self.raise_unexpected("a label")
@@ -172,7 +183,10 @@ class Cursor:
         return token
 
     def accept_comma(self) -> bool:
-        """Pass a comma that continues a list of options or fields; leave one that begins the next entry or branch."""
+        """Move past a comma and return True if it continues a list of options or fields.
+
+        Return False, and stay, if there is no comma, or if it begins the next entry of BATCH or branch of COALESCE.
+        """
         if self.tokens[self.position] != ",":
             return False
         self.position += 1
@@ -184,7 +198,7 @@ class Cursor:
         return True
 
     def restart_at(self, offset: int) -> None:
-        """Go on reading at an offset in the text, after something that is not made of tokens."""
+        """Continue at an offset in the text, after a template section, which is not made of tokens."""
         self.tokens = lexer.split_tokens(self.text, offset)
         self.position = 0
         self._base_offset = offset
@@ -193,7 +207,7 @@ class Cursor:
     # --- literals ----------------------------------------------------------------------------------------
 
     def parse_string(self) -> str:
-        """STR"""
+        """Parse `STR`."""
         token = self.tokens[self.position]
         if token[:1] != '"' or len(token) == 1:
             self.raise_unexpected("a string in quotes")
@@ -201,7 +215,7 @@ class Cursor:
         return lexer.unquote(token)
 
     def parse_string_or_parameter(self) -> Text:
-        """text = STR | PARAM (*C16*) ;"""
+        """Parse `text = STR | PARAM (*C16*) ;`."""
         token = self.tokens[self.position]
         if token[:1] == "$":
             return self.parse_value_parameter()
@@ -211,10 +225,10 @@ class Cursor:
         return lexer.unquote(token)
 
     def parse_parameter(self) -> Param:
-        """PARAM"""
+        """Parse `PARAM`."""
         token = self.tokens[self.position]
         name = token[1:]
-        # One that was read before is known to be well formed.
+        # A name that occurred before is known to be well formed.
         if token[:1] != "$" or (name not in self.parameter_positions and not lexer.IDENTIFIER.fullmatch(name)):
             self.raise_unexpected("a parameter such as $name")
         if name not in self.parameter_positions and name not in self.let_kinds:
@@ -227,7 +241,7 @@ class Cursor:
         return Param(name=name)
 
     def parse_value_parameter(self) -> Param:
-        """A parameter where one value is meant, not the values of a LET."""
+        """Parse a parameter that stands for one value; refuse the name of a LET, which is a list."""
         start = self.position
         parameter = self.parse_parameter()
         if parameter.name in self.let_kinds:
@@ -240,7 +254,7 @@ class Cursor:
         return parameter
 
     def parse_hash_or_parameter(self) -> HashOrParam:
-        """hashp = HASH | PARAM ;"""
+        """Parse `hashp = HASH | PARAM ;`."""
         token = self.tokens[self.position]
         if token[:1] == "$":
             return self.parse_value_parameter()
@@ -253,7 +267,7 @@ class Cursor:
         return Hash(text=low)
 
     def parse_integer(self, *, allows_zero: bool = False) -> int:
-        """INT: digits, and not 0 unless it is allowed."""
+        """Parse `INT`: digits, above 0 unless `allows_zero`."""
         token = self.tokens[self.position]
         if not (token.isascii() and token.isdigit()):
             if lexer.NUMBER.fullmatch(token):
@@ -266,13 +280,13 @@ class Cursor:
         return number
 
     def parse_integer_or_parameter(self, *, allows_zero: bool = False) -> Count:
-        """INT | PARAM"""
+        """Parse `INT | PARAM`."""
         if self.tokens[self.position][:1] == "$":
             return self.parse_value_parameter()
         return self.parse_integer(allows_zero=allows_zero)
 
     def parse_number(self) -> int | float:
-        """NUM"""
+        """Parse `NUM`."""
         number = lexer.parse_number(self.tokens[self.position])
         if number is None:
             if not lexer.NUMBER.fullmatch(self.tokens[self.position]):
@@ -282,7 +296,7 @@ class Cursor:
         return number
 
     def parse_value(self, depth: int = 0) -> Value:
-        """value = STR | NUM | true | false | PARAM | HASH | array ;"""
+        """Parse `value = STR | NUM | true | false | PARAM | HASH | array ;`."""
         token = self.tokens[self.position]
         first = token[:1]
         if first == '"' and len(token) > 1:
@@ -303,7 +317,7 @@ class Cursor:
         return self.parse_hash_or_parameter()
 
     def parse_array(self, depth: int = 0) -> tuple[Value, ...]:
-        """array = '[' [ value { ',' value } ] ']' ;"""
+        """Parse `array = '[' [ value { ',' value } ] ']' ;`."""
         if depth == limits.ARRAY_DEPTH:
             raise self.new_error("CAL-E002", f"Arrays nest at most {limits.ARRAY_DEPTH} deep.", "Flatten the array.")
         self.position += 1
@@ -311,7 +325,7 @@ class Cursor:
             self.position += 1
             return ()
         values: list[Value] = []
-        # What a token says it says again: a short text can hold thousands, and only few different ones.
+        # Equal tokens have equal values. An array of thousands of elements often has few different ones.
         values_by_token: dict[str, Value] = {}
         while True:
             start, token = self.position, self.tokens[self.position]
@@ -332,6 +346,7 @@ class Cursor:
 
 
 def _join_alternatives(expected: tuple[str, ...]) -> str:
+    """Return the alternatives as one phrase: "a, b or c"."""
     if len(expected) == 1:
         return expected[0]
     return f"{', '.join(expected[:-1])} or {expected[-1]}"

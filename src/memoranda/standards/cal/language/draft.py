@@ -1,4 +1,4 @@
-"""A RECALL while it is read, and what may not stand together in one."""
+"""A mutable RECALL while it is being parsed, and the table of clauses that exclude each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memoranda.standards.cal.language.syntax import (
     Thread,
 )
 
-# Section 9.8: what cannot stand together. Lower case: a condition on that field.
+# Section 9.8: clause → clauses that exclude it. Lower-case names are conditions on that field.
 CONFLICTS: Final[Mapping[str, tuple[str, ...]]] = {
     "ABOUT": ("LIKE",),
     "LIKE": ("ABOUT", "query"),
@@ -34,7 +34,7 @@ CONFLICTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Draft:
-    """A RECALL while it is read."""
+    """The clauses of a RECALL that have been parsed so far."""
 
     __slots__ = (
         "about", "between", "contradictions", "depth", "extractor_position", "fields", "format", "grain_type",
@@ -46,11 +46,11 @@ class Draft:
         self.depth = depth
         self.in_coalesce = in_coalesce
         self.fields: Mapping[str, Field] = {}
-        # Clauses and fields so far, for what may come once or not together.
+        # Clauses and fields parsed so far, to refuse repeated clauses and conflicts.
         self.seen_clauses: set[str] = set()
         self.stage_count = 0
         self.selected_fields: tuple[str, ...] = ()
-        # The token of the first SUBJECTS or OBJECTS.
+        # Index of the token of the first SUBJECTS or OBJECTS; -1 if there is none.
         self.extractor_position = -1
         self.my = False
         self.grain_type: str | None = None
@@ -68,6 +68,7 @@ class Draft:
         self.format: str | None = None
 
     def to_recall(self) -> Recall:
+        """Return the finished RECALL."""
         return Recall(
             my=self.my,
             grain_type=self.grain_type,

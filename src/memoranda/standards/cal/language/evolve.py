@@ -1,4 +1,4 @@
-"""ADD, SUPERSEDE and REVERT: what appends, and nothing else does (sections 8.8 to 8.10)."""
+"""Parser of ADD, SUPERSEDE and REVERT, the only statements that append (sections 8.8 to 8.10)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from memoranda.standards.cal.language.syntax import Add, Assignment, Revert, Sup
 
 
 class EvolveParser(AssembleParser):
-    """Reads the statements of tier 1."""
+    """Parser of the statements of tier 1."""
 
     __slots__ = ()
 
     def parse_type_singular(self) -> str:
-        """type_singular = 'belief' | … ;"""
+        """Parse `type_singular = 'belief' | … ;`."""
         token = self.tokens[self.position]
         if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED:
             self.raise_unexpected("a grain type")
@@ -24,11 +24,11 @@ class EvolveParser(AssembleParser):
         return token.lower()
 
     def parse_add(self) -> Add:
-        """add = ADD type_singular { SET add_field '=' value } REASON STR ;"""
+        """Parse `add = ADD type_singular { SET add_field '=' value } REASON STR ;`."""
         self.expect_keyword("ADD")
         start = self.position
         grain_type = self.parse_type_singular()
-        # C13: the README adds a reasoning.
+        # C13: the README of the specification adds a reasoning.
         if grain_type not in fields.ADDABLE or (self.strict and grain_type == "reasoning"):
             message = f"CAL does not add {fields.PLURAL_OF[grain_type]}: the system records them."
             raise self.new_error("CAL-E051", message, f"It adds {', '.join(fields.ADDABLE)}.", position=start)
@@ -41,7 +41,9 @@ class EvolveParser(AssembleParser):
         return Add(grain_type=grain_type, assignments=assignments, reason=reason)
 
     def parse_supersede(self) -> Supersede:
-        """supersede = SUPERSEDE hashp SET evolve_field '=' value { SET evolve_field '=' value } REASON STR ;"""
+        """Parse `supersede = SUPERSEDE hashp SET evolve_field '=' value { SET evolve_field '=' value }
+        REASON STR ;`.
+        """
         self.expect_keyword("SUPERSEDE")
         target = self.parse_hash_or_parameter()
         if self.peek_keyword() in ("REASON", ""):
@@ -52,12 +54,12 @@ class EvolveParser(AssembleParser):
         return Supersede(hash=target, assignments=assignments, reason=self.parse_reason())
 
     def parse_revert(self) -> Revert:
-        """revert = REVERT hashp REASON STR ;"""
+        """Parse `revert = REVERT hashp REASON STR ;`."""
         self.expect_keyword("REVERT")
         return Revert(hash=self.parse_hash_or_parameter(), reason=self.parse_reason())
 
     def parse_assignments(self, allowed: frozenset[str]) -> tuple[Assignment, ...]:
-        """{ SET field '=' value }  in canonical order"""
+        """Parse `{ SET field '=' value }`; return the assignments in canonical order."""
         assignments: dict[str, Assignment] = {}
         while self.peek_keyword() == "SET":
             self.position += 1
@@ -82,7 +84,7 @@ class EvolveParser(AssembleParser):
         return tuple(assignments[name] for name in fields.SETTABLE if name in assignments)
 
     def parse_reason(self) -> str:
-        """REASON STR"""
+        """Parse `REASON STR`."""
         if not self.tokens[self.position]:
             raise self.new_error("CAL-E018", "A change needs a REASON.", 'End with REASON "why".')
         if self.peek_keyword() != "REASON":

@@ -1,8 +1,8 @@
 """Text to tokens (section 2).
 
-One regular expression finds every token, so that the work is done in C; it cannot fail: what is no token of the
-language becomes a token that no rule of the grammar accepts. Tokens are plain strings, told apart by their first
-character. Positions are found only when an error needs one, by scanning again.
+One regular expression splits the whole text, which is much faster than a loop in Python. It cannot fail: characters
+that form no token of the language become a token that no grammar rule accepts. Tokens are plain strings; their kind
+follows from their first character. Positions are computed by a second scan, and only when an error needs one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from memoranda.standards.cal import limits
 
-# Section 16.6: characters that make a text read in another order than it is stored.
+# Section 16.6: controls that display a text in another order than it is stored.
 BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 _TOKEN: Final = re.compile(
@@ -41,19 +41,19 @@ _PUNCTUATION: Final = frozenset("()[]{},:;|/=><") | {"!=", ">=", "<="}
 _NUMBER_LIKE: Final = re.compile(r"[-+]?\.?\d")
 _ESCAPE: Final = re.compile(r'\\(["\\])')
 
-# The text of every token, the last one empty.
+# Returns the text of every token; the last one is empty and marks the end.
 split_tokens = _TOKEN.findall
 
 
 class Span(NamedTuple):
-    """Where a token stands: offsets in characters, end exclusive."""
+    """Offsets of a token in the text, in characters; the end is exclusive."""
 
     start: int
     end: int
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """Kinds of tokens."""
 
     STRING = "string"
     NUMBER = "number"
@@ -67,7 +67,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """A token with its place, for prompts and editors; the parser works on bare texts."""
+    """A token with its kind and position, for prompts and editors; the parser works on bare texts."""
 
     kind: TokenKind
     text: str
@@ -75,18 +75,18 @@ class Token(NamedTuple):
 
 
 def find_spans(text: str, start: int = 0) -> list[Span]:
-    """Where the tokens of `split(text[start:])` stand in the text."""
+    """Return the positions of the tokens of `split_tokens(text[start:])`, as offsets in the whole text."""
     return [Span(*match.span(1)) for match in _TOKEN.finditer(text, start)]
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens with kind and place, without the end."""
+    """Return all tokens with kind and position, without the end marker."""
     tokens = [Token(classify_token(text[a:b]), text[a:b], Span(a, b)) for a, b in find_spans(text)]
     return [token for token in tokens if token.kind is not TokenKind.END]
 
 
 def classify_token(token: str) -> TokenKind:
-    """What a token is; BAD if it is none of the language."""
+    """Return the kind of a token; BAD if the language has no such token."""
     if not token:
         return TokenKind.END
     first = token[0]
@@ -107,7 +107,7 @@ def classify_token(token: str) -> TokenKind:
 
 
 class Flaw(NamedTuple):
-    """What is wrong with a token or a text, before any grammar."""
+    """A fault in a token or a text that is found before any grammar rule is applied."""
 
     code: str
     message: str
@@ -116,7 +116,10 @@ class Flaw(NamedTuple):
 
 
 def describe_bad_token(token: str) -> Flaw | None:
-    """Why a token is BAD; None if it is not, or if no more can be said than that it is unexpected."""
+    """Return the fault of a BAD token.
+
+    None if the token is not BAD, or if nothing more precise than "unexpected token" can be reported.
+    """
     if classify_token(token) is not TokenKind.BAD:
         return None
     if token[0] == '"':
@@ -139,7 +142,7 @@ def describe_bad_token(token: str) -> Flaw | None:
 
 
 def find_text_flaw(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
-    """What is wrong with the text as a whole: length, encoding, direction, in this order."""
+    """Return the first fault of the text as a whole, or None: too long, not UTF-8, or with direction controls."""
     size = len(text)
     if size > max_bytes or (not text.isascii() and (size := len(text.encode("utf-8", "surrogatepass"))) > max_bytes):
         return Flaw(
@@ -164,12 +167,12 @@ def find_text_flaw(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | Non
 
 
 def utf8_flaw(offset: int) -> Flaw:
-    """The flaw of bytes, or of a string with half a surrogate pair."""
+    """Return the fault for bytes that are not UTF-8, or for a string with half a surrogate pair."""
     return Flaw("CAL-E070", f"The query is not UTF-8 at position {offset}.", "Send the query as UTF-8 text.")
 
 
 def unquote(token: str) -> str:
-    """The text in a string token: escapes read, normalised (NFC)."""
+    """Return the text of a string token: without quotes, escapes resolved, normalised to NFC."""
     text = token[1:-1]
     if "\\" in text:
         text = _ESCAPE.sub(r"\1", text)
@@ -177,21 +180,24 @@ def unquote(token: str) -> str:
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """From 1, in characters."""
+    """Return line and column of an offset; both count characters from 1."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def quote_token(token: str) -> str:
-    """A token in a message, cut if long."""
+    """Return a token in quotes for a message, cut after 40 characters."""
     return f'"{token}"' if len(token) <= 40 else f'"{token[:40]}…"'
 
 
-@lru_cache(maxsize=1024)  # the same few numbers stand in most queries
+@lru_cache(maxsize=1024)  # entries; most queries use the same few numbers
 def parse_number(token: str) -> int | float | None:
-    """A number token's value, None if it has none: whole numbers beyond 63 bits are doubles, and those end, too."""
+    """Return the value of a number token, or None if it has none.
+
+    Integers that do not fit into 63 bits become floats, as in JSON; floats that overflow have no value.
+    """
     if not NUMBER.fullmatch(token):
         return None
-    # 308 digits are what a double holds, and far below what int() refuses to read.
+    # A double has at most 308 digits before its point. The limit also keeps int() below its own limit of digits.
     if "." not in token and len(token) <= 308:
         integer = int(token)
         if abs(integer) <= limits.INTEGER_MAX:
@@ -200,7 +206,7 @@ def parse_number(token: str) -> int | float | None:
 
 
 def normalize_number(number: float) -> int | float | None:
-    """A number as queries hold it: whole numbers as int, no infinity, no NaN, no minus zero."""
+    """Return a number as queries hold it: whole numbers as int; None for infinity and NaN."""
     if abs(number) <= limits.INTEGER_MAX:
         return int(number) if number == int(number) else number
     try:

@@ -1,4 +1,4 @@
-"""The options of WITH (sections 8.1, 8.2, 25.2)."""
+"""Parser of the options of WITH (sections 8.1, 8.2, 25.2)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _FRACTION: Final = fields.COMMON["score"]
 
 
 class OptionParser(ConditionParser):
-    """Reads the options of a RECALL or an ASSEMBLE."""
+    """Parser of the options of a RECALL or an ASSEMBLE."""
 
     __slots__ = ()
 
     def parse_options(self, draft: Draft | None) -> tuple[Option, ...]:
-        """with = WITH option { ',' option } ;  without a draft: of ASSEMBLE"""
+        """Parse `with = WITH option { ',' option } ;`. The draft is None for an ASSEMBLE."""
         self.expect_keyword("WITH")
         options: list[Option] = []
         while True:
@@ -49,7 +49,7 @@ class OptionParser(ConditionParser):
                 return tuple(options)
 
     def parse_option(self, draft: Draft | None) -> Option:
-        """option = 'superseded' | … | 'iso_timestamps' (*C18*) | x_ID [ '(' value { ',' value } ')' ] ;"""
+        """Parse `option = 'superseded' | … | 'iso_timestamps' (*C18*) | x_ID [ '(' value { ',' value } ')' ] ;`."""
         token = self.tokens[self.position]
         name = token.lower()
         if name in _BARE_OPTIONS:
@@ -71,7 +71,7 @@ class OptionParser(ConditionParser):
         return Option(name=name, word=word, value=value)
 
     def parse_arguments(self) -> tuple[Value, ...]:
-        """[ '(' value { ',' value } ')' ]"""
+        """Parse `[ '(' value { ',' value } ')' ]`, the arguments of an x_ option."""
         if self.tokens[self.position] != "(":
             return ()
         self.position += 1
@@ -83,7 +83,7 @@ class OptionParser(ConditionParser):
         return tuple(arguments)
 
     def parse_level(self) -> str | None:
-        """[ '(' ( 'summary' | 'headlines' | 'full' ) ')' ]"""
+        """Parse `[ '(' ( 'summary' | 'headlines' | 'full' ) ')' ]`."""
         if self.tokens[self.position] != "(":
             return None
         self.position += 1
@@ -92,7 +92,7 @@ class OptionParser(ConditionParser):
         return level
 
     def _parse_diversity(self) -> tuple[str, Value | None]:
-        """'diversity' '(' ( 'mmr' [ ',' 'lambda' '=' NUM ] | 'threshold' ',' NUM ) ')'"""
+        """Parse `'mmr' [ ',' 'lambda' '=' NUM ] | 'threshold' ',' NUM`."""
         method = self.parse_choice(("mmr", "threshold"))
         if method == "mmr" and self.tokens[self.position] != ",":
             return method, None
@@ -109,7 +109,7 @@ class OptionParser(ConditionParser):
         return method, number
 
     def _parse_consistency(self) -> tuple[str, Value | None]:
-        """'consistency' '(' ( 'eventual' | 'bounded' '(' NUM ')' | 'linearizable' ) ')'"""
+        """Parse `'eventual' | 'bounded' '(' NUM ')' | 'linearizable'`."""
         level = self.parse_choice(_CONSISTENCIES)
         if level != "bounded":
             return level, None
@@ -119,9 +119,9 @@ class OptionParser(ConditionParser):
         return level, number
 
     def _parse_dedup(self, draft: Draft | None) -> tuple[str, None]:
-        """'dedup' '(' ( common_field | type_field ) ')'"""
+        """Parse `common_field | type_field`."""
         name = self.tokens[self.position].lower()
-        # The sources of an ASSEMBLE are of many types: any field of any of them may be meant.
+        # The sources of an ASSEMBLE can have different types, so any field of any type is accepted.
         if draft is not None or (name not in fields.COMMON and name not in fields.TYPES_WITH):
             self.parse_stage_field(draft)
             return name, None
@@ -129,11 +129,11 @@ class OptionParser(ConditionParser):
         return name, None
 
     def _parse_locale(self) -> tuple[None, str]:
-        """'locale' '(' STR ')'"""
+        """Parse `STR`."""
         return None, self.parse_string()
 
     def _parse_cache(self) -> tuple[None, int]:
-        """'cache' '(' 'ttl' '=' INT ')'"""
+        """Parse `'ttl' '=' INT`; the time to live is in seconds."""
         self.parse_choice(("ttl",))
         self.expect("=")
         return None, self.parse_integer()

@@ -1,7 +1,7 @@
-"""The statements, and the query around them (sections 3, 8, 10.6).
+"""Parser of the statements, and of the query around them (sections 3, 8, 10.6).
 
-One function for each rule of the grammar, with the rule as its comment; RECALL has its own module. `Parser` reads the
-token list once, from the left, and never looks back.
+A recursive-descent parser: one method per grammar rule, and its docstring quotes the rule. RECALL has its own module.
+`Parser` reads the token list once, from left to right, and never backtracks.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ _ENTRY_WORDS: Final = ("RECALL", "EXISTS", "HISTORY", "DESCRIBE", "COALESCE")
 
 
 def parse(text: str | bytes, *, strict: bool = False, params: Mapping[str, object] | None = None) -> Query:
-    """Read one query. Raises QueryError with the code of the first mistake, and nothing else.
+    """Parse one query. Raise QueryError with the code of the first mistake, and nothing else.
 
-    With `params` (an empty mapping is one, too) every parameter must have a value, and is replaced by it. `strict`
-    holds to the letter of the specification where we follow its README instead.
+    With `params` (even an empty mapping), every parameter must have a value and is replaced by it. `strict` follows
+    the
+    printed specification where we follow the examples of its README otherwise.
     """
     if isinstance(text, bytes):
         text = _decode(text)
@@ -47,7 +48,8 @@ def parse(text: str | bytes, *, strict: bool = False, params: Mapping[str, objec
 
 
 def _decode(data: bytes) -> str:
-    # Length first: CAL-E001 before CAL-E070.
+    """Decode UTF-8, or raise the CAL error for bytes that are not."""
+    # The length is checked first, so that CAL-E001 takes precedence over CAL-E070.
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -56,25 +58,26 @@ def _decode(data: bytes) -> str:
 
 
 def parse_text(text: str, *, strict: bool = False, max_bytes: int = limits.QUERY_BYTES) -> Query:
-    """Read one query. Raises QueryError, and nothing else."""
+    """Parse one query. Raise QueryError, and nothing else."""
     if flaw := lexer.find_text_flaw(text, max_bytes):
         raise error_from_flaw(text, flaw)
     return Parser(text, strict=strict).parse_query()
 
 
 class Parser(EvolveParser):
-    """Reads one query."""
+    """Parser of one query."""
 
     __slots__ = ("_let_depths", "_let_uses")
 
     def __init__(self, text: str, *, strict: bool) -> None:
         super().__init__(text, strict=strict)
-        # Uses of a LET inside a LET, which only ASSEMBLE allows; and how deep each LET builds on others.
+        # Uses of a LET inside a LET, as (token index, name); only ASSEMBLE allows them.
         self._let_uses: list[tuple[int, str]] = []
+        # Name of each LET → levels of LETs that it builds on, itself included.
         self._let_depths: dict[str, int] = {}
 
     def parse_query(self) -> Query:
-        """query = [ CAL '/' '1' ] , { let_binding } , statement , EOF ;"""
+        """Parse `query = [ CAL '/' '1' ] , { let_binding } , statement , EOF ;`."""
         if not self.tokens[0]:
             raise self.new_error("CAL-E014", "The query is empty.")
         self.parse_version()
@@ -87,7 +90,7 @@ class Parser(EvolveParser):
         return Query(statement=statement, lets=tuple(lets))
 
     def parse_version(self) -> None:
-        """[ CAL '/' '1' ]"""
+        """Parse `[ CAL '/' '1' ]`."""
         if self.peek_keyword() != "CAL":
             return
         self.position += 1
@@ -102,7 +105,7 @@ class Parser(EvolveParser):
     # --- LET ---------------------------------------------------------------------------------------------
 
     def parse_let_binding(self) -> Let:
-        """let_binding = LET PARAM '=' recall ';' ;"""
+        """Parse `let_binding = LET PARAM '=' recall ';' ;`."""
         self.statement_word = "LET"
         if len(self.let_kinds) == limits.LETS:
             raise self.new_error("CAL-E002", f"A query has at most {limits.LETS} LET bindings.", "Leave one out.")
@@ -126,7 +129,7 @@ class Parser(EvolveParser):
         return Let(name=name, query=query)
 
     def _measure_let_depth(self, query_start: int, name: str) -> int:
-        """The depth of the LETs used between a token and the next one; also notes where."""
+        """Return the depth of the LETs used since a token, and record their uses in `_let_uses`."""
         depth = 0
         for position in range(query_start, self.position):
             token = self.tokens[position]
@@ -148,14 +151,16 @@ class Parser(EvolveParser):
         return depth
 
     def _not_visible_error(self, name: str, position: int) -> Exception:
+        """Return the error for a LET that is used where it is not visible."""
         message = f"${name} cannot be seen here."
         return self.new_error("CAL-E008", message, "Only ASSEMBLE lets a LET use those before it.", position=position)
 
     # --- statements --------------------------------------------------------------------------------------
 
     def parse_statement(self) -> Statement:
-        """statement = explain | recall | assemble | set | exists | history | describe | batch | coalesce
-        | define_template | add | supersede | revert ;"""
+        """Parse `statement = explain | recall | assemble | set | exists | history | describe | batch | coalesce
+        | define_template | add | supersede | revert ;`.
+        """
         word = self.peek_keyword()
         if self._let_uses:
             kind = self.tokens[self.position + 1].upper() if word == "EXPLAIN" else word
@@ -167,13 +172,13 @@ class Parser(EvolveParser):
         return self.parse_explainable()
 
     def parse_explain(self) -> Explain:
-        """explain = EXPLAIN ( … (*C14: every statement but EXPLAIN*) ) ;"""
+        """Parse `explain = EXPLAIN ( … (*C14: every statement but EXPLAIN*) ) ;`."""
         self.statement_word = "EXPLAIN"
         self.position += 1
         return Explain(query=self.parse_explainable())
 
     def parse_explainable(self) -> Explainable:
-        """Every statement but EXPLAIN."""
+        """Parse every statement but EXPLAIN."""
         word = self.peek_keyword()
         reader = _STATEMENT_PARSERS.get(word)
         if reader is None:
@@ -186,12 +191,15 @@ class Parser(EvolveParser):
     # --- set operations, COALESCE, BATCH -----------------------------------------------------------------
 
     def parse_set(self) -> SetOp:
-        """set = operand , set_op , operand , { set_op , operand (*C15*) } ;"""
+        """Parse `set = operand , set_op , operand , { set_op , operand (*C15*) } ;`."""
         operation, _ = self._parse_set_chain(0, 0)
         return operation
 
     def _parse_set_chain(self, count: int, depth: int) -> tuple[SetOp, int]:
-        """A chain, given the operands read so far; answers with the chain and their number."""
+        """Parse a chain of set operations; `count` operands were parsed before.
+
+        Return the chain and the number of operands parsed so far.
+        """
         left, count = self.parse_operand(count, depth)
         if self.peek_keyword() not in words.SET_OPERATORS:
             self.raise_unexpected(*words.SET_OPERATORS)
@@ -204,8 +212,12 @@ class Parser(EvolveParser):
         return left, count
 
     def parse_operand(self, count: int, depth: int) -> tuple[Recall | Coalesce | SetOp, int]:
-        """operand = '(' query without EOF ')' ;  a RECALL, COALESCE or set that yields grains"""
-        # A set inside a set has two operands of its own: five operands cannot nest deeper.
+        """Parse `operand = '(' query without EOF ')' ;`, where the query is a RECALL, COALESCE or set that returns
+        grains.
+
+        Return the operand and the number of operands parsed so far.
+        """
+        # A nested set has at least two operands, so a set with five operands cannot nest deeper than this.
         if count == limits.SET_OPERANDS or depth == limits.SET_OPERANDS:
             raise self.new_error(
                 "CAL-E013", f"A set operation has at most {limits.SET_OPERANDS} operands.", "Leave one out."
@@ -229,7 +241,9 @@ class Parser(EvolveParser):
         return operand, count + 1
 
     def parse_coalesce(self, *, grains_only: bool = False) -> Coalesce:
-        """coalesce = COALESCE '(' recall ',' recall { ',' recall } ')' ;  (*C8: ABOUT with LIKE is legal here*)"""
+        """Parse `coalesce = COALESCE '(' recall ',' recall { ',' recall } ')' ;` (*C8: ABOUT with LIKE is legal
+        here*).
+        """
         self.expect_keyword("COALESCE")
         self.expect("(")
         mode, self.list_kind = self.list_kind, "coalesce"
@@ -253,7 +267,7 @@ class Parser(EvolveParser):
         return Coalesce(branches=tuple(branches))
 
     def parse_batch(self) -> Batch:
-        """batch = BATCH '{' entry { ',' entry } '}' ;"""
+        """Parse `batch = BATCH '{' entry { ',' entry } '}' ;`."""
         self.expect_keyword("BATCH")
         self.expect("{")
         self.list_kind = "batch"
@@ -280,7 +294,7 @@ class Parser(EvolveParser):
         return Batch(entries=tuple(entries.values()))
 
     def parse_entry(self) -> Entry:
-        """entry = label ':' ( recall | exists | history | describe | coalesce ) ;"""
+        """Parse `entry = label ':' ( recall | exists | history | describe | coalesce ) ;`."""
         label = self.parse_label()
         word = self.peek_keyword()
         if word not in _ENTRY_WORDS:
@@ -291,13 +305,14 @@ class Parser(EvolveParser):
     # --- small reads -------------------------------------------------------------------------------------
 
     def parse_exists(self) -> Exists:
-        """exists = EXISTS hashp ;"""
+        """Parse `exists = EXISTS hashp ;`."""
         self.expect_keyword("EXISTS")
         return Exists(hash=self.parse_hash_or_parameter())
 
     def parse_history(self) -> History:
-        """history = HISTORY hashp [ DIFF hashp ]
-        | HISTORY [ in_clause ] WHERE 'subject' '=' value AND 'relation' '=' value [ AS OF text ] ;"""
+        """Parse `history = HISTORY hashp [ DIFF hashp ]
+        | HISTORY [ in_clause ] WHERE 'subject' '=' value AND 'relation' '=' value [ AS OF text ] ;`.
+        """
         self.expect_keyword("HISTORY")
         if self.peek_keyword() not in ("IN", "WHERE"):
             first = self.parse_hash_or_parameter()
@@ -318,13 +333,13 @@ class Parser(EvolveParser):
         return History(namespace=namespace, subject=subject, relation=relation, as_of=as_of)
 
     def parse_equality(self, name: str) -> Text:
-        """'subject' '=' value"""
+        """Parse `name '=' value`, where the name is a common field."""
         self.parse_choice((name,))
         self.expect("=")
         return cast(Text, self.parse_checked_value(fields.COMMON[name]))
 
     def parse_describe(self) -> Describe:
-        """describe = DESCRIBE ( 'grain_types' | 'fields' [ type_singular ] | 'capabilities' | … ) ;"""
+        """Parse `describe = DESCRIBE ( 'grain_types' | 'fields' [ type_singular ] | 'capabilities' | … ) ;`."""
         self.expect_keyword("DESCRIBE")
         target = self.parse_choice(words.DESCRIBE_TARGETS)
         if target != "fields" or not self.tokens[self.position][:1].isalpha():

@@ -1,8 +1,8 @@
-"""RECALL: its type and its clauses (sections 8.1, 9); conditions, options and stages have their own modules.
+"""Parser of RECALL: its type and its clauses (sections 8.1, 9). Conditions, options and stages have their own modules.
 
-One function for each rule of the grammar, with the rule as its comment. (*Cn*) marks a correction of the printed
-grammar; docs/standards/cal.md lists them. What can be said of a clause is said when it is read, so that the first
-mistake in the text is the one reported.
+There is one method per grammar rule, and its docstring quotes the rule. (*Cn*) marks a correction of the grammar as
+printed; docs/standards/cal.md lists them. A rule about a clause is checked as soon as the clause is parsed, so the
+error reported is the first one in the text.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from memoranda.standards.cal.language.syntax import Between, HashOrParam, Namesp
 
 
 class RecallParser(StageParser):
-    """Reads one RECALL."""
+    """Parser of one RECALL."""
 
     __slots__ = ()
 
     def parse_recall(self, depth: int = 0, *, in_coalesce: bool = False) -> Recall:
-        """recall = RECALL [ MY ] [ type_plural ] { recall_clause } ;  (*C2: any order, each once, stages repeat*)"""
+        """Parse `recall = RECALL [ MY ] [ type_plural ] { recall_clause } ;`.
+
+        (*C2: clauses come in any order, each once; stages may repeat.*) `depth` counts the enclosing subqueries.
+        """
         self.expect_keyword("RECALL")
         draft = Draft(depth, in_coalesce=in_coalesce)
         if self.peek_keyword() == "MY":
@@ -43,7 +46,7 @@ class RecallParser(StageParser):
         return recall
 
     def parse_type_plural(self) -> str | None:
-        """type_plural = 'beliefs' | … ;  absent when a clause or the end follows"""
+        """Parse `type_plural = 'beliefs' | … ;`; return the singular, or None if a clause or the end follows."""
         token = self.tokens[self.position]
         singular = fields.PLURALS.get(token.lower())
         if singular:
@@ -56,14 +59,14 @@ class RecallParser(StageParser):
         return None
 
     def begin_clause(self, draft: Draft, clause: str) -> None:
-        """A clause may be given once, and not beside those it is another way of saying."""
+        """Move past the keyword of a clause; refuse a repeated clause and one that conflicts with another."""
         if clause in draft.seen_clauses:
             raise self.new_error("CAL-E002", f"{self.peek_keyword()} is given twice.", "Give each clause once.")
         self.register_clause(draft, clause)
         self.position += 1
 
     def parse_in_clause(self) -> Namespace:
-        """in_clause = IN ( STR | SCOPE STR ) ;"""
+        """Parse `in_clause = IN ( STR | SCOPE STR ) ;`."""
         self.expect_keyword("IN")
         scoped = self.peek_keyword() == "SCOPE"
         if scoped:
@@ -71,22 +74,23 @@ class RecallParser(StageParser):
         return Namespace(name=self.parse_string(), scoped=scoped)
 
     def _parse_namespace(self, draft: Draft) -> None:
+        """Parse the IN clause of a RECALL."""
         self.begin_clause(draft, "IN")
         self.position -= 1
         draft.namespace = self.parse_in_clause()
 
     def _parse_about(self, draft: Draft) -> None:
-        """ABOUT text"""
+        """Parse `ABOUT text`."""
         self.begin_clause(draft, "ABOUT")
         draft.about = self.parse_string_or_parameter()
 
     def _parse_like(self, draft: Draft) -> None:
-        """LIKE text"""
+        """Parse `LIKE text`."""
         self.begin_clause(draft, "LIKE")
         draft.like = self.parse_string_or_parameter()
 
     def parse_time(self) -> Text:
-        """A text that must be a time expression."""
+        """Parse a text that must be a time expression."""
         start = self.position
         text = self.parse_string_or_parameter()
         if type(text) is str and (problem := rules.check_time(text)):
@@ -94,18 +98,18 @@ class RecallParser(StageParser):
         return text
 
     def _parse_since(self, draft: Draft) -> None:
-        """SINCE text"""
+        """Parse `SINCE text`."""
         self.begin_clause(draft, "SINCE")
         draft.since = self.parse_time()
 
     def _parse_between(self, draft: Draft) -> None:
-        """BETWEEN value AND value"""
+        """Parse `BETWEEN value AND value`."""
         self.begin_clause(draft, "BETWEEN")
         low, high = self.parse_range(fields.COMMON["time"])
         draft.between = Between(low=low, high=high)
 
     def _parse_thread(self, draft: Draft) -> None:
-        """THREAD ( text | FROM hashp )"""
+        """Parse `THREAD ( text | FROM hashp )`."""
         start = self.position
         self.begin_clause(draft, "THREAD")
         if "session_id" not in draft.fields:
@@ -121,30 +125,30 @@ class RecallParser(StageParser):
             draft.thread = Thread(session=self.parse_string_or_parameter())
 
     def _parse_recent(self, draft: Draft) -> None:
-        """RECENT ( INT | PARAM (*C16*) )"""
+        """Parse `RECENT ( INT | PARAM (*C16*) )`."""
         self.begin_clause(draft, "RECENT")
         self.count_stages(draft, 2, self.position - 1)
         draft.recent = self.parse_limited_count("RECENT")
 
     def _parse_contradictions(self, draft: Draft) -> None:
-        """CONTRADICTIONS"""
+        """Parse `CONTRADICTIONS`."""
         self.begin_clause(draft, "CONTRADICTIONS")
         draft.contradictions = True
 
     def _parse_format(self, draft: Draft) -> None:
-        """AS format_name | FORMAT format_name (*C3: same clause as AS*)"""
+        """Parse `AS format_name | FORMAT format_name` (*C3: the same clause as AS*)."""
         self.begin_clause(draft, "AS")
-        # C17: the letter has the presets on ASSEMBLE only.
+        # C17: the printed grammar allows the presets on ASSEMBLE only.
         draft.format = self.parse_choice(words.FORMATS if self.strict else (*words.FORMATS, *words.PRESETS))
 
     def _parse_where(self, draft: Draft) -> None:
-        """where = WHERE condition { AND condition } ;"""
+        """Parse `where = WHERE condition { AND condition } ;`."""
         self.begin_clause(draft, "WHERE")
         conditions = [self.parse_condition(draft)]
         while self.tokens[self.position].upper() == "AND":
             self.position += 1
             if len(conditions) == limits.CONDITIONS:
-                # Section 20: what weighs more is refused before it is run; so much of it need not even be read.
+                # Section 20 refuses complex queries before they run. More conditions than this would be refused anyway.
                 raise self.new_error(
                     "CAL-E012", f"A RECALL has at most {limits.CONDITIONS} conditions.", "Ask in several queries."
                 )
@@ -152,6 +156,7 @@ class RecallParser(StageParser):
         draft.where = tuple(conditions)
 
     def _parse_with(self, draft: Draft) -> None:
+        """Parse the WITH clause of a RECALL."""
         self.begin_clause(draft, "WITH")
         self.position -= 1
         draft.options = self.parse_options(draft)

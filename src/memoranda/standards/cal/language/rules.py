@@ -1,6 +1,6 @@
-"""What a value may be where it stands (sections 6, 7, appendix E). The parser asks, and the binding of parameters.
+"""Rules about values: which value fits which field and operator (sections 6, 7, appendix E).
 
-Each rule answers with the Problem it found, or None.
+The parser and the binding of parameters both apply them. Each `check_…` function returns the Problem, or None.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from memoranda.standards.cal.language.syntax import Count, Hash, Param, Recall, 
 
 
 class Problem(NamedTuple):
-    """A broken rule: the code of CAL, a sentence, and what to do about it."""
+    """A broken rule: the CAL error code, a message, and a suggestion for the author of the query."""
 
     code: str
     message: str
@@ -39,7 +39,7 @@ _NUMBERS: Final = (FieldKind.NUMBER, FieldKind.INSTANT)
 
 
 def check_value(field: Field, operator: str, value: Value) -> Problem | None:
-    """Whether the value fits the field under this operator; the operator itself is one of the field's."""
+    """Return the problem of a value under an operator, or None. The field is known to allow the operator."""
     if operator in ("INCLUDE", "EXCLUDE"):
         return _check_array(field, value)
     if operator in ("IN", "BETWEEN"):
@@ -50,7 +50,7 @@ def check_value(field: Field, operator: str, value: Value) -> Problem | None:
 
 
 def check_scalar(field: Field, value: Value) -> Problem | None:
-    """Whether one value fits the field."""
+    """Return the problem of a single value, or None if it fits the field."""
     kind = field.kind
     if type(value) is str:
         return None if kind is FieldKind.ANY else _check_string(field, value)
@@ -66,6 +66,7 @@ def check_scalar(field: Field, value: Value) -> Problem | None:
 
 
 def _check_string(field: Field, text: str) -> Problem | None:
+    """Return the problem of a string, or None if it fits the field."""
     kind = field.kind
     if kind is FieldKind.STRING or kind is FieldKind.ADDRESS:
         return None
@@ -83,7 +84,7 @@ def _check_string(field: Field, text: str) -> Problem | None:
 
 
 def _check_range_end(field: Field, value: Value) -> Problem | None:
-    """One end of BETWEEN: any time expression, or an epoch."""
+    """Return the problem of one operand of BETWEEN: any time expression, an epoch or a number fits."""
     if field.kind is FieldKind.ANY or type(value) is Param:
         return None
     if type(value) is str:
@@ -92,6 +93,7 @@ def _check_range_end(field: Field, value: Value) -> Problem | None:
 
 
 def _check_array(field: Field, value: Value) -> Problem | None:
+    """Return the problem of an array of strings, or None."""
     if type(value) is Param:
         return None
     if type(value) is not tuple:
@@ -102,7 +104,7 @@ def _check_array(field: Field, value: Value) -> Problem | None:
 
 
 def check_assignment(field: Field, value: Value) -> Problem | None:
-    """Whether SET may give the field this value."""
+    """Return the problem of a value that SET assigns to the field, or None."""
     if field.kind is FieldKind.ARRAY:
         return _check_array(field, value)
     if field.name == "depends_on" and type(value) is tuple:
@@ -111,7 +113,7 @@ def check_assignment(field: Field, value: Value) -> Problem | None:
 
 
 def check_time(text: str) -> Problem | None:
-    """Whether the text is a time expression."""
+    """Return the problem of a text that is no time expression, or None."""
     if times.is_time_expression(text):
         return None
     return Problem(
@@ -122,7 +124,7 @@ def check_time(text: str) -> Problem | None:
 
 
 def mismatch_problem(field: Field, expected: str | None = None) -> Problem:
-    """The value is of another kind than the field."""
+    """Return the problem that the value has another kind than the field."""
     return Problem(
         "CAL-E020",
         f"{field.name} cannot be compared with this value.",
@@ -131,7 +133,7 @@ def mismatch_problem(field: Field, expected: str | None = None) -> Problem:
 
 
 def operator_problem(field: Field, name: str, operator: str) -> Problem:
-    """The field does not have this operator."""
+    """Return the problem that the field does not have this operator."""
     operators = [
         operator_name
         for operator_name in "= != >= <= > < IN BETWEEN INCLUDE EXCLUDE IS".split()
@@ -141,19 +143,20 @@ def operator_problem(field: Field, name: str, operator: str) -> Problem:
 
 
 def _unknown_word_problem(field: Field, text: str) -> Problem:
+    """Return the problem that the text is not among the closed values of the field."""
     near = suggest.did_you_mean(text, field.words)
     return Problem(field.code, f'"{text[:80]}" is not a {field.name}.', near or f"Use {', '.join(field.words)}.")
 
 
 def unknown_type_problem(word: str, *, plural: bool) -> Problem:
-    """Not a grain type."""
+    """Return the problem that a word is no grain type."""
     return Problem("CAL-E003", f'Unknown grain type "{word[:80]}".', suggest.suggest_grain_type(word, plural=plural))
 
 
 def unknown_field_problem(
     name: str, grain_type: str | None, *, strict: bool, extra: frozenset[str] = frozenset()
 ) -> Problem:
-    """A name that is no field here: of another type, or of none."""
+    """Return the problem that a name is no field of the type, or of any type."""
     owners = fields.TYPES_WITH.get(name, ())
     if not owners and extra and name in fields.PROJECTED_ANYWHERE:
         owners = tuple(owner_type for owner_type, names in fields.PROJECTED.items() if name in names)
@@ -176,7 +179,7 @@ def unknown_field_problem(
 
 
 def check_count(count: Count, word: str) -> Problem | None:
-    """Whether LIMIT or RECENT stays under the maximum."""
+    """Return the problem of a count of LIMIT or RECENT above the maximum, or None."""
     if type(count) is int and count > limits.LIMIT_MAX:
         return Problem(
             "CAL-E010",
@@ -187,7 +190,7 @@ def check_count(count: Count, word: str) -> Problem | None:
 
 
 def check_extractor(recall_type: str | None, declared_type: Value | None) -> Problem | None:
-    """SUBJECTS and OBJECTS need beliefs."""
+    """Return the problem that SUBJECTS and OBJECTS need beliefs, or None."""
     if recall_type == "belief" or declared_type == "belief" or type(declared_type) is Param:
         return None
     return Problem(
@@ -196,7 +199,7 @@ def check_extractor(recall_type: str | None, declared_type: Value | None) -> Pro
 
 
 def type_in_where(recall: Recall) -> Value | None:
-    """The value of `type = …` in WHERE, if any; a parameter only if no name is given."""
+    """Return the value of `type = …` in WHERE, or None; a parameter only if there is no literal."""
     values = [condition.value for condition in recall.where if condition.field == "type"]
     declared = next((value for value in values if type(value) is str), values[0] if values else None)
     assert isinstance(declared, str | Param | None)

@@ -1,4 +1,4 @@
-"""The stages of a pipeline, and what each makes of what it is given (sections 8.1, 10.3.5)."""
+"""Parser of pipeline stages (sections 8.1, 10.3.5), and the kind of result that each stage returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memoranda.standards.cal.language.syntax import (
     Stage,
 )
 
-# What each stage makes of what it is given; a missing pair is CAL-E021.
+# (stage, kind of its input) → kind of its result. A missing pair is refused as CAL-E021.
 _LISTS: Final = ("grains", "rows", "values", "groups")
 _RESULT_KINDS: Final[Mapping[tuple[str, str], str]] = {
     **{(stage, kind): kind for stage in ("LIMIT", "OFFSET") for kind in _LISTS},
@@ -39,12 +39,12 @@ _RESULT_KINDS: Final[Mapping[tuple[str, str], str]] = {
 
 
 class StageParser(OptionParser):
-    """Reads the stages of a RECALL."""
+    """Parser of the stages of a RECALL."""
 
     __slots__ = ()
 
     def _parse_piped_stage(self, draft: Draft) -> None:
-        """stage = [ '|' (*C1: pipe optional*) ] ( … ) ;"""
+        """Parse `stage = [ '|' (*C1: pipe optional*) ] ( … ) ;`, here with its pipe."""
         self.position += 1
         reader = STAGE_PARSERS.get(self.peek_keyword())
         if reader is None:
@@ -52,7 +52,7 @@ class StageParser(OptionParser):
         self.parse_stage(draft)
 
     def parse_stage(self, draft: Draft) -> None:
-        """One stage, and what it makes of what comes before it."""
+        """Parse one stage and update the kind of result; refuse a stage that cannot follow the previous one."""
         word = self.peek_keyword()
         self.count_stages(draft, 1, self.position)
         result_kind = _RESULT_KINDS.get((word, self.result_kind))
@@ -69,7 +69,7 @@ class StageParser(OptionParser):
         self.result_kind = result_kind
 
     def count_stages(self, draft: Draft, count: int, position: int) -> None:
-        """At most five stages; RECENT stands for two and THREAD for one."""
+        """Count a stage and refuse more than five; RECENT counts as two, THREAD as one."""
         draft.stage_count += count
         if draft.stage_count > limits.STAGES:
             raise self.new_error(
@@ -80,7 +80,7 @@ class StageParser(OptionParser):
             )
 
     def _parse_select(self, draft: Draft) -> Stage:
-        """SELECT sfield { ',' sfield }"""
+        """Parse `SELECT sfield { ',' sfield }`."""
         names = [self.parse_field_for(draft, "projectable")]
         while self.accept_comma():
             names.append(self.parse_field_for(draft, "projectable"))
@@ -88,7 +88,7 @@ class StageParser(OptionParser):
         return Select(fields=draft.selected_fields)
 
     def _parse_order(self, draft: Draft) -> Stage:
-        """ORDER BY sfield [ ASC | DESC ]"""
+        """Parse `ORDER BY sfield [ ASC | DESC ]`."""
         self.expect_keyword("BY")
         start = self.position
         name = self.parse_field_for(draft, "sortable")
@@ -102,7 +102,7 @@ class StageParser(OptionParser):
         return OrderBy(field=name, descending=word == "DESC")
 
     def parse_limited_count(self, word: str) -> Count:
-        """INT | PARAM, at most 1,000."""
+        """Parse `INT | PARAM`, at most 1,000."""
         start = self.position
         count = self.parse_integer_or_parameter()
         if problem := rules.check_count(count, word):
@@ -110,20 +110,20 @@ class StageParser(OptionParser):
         return count
 
     def _parse_limit(self) -> Stage:
-        """LIMIT ( INT | PARAM (*C16*) )"""
+        """Parse `LIMIT ( INT | PARAM (*C16*) )`."""
         return Limit(count=self.parse_limited_count("LIMIT"))
 
     def _parse_offset(self) -> Stage:
-        """OFFSET ( INT | PARAM )"""
+        """Parse `OFFSET ( INT | PARAM )`."""
         return Offset(count=self.parse_integer_or_parameter(allows_zero=True))
 
     def _parse_group(self, draft: Draft) -> Stage:
-        """GROUP BY sfield"""
+        """Parse `GROUP BY sfield`."""
         self.expect_keyword("BY")
         return GroupBy(field=self.parse_field_for(draft, "groupable"))
 
     def _parse_project(self, draft: Draft) -> Stage:
-        """PROJECT pspec { ',' pspec }"""
+        """Parse `PROJECT pspec { ',' pspec }`."""
         name_lists: dict[str, tuple[str, ...]] = {}
         while True:
             start = self.position
@@ -142,7 +142,9 @@ class StageParser(OptionParser):
                 return Project(content=name_lists.get("content"), attributes=name_lists.get("attr"))
 
     def parse_projected_field(self, draft: Draft) -> str:
-        """pfield = common_field | type_field | domain_field | projection attribute name (*C10*) | x_ID (*C10*) ;"""
+        """Parse `pfield = common_field | type_field | domain_field | projection attribute name (*C10*)
+        | x_ID (*C10*) ;`.
+        """
         token = self.tokens[self.position]
         kind = lexer.classify_token(token)
         name = token.lower()

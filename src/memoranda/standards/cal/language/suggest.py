@@ -1,4 +1,4 @@
-"""What to write instead: near words, old names, and the shape of the statement."""
+"""Suggestions for mistakes: similar words, current names for old ones, and an example of each statement."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Final
 from memoranda.standards.cal import fields
 from memoranda.standards.cal.language import words
 
+# Edits (letters added, removed, replaced or swapped); beyond it a suggestion is a guess.
 MAX_DISTANCE: Final = 2
 
-# Names that OMS gave up in 1.2, and what they are now.
+# Grain types that OMS renamed in 1.2 → their current names.
 OLD_TYPES: Final = {
     "fact": "belief",
     "episode": "event",
@@ -19,7 +20,7 @@ OLD_TYPES: Final = {
     "tool_call": "action",
 }
 
-# What people write for a field, from other languages and older versions.
+# Field names of other languages and older versions → the names of CAL.
 OLD_FIELDS: Final = {
     "user": "user_id",
     "predicate": "relation",
@@ -56,7 +57,7 @@ KEYWORDS: Final = tuple(sorted(words.KEYWORDS))
 STATEMENTS: Final = tuple(word for word in EXAMPLES if word not in ("LET", "("))
 
 
-# Words of other query languages, and how CAL says it.
+# Words of other query languages → how to express them in CAL.
 _REPLACEMENTS: Final = {
     **dict.fromkeys(
         sorted(words.REFUSED), "CAL reads and appends; nothing in it removes. SUPERSEDE and REVERT keep all versions."
@@ -70,29 +71,32 @@ _REPLACEMENTS: Final = {
 
 
 def suggest_replacement(token: str) -> str | None:
-    """What to write for a word that means something elsewhere."""
+    """Return how to express a word of another query language in CAL, or None."""
     return _REPLACEMENTS.get(token.upper())
 
 
 def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that takes the fewest edits, at most two; the first of equals."""
+    """Return the candidate with the fewest edits to the word, at most two; the first of equals."""
     best, best_distance = None, MAX_DISTANCE + 1
     low = word.lower()
     letters = set(low)
     for candidate in candidates:
         if abs(len(candidate) - len(low)) >= best_distance or len(low) < 2:
             continue
-        # An edit takes one letter away and brings one, at most: words with few letters in common need not be compared.
+        # One edit changes at most two of the letters in which the words differ, so most candidates need no comparison.
         if len(letters ^ set(candidate.lower())) < 2 * best_distance:
             distance = _edit_distance(low, candidate.lower(), best_distance)
-            # Two edits make any short word any other.
+            # Two edits turn any short word into any other, so short words need a closer match.
             if 0 < distance < min(best_distance, max(len(low), 3) - 1):
                 best, best_distance = candidate, distance
     return best
 
 
 def _edit_distance(one: str, other: str, bound: int) -> int:
-    """Edits between two words, a swap of neighbours counting as one; `bound` if there are at least so many."""
+    """Return the number of edits between two words, where a swap of neighbours is one edit.
+
+    Stop and return `bound` as soon as the distance is known to reach it.
+    """
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
@@ -109,13 +113,13 @@ def _edit_distance(one: str, other: str, bound: int) -> int:
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """A question, or None if nothing is near."""
+    """Return the question "Did you mean …?", or None if no candidate is near."""
     candidate = find_nearest(word, candidates)
     return None if candidate is None else f'Did you mean "{candidate}"?'
 
 
 def suggest_grain_type(word: str, *, plural: bool) -> str:
-    """For a word that is no grain type where one belongs."""
+    """Return a suggestion for a word that is no grain type."""
     low = word.lower()
     names = fields.PLURALS if plural else fields.SINGULARS
     for old, new in OLD_TYPES.items():
@@ -130,7 +134,7 @@ def suggest_grain_type(word: str, *, plural: bool) -> str:
 
 
 def suggest_field(word: str, candidates: Iterable[str]) -> str:
-    """For a word that is no field where one belongs."""
+    """Return a suggestion for a word that is no field."""
     names = tuple(candidates)
     old = OLD_FIELDS.get(word.lower())
     if old in names:

@@ -1,6 +1,8 @@
-"""The text of templates: where it ends, how it is trimmed, and which tags it may hold (section 10.6).
+"""The text of template sections: where it ends, how it is trimmed, and which tags it may hold (section 10.6).
 
-A subset of Mustache over a closed set of variables: no code, no files, no way to reach what was not recalled.
+Templates are a subset of Mustache over a closed set of variables. They hold no code, read no files, and can reach
+only
+the grains that were recalled.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ VARIABLES: Final = frozenset(
     grain.content grain.type grain.subject grain.relation grain.humanized_relation grain.object grain.confidence
     grain.importance grain.tags grain.created_at grain.relative_time grain.score grain.hash""".split()
 )
-# Only as {{#…}} and {{^…}}.
+# Names that may occur only as {{#…}} and {{^…}}.
 CONDITIONS: Final = frozenset(("grain.is_full", "grain.is_summary"))
 LOOP: Final = "each"
 _LOOP_SECTIONS: Final = frozenset(("HEADER", "FOOTER"))
@@ -31,7 +33,7 @@ _LAST_BREAK: Final = re.compile(r"\r?\n[ \t]*\Z")
 
 
 class Tag(NamedTuple):
-    """One `{{…}}`: its sign (`#`, `^`, `/`, `!` or none), its name, and where it stands in the text."""
+    """One `{{…}}`: its sign (`#`, `^`, `/`, `!` or none), its name, and its offsets in the text."""
 
     sign: str
     name: str
@@ -40,7 +42,10 @@ class Tag(NamedTuple):
 
 
 def find_section_end(text: str, start: int) -> int | None:
-    """The offset of the brace that closes a section whose text begins at `start`; doubled braces are tags."""
+    """Return the offset of the brace that closes a section; doubled braces are tags.
+
+    `start` is the offset of the section's text. None if no brace closes it.
+    """
     depth = 1
     for match in _BRACES.finditer(text, start):
         if match[0] == "{":
@@ -53,7 +58,7 @@ def find_section_end(text: str, start: int) -> int | None:
 
 
 def trim_section(raw: str) -> str:
-    """The text between the braces: without the line breaks, or the spaces, that only set it off from them."""
+    """Return the text between the braces without the line breaks or spaces that separate it from them."""
     if "\n" not in raw:
         raw = raw.removeprefix(" ")
         return raw.removesuffix(" ")
@@ -65,12 +70,12 @@ def trim_section(raw: str) -> str:
 
 
 def wrap_in_braces(text: str) -> str:
-    """The braces around a text, so that `trim` finds it again."""
+    """Return a text in braces such that `trim_section` restores it."""
     return f"{{\n{text}\n}}" if "\n" in text else f"{{ {text} }}"
 
 
 def find_tags(text: str) -> list[Tag] | Problem:
-    """Every tag of a text, or why one is none."""
+    """Return every tag of a text, or the first problem with one."""
     tags: list[Tag] = []
     position = 0
     while match := _TAG.search(text, position):
@@ -88,7 +93,10 @@ def find_tags(text: str) -> list[Tag] | Problem:
 
 
 def check_section(section: str, text: str) -> Problem | None:
-    """Whether the text of a section is well formed: known variables, balanced, not too deep."""
+    """Return the first problem of a section's text, or None.
+
+    Checked are: only known variables, balanced sections, and at most `limits.TEMPLATE_DEPTH` levels.
+    """
     found = find_tags(text)
     if isinstance(found, Problem):
         return found
@@ -112,6 +120,7 @@ def check_section(section: str, text: str) -> Problem | None:
 
 
 def _check_tag_name(section: str, tag: Tag) -> Problem | None:
+    """Return the problem of a tag's name, or None."""
     name = tag.name
     if not _NAME.fullmatch(name):
         return _syntax_problem("a tag holds no name")

@@ -1,4 +1,4 @@
-"""DEFINE TEMPLATE, and templates inside ASSEMBLE (section 10.6)."""
+"""Parser of DEFINE TEMPLATE, and of templates inside ASSEMBLE (section 10.6)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from memoranda.standards.cal.language.syntax import DefineTemplate, Sections
 
 
 class TemplateParser(RecallParser):
-    """Reads the sections of a template, which are not made of tokens."""
+    """Parser of the sections of a template, whose text is not made of tokens."""
 
     __slots__ = ()
 
     def parse_define_template(self) -> DefineTemplate:
-        """define_template = DEFINE TEMPLATE ID [ EXTENDS ( preset | ID ) ] section { section } ;"""
+        """Parse `define_template = DEFINE TEMPLATE ID [ EXTENDS ( preset | ID ) ] section { section } ;`."""
         self.expect_keyword("DEFINE")
         self.expect_keyword("TEMPLATE")
         start = self.position
@@ -25,7 +25,7 @@ class TemplateParser(RecallParser):
         return DefineTemplate(name=name, extends=extends, sections=self.parse_sections())
 
     def parse_parent(self) -> str:
-        """EXTENDS ( preset | ID )"""
+        """Parse `EXTENDS ( preset | ID )`; only presets can be extended."""
         self.position += 1
         token = self.tokens[self.position]
         name = token.lower()
@@ -40,7 +40,7 @@ class TemplateParser(RecallParser):
         return name
 
     def parse_sections(self) -> Sections:
-        """section { section }"""
+        """Parse `section { section }`."""
         texts: dict[str, str] = {}
         if self.peek_keyword() not in words.SECTIONS:
             self.raise_unexpected(*words.SECTIONS)
@@ -55,7 +55,7 @@ class TemplateParser(RecallParser):
         return Sections(**{word.lower(): text for word, text in texts.items()})
 
     def parse_section(self, word: str, template_start: int) -> str:
-        """section = ( HEADER | ELEMENT | … ) '{' raw text '}' ;"""
+        """Parse `section = ( HEADER | ELEMENT | … ) '{' raw text '}' ;`."""
         keyword_position = self.position
         self.position += 1
         if self.tokens[self.position] != "{":

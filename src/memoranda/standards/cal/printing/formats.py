@@ -11,7 +11,7 @@ from typing import Any, Final
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language.words import FORMATS
 from memoranda.standards.cal.printing import prose, structured, toon, yaml_text
-from memoranda.standards.cal.printing.elements import Element, Frame, group_elements, cached_on_element
+from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element, group_elements
 from memoranda.standards.cal.printing.plain import dump_json, plain_value
 from memoranda.standards.cal.printing.projection import project, to_text
 from memoranda.standards.sml import render as sml

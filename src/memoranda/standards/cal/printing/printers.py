@@ -13,7 +13,7 @@ from memoranda.standards.cal.printing.counter import TokenCounter
 from memoranda.standards.cal.printing.elements import Element, Frame
 from memoranda.standards.cal.printing.formats import assembled_text, line_of
 from memoranda.standards.cal.printing.projection import Level
-from memoranda.standards.cal.printing.template_render import SourcePart, TemplateRenderer, Scope
+from memoranda.standards.cal.printing.template_render import Scope, SourcePart, TemplateRenderer
 
 # They print how much of the budget the text takes, and so does toon, in a line of its own.
 _FORMATS_WITH_USAGE: Final = frozenset(("json", "yaml"))

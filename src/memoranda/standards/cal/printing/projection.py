@@ -17,7 +17,7 @@ import msgspec
 
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, format_instant
 from memoranda.model.native import NATIVE_KEY
-from memoranda.standards.cal.item import Item, event_text, context_label, value_of
+from memoranda.standards.cal.item import Item, context_label, event_text, value_of
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
 from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact_json

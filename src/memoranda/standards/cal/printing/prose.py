@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from memoranda.standards.cal.fields import PLURAL_OF
-from memoranda.standards.cal.printing.elements import Element, Frame, group_elements, cached_on_element
+from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element, group_elements
 from memoranda.standards.cal.printing.projection import (
     Projection,
     humanize,
     project,
-    to_scalar,
     subject_of,
     text_of,
+    to_scalar,
     to_text,
 )
 from memoranda.standards.sml.render import one_line

@@ -42,19 +42,19 @@ from memoranda.standards.cal.language.syntax import (
 )
 from memoranda.standards.cal.wire.recall import read_namespace, read_nested_recall, read_options, read_recall
 from memoranda.standards.cal.wire.shapes import (
-    read_count,
-    require_list,
-    require_text,
-    read_value,
-    require_word,
-    require_object,
     is_deeper_than,
+    read_count,
     read_hash_or_param,
-    require_members,
     read_optional,
-    refuse,
-    require_words,
     read_text_or_param,
+    read_value,
+    refuse,
+    require_list,
+    require_members,
+    require_object,
+    require_text,
+    require_word,
+    require_words,
 )
 from memoranda.standards.cal.wire.writer import CAL_VERSION
 
