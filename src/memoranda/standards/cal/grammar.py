@@ -95,8 +95,9 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "supersede": '"SUPERSEDE" hashp ("SET" evolve_field "=" value)+ "REASON" STR',
         "revert": '"REVERT" hashp "REASON" STR',
         # Templates.
-        "define_template": f'"DEFINE" "TEMPLATE" ID ("EXTENDS" ({_alternatives(p for p in words.PRESETS if p != "data")}))?'
-        " section+",
+        "define_template": '"DEFINE" "TEMPLATE" ID ("EXTENDS" ('
+        + _alternatives(preset for preset in words.PRESETS if preset != "data")
+        + "))? section+",
         "section": f'({_alternatives(words.SECTIONS)}) "{{" TEXT "}}"',
         # Small things.
         "text": "STR | PARAM",

@@ -1,6 +1,6 @@
-"""Parameters: values put where `$name` stands, each checked as if it had been written there (sections 3.4, 20.1).
+"""Binding of parameters: `$name` is replaced by its value, which is checked as a literal would be (sections 3.4, 20.1).
 
-Values never become text that is read again, so no value can change what a query does.
+Values are put into the parsed query and never become query text, so no value can change what a query does.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _S = TypeVar("_S", bound=Statement)
 
 
 def bind(query: Query, params: Mapping[str, object], *, text: str = "", current_user: str | None = None) -> Query:
-    """The query with every parameter replaced by its value; `written` keeps it as it was.
+    """Return the query with every parameter replaced by its value; `original` keeps the unbound query.
 
-    `$current_user_id` is the executor's to give, as `current_user`; without one it stays. `text`, the query as it
-    was sent, is only for the place of errors.
+    The executor gives the value of `$current_user_id` as `current_user`; without one the parameter stays. `text`, the
+    query as it was sent, serves only to locate errors.
     """
     binder = _Binder(query, params, text)
     if current_user is not None:
@@ -67,6 +67,8 @@ def bind(query: Query, params: Mapping[str, object], *, text: str = "", current_
 
 
 class _Binder:
+    """The values of one query's parameters, and one `bind_…` method per part of a query."""
+
     def __init__(self, query: Query, params: Mapping[str, object], text: str) -> None:
         self.text = text
         self.lets = {let.name for let in query.lets}
@@ -78,20 +80,22 @@ class _Binder:
         self.values: dict[str, Value] = {}
 
     def error_for(self, name: str, problem: Problem) -> Exception:
+        """Return the error for a parameter, at its first position in the text."""
         tokens = lexer.split_tokens(self.text)
         span = lexer.find_spans(self.text)[tokens.index(f"${name}")] if f"${name}" in tokens else Span(0, 0)
         return error_at(self.text, span, problem)
 
-    def raise_problem(self, param: Param, problem: Problem | None) -> None:
+    def raise_if_problem(self, param: Param, problem: Problem | None) -> None:
+        """Raise the error for a parameter unless the problem is None."""
         if problem is not None:
             raise self.error_for(param.name, problem._replace(message=f"${param.name}: {problem.message}"))
 
     def stays_unbound(self, param: Param) -> bool:
-        """Whether it is not the caller's to bind."""
+        """Return True for a LET, and for `$current_user_id` while the executor has not given it."""
         return param.name in self.lets or (param.name == words.CURRENT_USER and param.name not in self.values)
 
     def value_of(self, param: Param) -> Value:
-        """The value given for a parameter."""
+        """Return the value of a parameter. Raise QueryError if the caller gave none."""
         name = param.name
         if name not in self.values:
             if name not in self.params:
@@ -101,7 +105,7 @@ class _Binder:
         return self.values[name]
 
     def convert_value(self, name: str, raw_value: object, depth: int) -> Value:
-        """A value of Python as one of the language."""
+        """Convert a Python value to a value of the language. Lists may nest at most two levels."""
         if isinstance(raw_value, Hash | bool):
             return raw_value
         if isinstance(raw_value, str):
@@ -117,58 +121,63 @@ class _Binder:
         message = f"${name} is neither text, number, boolean nor a list of these."
         raise self.error_for(name, Problem("CAL-E020", message, "Give one of these."))
 
-    # --- by what may stand there -------------------------------------------------------------------------
+    # --- by kind of value --------------------------------------------------------------------------------
 
     def bind_value(self, value: Value) -> Value:
-        """Anything goes."""
+        """Return a value of any kind with its parameters replaced."""
         if isinstance(value, tuple):
             return tuple(self.bind_value(member) for member in value)
         return value if not isinstance(value, Param) or self.stays_unbound(value) else self.value_of(value)
 
     def bind_text(self, text: Text | None, *, is_time: bool = False) -> Text | None:
+        """Return a text with its parameter replaced; refuse a value that is no string, or no time if `is_time`."""
         if not isinstance(text, Param) or self.stays_unbound(text):
             return text
         value = self.value_of(text)
         if not isinstance(value, str):
-            self.raise_problem(text, Problem("CAL-E020", "not a string.", "Give text."))
+            self.raise_if_problem(text, Problem("CAL-E020", "not a string.", "Give text."))
         elif is_time:
-            self.raise_problem(text, rules.check_time(value))
+            self.raise_if_problem(text, rules.check_time(value))
         assert isinstance(value, str)
         return value
 
     def bind_hash(self, reference: HashOrParam | None) -> HashOrParam | None:
+        """Return a hash with its parameter replaced."""
         return (
             reference if not isinstance(reference, Param) or self.stays_unbound(reference) else self.hash_of(reference)
         )
 
     def hash_of(self, param: Param) -> Hash:
+        """Return the value of a parameter as a hash; strings of the form `sha256:…` are converted."""
         value = self.value_of(param)
         if isinstance(value, str) and lexer.HASH.fullmatch(value.lower()):
             return Hash(text=value.lower())
         if not isinstance(value, Hash):
             code = "CAL-E015" if isinstance(value, str) else "CAL-E020"
-            self.raise_problem(param, Problem(code, "not a hash.", "Give sha256: and 8 to 64 hexadecimal digits."))
+            self.raise_if_problem(param, Problem(code, "not a hash.", "Give sha256: and 8 to 64 hexadecimal digits."))
         assert isinstance(value, Hash)
         return value
 
     def bind_count(self, count: Count | None, word: str) -> Count | None:
+        """Return a count with its parameter replaced; refuse a value that the clause `word` does not allow."""
         if not isinstance(count, Param) or self.stays_unbound(count):
             return count
         value = self.value_of(count)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.raise_problem(count, Problem("CAL-E020", "not a number.", "Give a whole number."))
+            self.raise_if_problem(count, Problem("CAL-E020", "not a number.", "Give a whole number."))
         elif isinstance(value, float) or value < (word != "OFFSET"):
-            self.raise_problem(
+            self.raise_if_problem(
                 count, Problem("CAL-E006", f"{value} is not a whole number above 0.", "Give a whole number.")
             )
         assert isinstance(value, int)
         if word != "OFFSET":
-            self.raise_problem(count, rules.check_count(value, word))
+            self.raise_if_problem(count, rules.check_count(value, word))
         return value
 
     # --- by statement ------------------------------------------------------------------------------------
 
     def bind_condition(self, condition: Condition, grain_type: str | None) -> Condition:
+        """Return a condition with its parameters replaced."""
         value = condition.value
         if isinstance(value, Subquery):
             return replace(condition, value=Subquery(query=self.bind_recall(value.query)))
@@ -182,7 +191,7 @@ class _Binder:
         return replace(condition, value=self.bind_operand(field, condition.operator, value))
 
     def bind_members(self, field: Field, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The values of IN; an array given for one parameter is spliced in."""
+        """Return the values of IN with their parameters replaced; an array as a value is spliced in."""
         bound: list[Value] = []
         for value in values:
             if not isinstance(value, Param) or self.stays_unbound(value):
@@ -190,17 +199,17 @@ class _Binder:
                 continue
             bound_value = self.value_of(value)
             spliced = bound_value if isinstance(bound_value, tuple) else (bound_value,)
-            self.raise_problem(value, rules.check_value(field, "IN", spliced))
+            self.raise_if_problem(value, rules.check_value(field, "IN", spliced))
             bound.extend(spliced)
         return tuple(bound)
 
     def bind_operand(self, field: Field, operator: str, value: Value) -> Value:
-        """A value that fits the field under the operator."""
+        """Return the operand of an operator with its parameters replaced; refuse values that do not fit the field."""
         if isinstance(value, tuple):
             bound = self.bind_value(value)
             parameter = next((member for member in value if isinstance(member, Param)), None)
             if parameter is not None:
-                self.raise_problem(parameter, rules.check_value(field, operator, bound))
+                self.raise_if_problem(parameter, rules.check_value(field, operator, bound))
             return bound
         if not isinstance(value, Param) or self.stays_unbound(value):
             return value
@@ -208,10 +217,11 @@ class _Binder:
             return self.hash_of(value)
         bound_value = self.value_of(value)
         operand = (bound_value,) if operator == "BETWEEN" else bound_value
-        self.raise_problem(value, rules.check_value(field, operator, operand))
+        self.raise_if_problem(value, rules.check_value(field, operator, operand))
         return bound_value
 
     def bind_recall(self, recall: Recall) -> Recall:
+        """Return a RECALL with its parameters replaced."""
         bound = replace(
             recall,
             about=self.bind_text(recall.about),
@@ -219,18 +229,19 @@ class _Binder:
             since=self.bind_text(recall.since, is_time=True),
             between=self.bind_between(recall.between),
             thread=self.bind_thread(recall.thread),
-            where=tuple(self.bind_condition(each, recall.grain_type) for each in recall.where),
+            where=tuple(self.bind_condition(condition, recall.grain_type) for condition in recall.where),
             options=self.bind_options(recall.options),
-            stages=tuple(self.bind_stage(each) for each in recall.stages),
+            stages=tuple(self.bind_stage(stage) for stage in recall.stages),
             recent=self.bind_count(recall.recent, "RECENT"),
         )
         extracts = any(isinstance(stage, Reduce) and stage.to in ("subjects", "objects") for stage in recall.stages)
         declared_type = rules.type_in_where(recall)
         if extracts and isinstance(declared_type, Param):
-            self.raise_problem(declared_type, rules.check_extractor(bound.grain_type, rules.type_in_where(bound)))
+            self.raise_if_problem(declared_type, rules.check_extractor(bound.grain_type, rules.type_in_where(bound)))
         return bound
 
     def bind_between(self, between: Between | None) -> Between | None:
+        """Return a BETWEEN clause with its parameters replaced."""
         if between is None:
             return None
         time = fields.COMMON["time"]
@@ -239,14 +250,17 @@ class _Binder:
         )
 
     def bind_thread(self, thread: Thread | None) -> Thread | None:
+        """Return a THREAD clause with its parameter replaced."""
         if thread is None:
             return None
         return Thread(session=self.bind_text(thread.session), message=self.bind_hash(thread.message))
 
     def bind_options(self, options: tuple[Option, ...]) -> tuple[Option, ...]:
+        """Return the options with the parameters in their arguments replaced."""
         return tuple(replace(option, arguments=tuple(map(self.bind_value, option.arguments))) for option in options)
 
     def bind_stage(self, stage: Stage) -> Stage:
+        """Return a stage with its parameter replaced; only LIMIT and OFFSET can have one."""
         if isinstance(stage, Limit):
             count = self.bind_count(stage.count, "LIMIT")
             assert count is not None
@@ -260,20 +274,23 @@ class _Binder:
     def bind_assignments(
         self, assignments: tuple[Assignment, ...], required: tuple[str, ...]
     ) -> tuple[Assignment, ...]:
+        """Return the assignments of SET with their parameters replaced; `required` fields must not be empty."""
         bound: list[Assignment] = []
         for assignment in assignments:
             value = self.bind_value(assignment.value)
             params = assignment.value if isinstance(assignment.value, tuple) else (assignment.value,)
             parameter = next((param for param in params if isinstance(param, Param)), None)
             if parameter is not None:
-                self.raise_problem(parameter, rules.check_assignment(fields.SETTABLE[assignment.field], value))
+                self.raise_if_problem(parameter, rules.check_assignment(fields.SETTABLE[assignment.field], value))
                 if value == "" and assignment.field in required:
-                    self.raise_problem(parameter, Problem("CAL-E050", f"ADD needs {assignment.field}.", "Give text."))
+                    self.raise_if_problem(
+                        parameter, Problem("CAL-E050", f"ADD needs {assignment.field}.", "Give text.")
+                    )
             bound.append(Assignment(field=assignment.field, value=value))
         return tuple(bound)
 
     def bind_statement(self, statement: _S) -> _S:
-        """The same statement with its parameters bound."""
+        """Return the statement with its parameters replaced."""
         bound: Any = statement
         if isinstance(statement, Recall):
             bound = self.bind_recall(statement)
@@ -297,6 +314,7 @@ class _Binder:
         return bound  # type: ignore[no-any-return]
 
     def bind_assemble(self, statement: Assemble) -> Assemble:
+        """Return an ASSEMBLE with the parameters of its sources and options replaced."""
         sources = tuple(
             source if isinstance(source.query, Param) else replace(source, query=self.bind_recall(source.query))
             for source in statement.sources
@@ -304,6 +322,7 @@ class _Binder:
         return replace(statement, sources=sources, options=self.bind_options(statement.options))
 
     def bind_simple_statement(self, statement: Exists | History | Revert | Supersede | Add) -> Statement:
+        """Return a statement without RECALL with its parameters replaced."""
         if isinstance(statement, Add):
             return replace(statement, assignments=self.bind_assignments(statement.assignments, fields.ADD_REQUIRED))
         if isinstance(statement, History):

@@ -1,7 +1,7 @@
-"""The one spelling of a query, and its hash. The specification leaves both open: docs/standards/cal.md says what we do.
+"""The canonical text of a query, and its hash. The specification leaves both open; docs/standards/cal.md defines ours.
 
-Keywords in capitals, single spaces, clauses in the printed order, every stage with its pipe. What is read back from it
-is the same query.
+Keywords are in capitals, separated by single spaces, clauses in the order of the grammar, every stage with its pipe.
+Parsing the canonical text gives the same query again.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ from memoranda.standards.cal.language.syntax import (
 
 
 def canonical(query: Query) -> str:
-    """The canonical text; of a query with bound parameters, the text as it was written."""
+    """Return the canonical text; for a query with bound parameters, that of the query before binding."""
     query = query.original or query
     lets = [f"LET ${let.name} = {_recall_text(let.query)} ;" for let in query.lets]
     return " ".join(("CAL/1", *lets, statement_text(query.statement)))
 
 
 def query_hash(query: Query) -> str:
-    """`sha256:` and the hash of the canonical text. Values of parameters are no part of it."""
+    """Return `sha256:` and the hash of the canonical text. Values of parameters do not change it."""
     return f"sha256:{hashlib.sha256(canonical(query).encode()).hexdigest()}"
 
 
 def statement_text(statement: Statement) -> str:
-    """The canonical text of one statement."""
+    """Return the canonical text of one statement."""
     return _STATEMENT_WRITERS[type(statement)](statement)
 
 
@@ -74,7 +74,7 @@ def statement_text(statement: Statement) -> str:
 
 
 def value_text(value: Value) -> str:
-    """A literal."""
+    """Return the canonical text of a literal."""
     if isinstance(value, str):
         return _quote_text(value)
     if isinstance(value, bool):
@@ -82,7 +82,7 @@ def value_text(value: Value) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        # Shortest digits that read back the same, and never an exponent.
+        # The shortest digits that parse to the same float, without an exponent.
         return format(Decimal(repr(value)), "f")
     if isinstance(value, Param):
         return f"${value.name}"
@@ -92,11 +92,13 @@ def value_text(value: Value) -> str:
 
 
 def _quote_text(text: str) -> str:
+    """Return a string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _join_values(values: tuple[Value, ...]) -> str:
+    """Return the texts of values, separated by commas."""
     return ", ".join(value_text(value) for value in values)
 
 
@@ -143,7 +145,7 @@ def _thread_text(thread: Thread) -> str:
 
 
 def condition_text(condition: Condition) -> str:
-    """One condition."""
+    """Return the canonical text of one condition."""
     value = condition.value
     if isinstance(value, Subquery):
         operand = f"({_recall_text(value.query)})"
@@ -232,7 +234,7 @@ def _template_text(spec: Template) -> str:
 
 
 def sections_text(sections: Sections) -> str:
-    """The sections of a template, each in braces that `trim` takes away again."""
+    """Return the sections of a template, each in braces that `trim_section` removes again."""
     names = Sections.__struct_fields__
     texts = ((name, getattr(sections, name)) for name in names)
     return " ".join(f"{name.upper()} {template.wrap_in_braces(text)}" for name, text in texts if text is not None)

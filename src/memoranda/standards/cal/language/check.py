@@ -1,4 +1,4 @@
-"""Checking without running: verdict, warnings, and how heavy a query is."""
+"""Checks that need no store: walking a query, warnings, and complexity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from memoranda.standards.oms.registry import MG_RELATIONS
 
 
 class ErrorDocument(TypedDict):
-    """An error as `--check` and `/cal/check` print it."""
+    """An error as `cal --check` and `/cal/check` return it."""
 
     code: str
     line: int
@@ -37,21 +37,21 @@ class ErrorDocument(TypedDict):
 
 
 class CheckResult(TypedDict):
-    """Whether a text is a query, and if not, the first thing wrong with it."""
+    """The result of a check: valid, or the first error."""
 
     valid: bool
     error: ErrorDocument | None
 
 
 class Warning(NamedTuple):  # noqa: A001 - the specification's word
-    """Something that does not fail a query and is said with its answer."""
+    """A note that is returned with an answer and does not fail the query."""
 
     code: str
     message: str
 
 
 def error_document(error: QueryError) -> ErrorDocument:
-    """An error as a document."""
+    """Return an error as a document."""
     return {
         "code": error.cal_code,
         "line": error.line,
@@ -65,13 +65,14 @@ def error_document(error: QueryError) -> ErrorDocument:
 
 
 def walk_recalls(query: Query) -> Iterator[Recall]:
-    """Every RECALL of a query, subqueries and LETs included."""
+    """Yield every RECALL of a query, subqueries and LETs included."""
     for let in query.lets:
         yield from _walk_recall(let.query)
     yield from _walk_statement(query.statement)
 
 
 def _walk_statement(statement: Statement) -> Iterator[Recall]:
+    """Yield every RECALL of a statement."""
     if isinstance(statement, Recall):
         yield from _walk_recall(statement)
     elif isinstance(statement, Explain):
@@ -92,6 +93,7 @@ def _walk_statement(statement: Statement) -> Iterator[Recall]:
 
 
 def _walk_recall(recall: Recall) -> Iterator[Recall]:
+    """Yield a RECALL, then those in its subqueries."""
     yield recall
     for condition in recall.where:
         if isinstance(condition.value, Subquery):
@@ -105,7 +107,10 @@ _OWN_OPTIONS: Final = (times.VALID_AT, times.KNOWN_AT)
 
 
 def find_warnings(query: Query) -> tuple[Warning, ...]:
-    """What can be said before running: unknown relations, domain fields, and options without effect; each once."""
+    """Return the warnings that follow from the query alone, each once.
+
+    They concern unknown relations, domain fields without their profile, and options without effect.
+    """
     warnings_by_order: dict[Warning, None] = {}
     for recall in walk_recalls(query):
         warnings_by_order |= dict.fromkeys(_check_recall(recall))
@@ -119,6 +124,7 @@ def find_warnings(query: Query) -> tuple[Warning, ...]:
 
 
 def _check_recall(recall: Recall) -> Iterator[Warning]:
+    """Yield the warnings of one RECALL."""
     tags: set[object] = set()
     for condition in recall.where:
         if condition.field == "tags" and condition.operator == "INCLUDE" and isinstance(condition.value, tuple):
@@ -139,6 +145,7 @@ def _check_recall(recall: Recall) -> Iterator[Warning]:
 
 
 def _check_relations(values: object) -> Iterator[Warning]:
+    """Yield a warning for each `mg:` relation that the registry does not have."""
     assert hasattr(values, "__iter__")
     for value in values:
         if isinstance(value, str) and value.startswith("mg:") and value not in MG_RELATIONS:
@@ -146,6 +153,7 @@ def _check_relations(values: object) -> Iterator[Warning]:
 
 
 def _check_options(options: tuple[Option, ...]) -> Iterator[Warning]:
+    """Yield a warning for each option that has no effect."""
     for option in options:
         is_unknown = option.name.startswith(words.EXTENSION_PREFIX) and option.name not in _OWN_OPTIONS
         if option.name in _IGNORED_OPTIONS or is_unknown:
@@ -156,12 +164,15 @@ def _check_options(options: tuple[Option, ...]) -> Iterator[Warning]:
 
 
 def has_text_search(recall: Recall) -> bool:
-    """Whether a RECALL looks for a text: LIKE, or the condition it stands for."""
+    """Return True if a RECALL searches for a text, by LIKE or by the condition on `query` that it stands for."""
     return recall.like is not None or any(condition.field == "query" for condition in recall.where)
 
 
 def measure_complexity(query: Query) -> int:
-    """What a firewall weighs (section 20): each of the conditions 1, subqueries and sources 5, search texts 10 each."""
+    """Return the complexity of a query (section 20).
+
+    A condition counts 1, a subquery 5, a source of ASSEMBLE 5, and a search text 10.
+    """
     total = 0
     for recall in walk_recalls(query):
         total += len(recall.where)
@@ -171,4 +182,5 @@ def measure_complexity(query: Query) -> int:
     return total + (5 * len(statement.sources) if isinstance(statement, Assemble) else 0)
 
 
+# Section 20: points of `measure_complexity`; queries with more are refused before they run (one condition = 1 point).
 MAX_COMPLEXITY: Final = 200

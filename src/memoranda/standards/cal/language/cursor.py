@@ -57,8 +57,9 @@ class Cursor:
         self.strict = strict
         self.tokens: list[str] = lexer.split_tokens(text)
         self.position = 0
-        # Offset in the text at which the token list begins, and indexes of `label:word` tokens that were split in three.
+        # Offset in the text at which the token list begins.
         self._base_offset = 0
+        # Indexes of `label:word` tokens that were split in three.
         self._split_labels: list[int] = []
         # Name of each parameter → index of its first token; name of each LET → kind of its result.
         self.parameter_positions: dict[str, int] = {}

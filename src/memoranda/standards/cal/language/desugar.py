@@ -1,6 +1,6 @@
-"""Shortcuts written out: the same query in conditions, options and stages alone (section 9).
+"""Desugaring: a query with its shortcuts rewritten as conditions, options and stages (section 9).
 
-Two have no other spelling and stay: `THREAD FROM hash`, and that ABOUT falls back to a search.
+Two shortcuts have no other form and stay: `THREAD FROM hash`, and the fall-back of ABOUT to a search.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ _DETECTION = Option(name="contradiction_detection")
 
 
 def desugar(query: Query) -> Query:
-    """The whole query without shortcuts."""
+    """Return the query without shortcuts."""
     lets = tuple(replace(let, query=desugar_recall(let.query)) for let in query.lets)
     return Query(statement=_desugar_statement(query.statement), lets=lets)
 
 
 def desugar_recall(recall: Recall) -> Recall:
-    """One RECALL without shortcuts: MY, ABOUT, LIKE, SINCE, BETWEEN, THREAD, WHERE, CONTRADICTIONS in this order."""
+    """Return one RECALL without shortcuts.
+
+    Conditions come in this order: MY, ABOUT, LIKE, SINCE, BETWEEN, THREAD, WHERE, CONTRADICTIONS.
+    """
     keep_thread = recall.thread is not None and recall.thread.message is not None
     return replace(
         recall,
@@ -60,6 +63,7 @@ def desugar_recall(recall: Recall) -> Recall:
 
 
 def _shortcut_conditions(recall: Recall) -> list[Condition]:
+    """Return the conditions that the shortcuts before WHERE stand for."""
     conditions = []
     if recall.my:
         conditions.append(Condition(field="user_id", operator="=", value=Param(name=words.CURRENT_USER)))
@@ -75,10 +79,12 @@ def _shortcut_conditions(recall: Recall) -> list[Condition]:
 
 
 def _contradiction_condition(recall: Recall) -> tuple[Condition, ...]:
+    """Return the condition that CONTRADICTIONS stands for, if the RECALL has it."""
     return (Condition(field="contradicted", operator="=", value=True),) if recall.contradictions else ()
 
 
 def _desugar_condition(condition: Condition) -> Condition:
+    """Return a condition with IS replaced by IN, and its subquery without shortcuts."""
     if condition.operator == "IS":
         assert isinstance(condition.value, str)
         return replace(condition, operator="IN", value=words.CATEGORIES[condition.value])
@@ -88,13 +94,14 @@ def _desugar_condition(condition: Condition) -> Condition:
 
 
 def _desugar_options(recall: Recall) -> tuple[Option, ...]:
+    """Return the options, with contradiction detection if the RECALL has CONTRADICTIONS."""
     if recall.contradictions and _DETECTION not in recall.options:
         return (*recall.options, _DETECTION)
     return recall.options
 
 
 def _shortcut_stages(recall: Recall) -> list[Stage]:
-    """THREAD sorts by time, RECENT takes the newest; both before what was written."""
+    """Return the stages that THREAD (order by time) and RECENT (the newest) stand for; they run first."""
     stages: list[Stage] = []
     if recall.thread is not None and recall.thread.session is not None:
         stages.append(OrderBy(field="time"))
@@ -104,6 +111,7 @@ def _shortcut_stages(recall: Recall) -> list[Stage]:
 
 
 def _desugar_statement(statement: Statement) -> Statement:
+    """Return a statement without shortcuts."""
     if isinstance(statement, Recall):
         return desugar_recall(statement)
     if isinstance(statement, Explain):
@@ -124,6 +132,7 @@ def _desugar_statement(statement: Statement) -> Statement:
 
 
 def _desugar_operand(statement: Recall | Coalesce | SetOp) -> Recall | Coalesce | SetOp:
+    """Return an operand of a set operation without shortcuts."""
     if isinstance(statement, Recall):
         return desugar_recall(statement)
     if isinstance(statement, Coalesce):
@@ -136,6 +145,7 @@ def _desugar_operand(statement: Recall | Coalesce | SetOp) -> Recall | Coalesce 
 
 
 def _desugar_entry(entry: Entry) -> Entry:
+    """Return an entry of BATCH without shortcuts."""
     if isinstance(entry.query, Recall):
         return replace(entry, query=desugar_recall(entry.query))
     if isinstance(entry.query, Coalesce):

@@ -1,6 +1,7 @@
 """Time expressions: `last 7 days`, `yesterday`, `2026-03-15`, an instant, an epoch (section 9.3).
 
-Every expression names the start of a span; the caller says what time it is now. Weeks start on Monday, all is UTC.
+All results are milliseconds since 1970 in UTC. An expression names the start of a span; the caller passes the current
+time. Weeks start on Monday.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from memoranda.errors import QueryError
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, parse_instant
 from memoranda.standards.cal.language.syntax import Option
 
-# Epochs below this are seconds, others milliseconds (1e11 seconds are the year 5138, 1e11 ms are 1973).
+# Epochs below this are in seconds, others in milliseconds: 1e11 seconds are the year 5138, 1e11 ms are 1973.
 SECONDS_BELOW: Final = 100_000_000_000
-# Any instant will do to ask whether a text is an expression at all.
+# An arbitrary current time (2026-03-03), to test if a text is an expression at all.
 _SOME_NOW: Final = 1_772_539_200_000
 
 _UNIT: Final = r"(second|minute|hour|day|week|month|year)"
@@ -33,7 +34,7 @@ _UNIT_MS: Final = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": D
 
 
 def first_ms(text: str, now: int) -> int | None:
-    """The instant in ms at which the expression begins, or None: not a time expression."""
+    """Return the first millisecond of the span that an expression names, or None if it is no time expression."""
     words = text.strip().lower()
     if words in ("now", "today", "yesterday"):
         return now if words == "now" else now - now % DAY_MS - (DAY_MS if words == "yesterday" else 0)
@@ -43,7 +44,7 @@ def first_ms(text: str, now: int) -> int | None:
         return _start_of_current(now, match[1])
     if match := _WEEKDAY.fullmatch(words):
         today = now - now % DAY_MS
-        # 1970-01-01 was a Thursday.
+        # 1970-01-01 was a Thursday, three days after a Monday.
         days = (today // DAY_MS + 3 - _WEEKDAYS.index(match[1])) % 7
         return today - (days or 7) * DAY_MS
     span = parse_span(text)
@@ -51,18 +52,18 @@ def first_ms(text: str, now: int) -> int | None:
 
 
 def last_ms(text: str, now: int) -> int | None:
-    """The same for the upper end of a range: a date means its last millisecond."""
+    """Return the last millisecond of a date; for other expressions the same as `first_ms`."""
     span = parse_span(text)
     return first_ms(text, now) if span is None else span[1]
 
 
-# Options of our own (`WITH x_valid_at("2026-05-01")`): what was true at an instant, and what was known at one.
+# Options of our own, such as `WITH x_valid_at("2026-05-01")`: results that were valid, or known, at an instant.
 VALID_AT: Final = "x_valid_at"
 KNOWN_AT: Final = "x_known_at"
 
 
 def time_option(options: Iterable[Option], name: str, now: int) -> int | None:
-    """The instant that an option names; None without the option. Raises QueryError for what is no time."""
+    """Return the instant that an option names, or None without the option. Raise QueryError if it is no time."""
     for option in options:
         if option.name != name:
             continue
@@ -77,15 +78,16 @@ def time_option(options: Iterable[Option], name: str, now: int) -> int | None:
 
 
 def is_time_expression(text: str) -> bool:
-    """Whether the text is a time expression."""
+    """Return True if the text is a time expression."""
     return first_ms(text, _SOME_NOW) is not None
 
 
 def parse_span(text: str) -> tuple[int, int] | None:
-    """First and last millisecond of a date, an instant or an epoch; None for relative expressions and other text."""
+    """Return first and last millisecond of a date, an instant or an epoch; None for all other texts."""
     text = text.strip()
     if _EPOCH.fullmatch(text):
-        return (epoch := epoch_ms(int(text))), epoch
+        epoch = epoch_ms(int(text))
+        return epoch, epoch
     try:
         if match := _DATE.fullmatch(text):
             return _date_span(match)
@@ -96,11 +98,12 @@ def parse_span(text: str) -> tuple[int, int] | None:
 
 
 def epoch_ms(number: float) -> int:
-    """An epoch in seconds or milliseconds, in milliseconds."""
+    """Return an epoch given in seconds or milliseconds in milliseconds."""
     return int(number * 1000 if abs(number) < SECONDS_BELOW else number)
 
 
 def _date_span(match: re.Match[str]) -> tuple[int, int]:
+    """Return first and last millisecond of a year, a month or a day."""
     year, month, day = (int(part) if part else None for part in match.groups())
     assert year is not None
     first = datetime(year, month or 1, day or 1, tzinfo=UTC)
@@ -115,6 +118,7 @@ def _date_span(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _subtract(now: int, count: int, unit: str) -> int:
+    """Return the instant a number of units before now."""
     if unit in _UNIT_MS:
         return max(now - count * _UNIT_MS[unit], EARLIEST)
     moment = _to_datetime(now)
@@ -122,12 +126,13 @@ def _subtract(now: int, count: int, unit: str) -> int:
     year, month = divmod(months, 12)
     if year < 1:
         return EARLIEST
-    # The 31st of March minus one month is the last of February.
+    # If the month has no such day, take its last: the 31st of March minus one month is the last of February.
     day = min(moment.day, calendar.monthrange(year, month + 1)[1])
     return _to_ms(moment.replace(year=year, month=month + 1, day=day))
 
 
 def _start_of_current(now: int, unit: str) -> int:
+    """Return the first millisecond of the current hour, day, week, month or year."""
     if unit == "hour":
         return now - now % _UNIT_MS["hour"]
     today = now - now % DAY_MS

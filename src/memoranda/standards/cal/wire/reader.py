@@ -1,8 +1,8 @@
-"""The JSON form of a query, read from untrusted JSON.
+"""Reader of the JSON form of a query, from untrusted JSON.
 
-Its shape is checked here and made into a query; that is then written as canonical text and read by the parser, which
-is the judge of everything else. Only if the parser reads the very same query is it one: whatever a string may hold, it
-cannot become anything but that string.
+The JSON is checked for its shape and made into a query. That query is written as canonical text and parsed, so that
+the parser applies all other rules. It is accepted only if the parsed query equals the one built: a string in the JSON
+can become nothing but that string.
 """
 
 from __future__ import annotations
@@ -58,12 +58,15 @@ from memoranda.standards.cal.wire.shapes import (
 )
 from memoranda.standards.cal.wire.writer import CAL_VERSION
 
-# Nothing the grammar allows is nested deeper; this keeps hostile input off the stack.
+# Levels of nesting. No valid query has more; the limit prevents a stack overflow by hostile input.
 MAX_DEPTH: Final = 48
 
 
 def from_json(value: object, *, strict: bool = False) -> Query:
-    """Read a query from its JSON form. Raises QueryError, and nothing else; places are those of the canonical text."""
+    """Read a query from its JSON form. Raise QueryError, and nothing else.
+
+    Positions in errors are those in the canonical text.
+    """
     if is_deeper_than(value, MAX_DEPTH):
         refuse(f"the JSON is nested deeper than {MAX_DEPTH} levels")
     form = require_object(value, "the query")
@@ -73,7 +76,7 @@ def from_json(value: object, *, strict: bool = False) -> Query:
     members = {name: member for name, member in form.items() if name not in ("cal_version", "let")}
     query = Query(statement=_read_statement(members), lets=lets)
     text = canonical(query)
-    # The limit is on what people write; canonical text is longer.
+    # The limit of bytes applies to queries as people write them; canonical text is longer.
     parsed = parser.parse_text(text, strict=strict, max_bytes=limits.QUERY_BYTES * limits.CANONICAL_GROWTH)
     if parsed != query:
         refuse("a name in it is not one word")
@@ -130,6 +133,7 @@ def _read_budget(value: object, label: str) -> Budget:
 
 
 def _read_positive_integer(value: object, label: str) -> int:
+    """Return a whole number above 0."""
     count = read_count(value, label)
     if not isinstance(count, int) or count < 1:
         raise QueryError(f"{label} is not a whole number above 0.", cal_code="CAL-E006", suggestion="Write 100.")
@@ -149,7 +153,7 @@ def _read_sections(value: object) -> Sections:
     form = require_members(value, "a template", Sections.__struct_fields__)
     if not form:
         refuse("a template has at least one section")
-    # Not normalised: template text is not a string literal.
+    # Checked only, not normalised to NFC: template text is no string literal.
     for name, text in form.items():
         require_text(text, name)
     return Sections(**form)
@@ -233,6 +237,7 @@ def _read_coalesce(value: object) -> Coalesce:
 
 
 def _read_assignments(value: object) -> tuple[Assignment, ...]:
+    """Return the assignments of `set`, known fields first and in canonical order."""
     form = require_object(value, "set")
     values = {
         require_word(name, "a field of set").lower(): read_value(member, str(name)) for name, member in form.items()

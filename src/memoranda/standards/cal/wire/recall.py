@@ -1,4 +1,4 @@
-"""The JSON form of a RECALL, read from untrusted JSON. The parser is the judge of the words in it: see wire_reader."""
+"""Reader of the JSON form of a RECALL, from untrusted JSON. `wire.reader` has the parser check the words in it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _REDUCERS: Final = ("count", "first", "subjects", "objects", "hashes")
 
 
 def read_nested_recall(value: object) -> Recall:
-    """A RECALL where nothing else may stand."""
+    """Read a RECALL where no other statement is allowed."""
     form = require_object(value, "a query")
     if form.get("statement", "recall") != "recall":
         refuse("only a recall can stand here")
@@ -55,7 +55,7 @@ def read_nested_recall(value: object) -> Recall:
 
 
 def read_recall(value: object) -> Recall:
-    """A RECALL."""
+    """Read a RECALL from the members of its JSON form."""
     form = require_members(value, "a recall", RECALL_MEMBERS)
     between = require_list(form["between"], "between") if "between" in form else []
     if "between" in form and len(between) != 2:
@@ -80,7 +80,8 @@ def read_recall(value: object) -> Recall:
 
 
 def _read_plural(value: object, label: str) -> str:
-    # The parser says what is wrong with a word that is none; it has to see it for that.
+    """Return the singular of a grain type that is given in the plural."""
+    # The parser raises a better error, with a suggestion.
     word = require_word(value, label)
     singular = fields.PLURALS.get(word.lower())
     if singular is None:
@@ -90,7 +91,7 @@ def _read_plural(value: object, label: str) -> str:
 
 
 def read_namespace(value: object, label: str) -> Namespace:
-    """`in`: a name, or a scope."""
+    """Read `in`: the name of a namespace, or of a scope."""
     if isinstance(value, dict):
         form = require_members(value, label, ("scope",), ("scope",))
         return Namespace(name=require_text(form["scope"], label), scoped=True)
@@ -132,7 +133,7 @@ def _read_operand(field: str, operator: str, value: object) -> Value | Subquery:
 
 
 def read_options(form: Mapping[str, Any]) -> tuple[Option, ...]:
-    """`with`: the options."""
+    """Read `with`: the options."""
     return tuple(_read_option(option) for option in require_list(form.get("with", []), "with"))
 
 
@@ -159,7 +160,10 @@ def _read_option(value: object) -> Option:
 
 
 def _check_option(name: str, word: str | None, value: Value | None) -> None:
-    """What canonical text could not show: an unknown method, a value of another kind, or one that is missing."""
+    """Refuse an option whose method is unknown, or whose value is missing or of the wrong kind.
+
+    Its canonical text would not show these mistakes.
+    """
     if name == "diversity" and word not in ("mmr", "threshold"):
         refuse("the method of diversity is mmr or threshold")
     needed = name in ("locale", "cache") or word in ("threshold", "bounded")
@@ -172,6 +176,7 @@ def _check_option(name: str, word: str | None, value: Value | None) -> None:
 
 
 def _fold_case(name: str) -> str:
+    """Return the name in lower case, unless it is an extension, whose case matters."""
     return name if name.startswith(words.EXTENSION_PREFIX) else name.lower()
 
 

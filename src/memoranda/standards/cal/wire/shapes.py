@@ -1,4 +1,7 @@
-"""Shapes of untrusted JSON: each function takes any value and returns what it should be, or refuses it."""
+"""Checks of untrusted JSON: each function takes any value and returns it with a known type, or refuses it.
+
+`label` names the value in the message of the error.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from memoranda.standards.cal.language.syntax import Hash, Param, Value
 
 
 def refuse(reason: str) -> NoReturn:
-    """Not the form of a query."""
+    """Raise the error for a value that is not the JSON form of a query."""
     raise QueryError(
         f"Not the JSON form of a query: {reason}.", cal_code="CAL-E002", suggestion='Example: {"statement": "recall"}'
     )
 
 
 def is_deeper_than(value: object, limit: int) -> bool:
-    """Whether the JSON is nested deeper than this; without a stack."""
+    """Return True if the JSON is nested deeper than the limit. Works level by level, without recursion."""
     level = [value]
     for _ in range(limit):
         deeper: list[object] = []
@@ -35,7 +38,7 @@ def is_deeper_than(value: object, limit: int) -> bool:
 
 
 def require_object(value: object, label: str) -> dict[str, Any]:
-    """An object."""
+    """Return the value as an object."""
     if not isinstance(value, dict):
         refuse(f"{label} is not an object")
     return value
@@ -44,7 +47,7 @@ def require_object(value: object, label: str) -> dict[str, Any]:
 def require_members(
     value: object, label: str, allowed: tuple[str, ...], required: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """An object with known members."""
+    """Return the value as an object that has only allowed members, and all required ones."""
     form = require_object(value, label)
     for name in form:
         if name not in allowed:
@@ -56,21 +59,21 @@ def require_members(
 
 
 def require_list(value: object, label: str) -> list[Any]:
-    """An array."""
+    """Return the value as an array."""
     if not isinstance(value, list):
         refuse(f"{label} is not an array")
     return value
 
 
 def require_text(value: object, label: str) -> str:
-    """Any text."""
+    """Return the value as a string, normalised to NFC."""
     if not isinstance(value, str):
         refuse(f"{label} is not a string")
     return value if value.isascii() else unicodedata.normalize("NFC", value)
 
 
 def require_word(value: object, label: str) -> str:
-    """A name that stands bare in the text, and so must be a word."""
+    """Return the value as a word: in query text it stands without quotes."""
     if not isinstance(value, str) or lexer.classify_token(value) not in (
         lexer.TokenKind.WORD,
         lexer.TokenKind.DOMAIN_FIELD,
@@ -80,7 +83,7 @@ def require_word(value: object, label: str) -> str:
 
 
 def require_words(value: object, label: str) -> tuple[str, ...]:
-    """At least one word."""
+    """Return the value as an array of at least one word."""
     words = tuple(require_word(member, label) for member in require_list(value, label))
     if not words:
         refuse(f"{label} is empty")
@@ -88,14 +91,14 @@ def require_words(value: object, label: str) -> tuple[str, ...]:
 
 
 def read_flag(form: Mapping[str, Any], name: str) -> bool:
-    """A member that is true or absent."""
+    """Return True if the member is present; its only value is true."""
     if form.get(name, True) is not True:
         refuse(f"{name} is true or absent")
     return name in form
 
 
 def read_value(value: object, label: str) -> Value:
-    """A literal."""
+    """Return a literal: a string, number, boolean, array, parameter or hash."""
     if isinstance(value, str):
         return require_text(value, label)
     if isinstance(value, bool):
@@ -113,7 +116,7 @@ def read_value(value: object, label: str) -> Value:
 
 
 def read_number(value: float) -> int | float:
-    """A number of the language."""
+    """Return a number of the language."""
     number = lexer.normalize_number(value)
     if number is None:
         raise QueryError("The number is too large.", cal_code="CAL-E006", suggestion="Write at most 300 digits.")
@@ -121,7 +124,7 @@ def read_number(value: float) -> int | float:
 
 
 def read_hash(value: object, label: str) -> Hash:
-    """A hash."""
+    """Return a hash in lower case."""
     text = require_text(value, label).lower()
     if not lexer.HASH.fullmatch(text):
         raise QueryError(
@@ -131,7 +134,7 @@ def read_hash(value: object, label: str) -> Hash:
 
 
 def read_text_or_param(value: object, label: str) -> str | Param:
-    """A string or a parameter."""
+    """Return a string or a parameter."""
     literal = read_value(value, label)
     if not isinstance(literal, str | Param):
         refuse(f"{label} is neither a string nor a parameter")
@@ -139,7 +142,7 @@ def read_text_or_param(value: object, label: str) -> str | Param:
 
 
 def read_hash_or_param(value: object, label: str) -> Hash | Param:
-    """A hash or a parameter."""
+    """Return a hash or a parameter; a plain string is a hash."""
     if isinstance(value, str):
         return read_hash(value, label)
     literal = read_value(value, label)
@@ -149,7 +152,7 @@ def read_hash_or_param(value: object, label: str) -> Hash | Param:
 
 
 def read_count(value: object, label: str) -> Any:
-    """A count; whether it is a whole number is for the parser to say."""
+    """Return a count. The parser checks that it is a whole number."""
     literal = read_value(value, label)
     if isinstance(literal, bool) or not isinstance(literal, int | float | Param):
         refuse(f"{label} is not a number")
@@ -157,5 +160,5 @@ def read_count(value: object, label: str) -> Any:
 
 
 def read_optional(form: Mapping[str, Any], name: str, reader: Callable[[object, str], Any]) -> Any:
-    """A member, read if it is there."""
+    """Return a member, passed through the reader, or None if it is absent."""
     return reader(form[name], name) if name in form else None

@@ -1,6 +1,6 @@
-"""The JSON form of a query, `application/json+cal` (section 15.2): written here, read by wire_reader.
+"""Writer of the JSON form of a query, `application/json+cal` (section 15.2). Its reader is `wire.reader`.
 
-Every query has exactly one JSON form. Shortcuts are kept; a member that is absent was not given.
+Every query has exactly one JSON form. Shortcuts stay shortcuts; clauses that the query does not have are absent.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ CAL_VERSION: Final = 1
 
 
 def statement_json(statement: Statement) -> Json:
-    """One statement, with its name first."""
+    """Return the JSON form of a statement, its name first."""
     name, members = _STATEMENT_WRITERS[type(statement)]
     return {"statement": name, **members(statement)}
 
 
 def _without_absent(**members: Any) -> Json:
-    """The members that were given."""
+    """Return the members without those that are None, False or an empty list."""
     return {name: value for name, value in members.items() if value is not None and value != [] and value is not False}
 
 
 def value_json(value: Value) -> Any:
-    """A literal: itself, `{"param": …}` or `{"hash": …}`."""
+    """Return a literal: itself, `{"param": …}` or `{"hash": …}`."""
     if isinstance(value, Param):
         return {"param": value.name}
     if isinstance(value, Hash):
@@ -77,7 +77,7 @@ def _optional_json(value: Value | None) -> Any:
 
 
 def _hash_json(value: Hash | Param | None) -> Any:
-    """A plain string where only a hash may stand."""
+    """Return a hash as a plain string, where the grammar allows only a hash; a parameter as an object."""
     return value.text if isinstance(value, Hash) else _optional_json(value)
 
 
@@ -98,7 +98,7 @@ def _recall_json(recall: Recall) -> Json:
         recent=_optional_json(recall.recent),
         contradictions=recall.contradictions,
     )
-    # Three names that are words of Python.
+    # Three members are named like keywords of Python.
     words = {
         "in": None if recall.namespace is None else _namespace_json(recall.namespace),
         "with": _options_json(recall.options),
@@ -132,7 +132,7 @@ def _condition_json(condition: Condition) -> Json:
     return {"field": condition.field, "op": condition.operator, "value": form}
 
 
-# How the word and the value of each option are called.
+# Option → the members that hold its word and its value.
 OPTION_WORD_MEMBERS: Final = {
     "progressive_disclosure": "level",
     "diversity": "method",
@@ -158,18 +158,19 @@ def _option_json(option: Option) -> Any:
 
 
 def option_value_name(option: Option) -> str:
-    """The member that holds an option's value."""
+    """Return the name of the member that holds an option's value."""
     if option.name == "diversity":
         return "lambda" if option.word == "mmr" else "value"
     return OPTION_VALUE_MEMBERS[option.name]
 
 
 def _project_json(stage: Project) -> Json:
-    names = {"content": stage.content, "attr": stage.attributes}
-    return {
-        "stage": "project",
-        **{name: list(fields_listed) for name, fields_listed in names.items() if fields_listed is not None},
-    }
+    form: Json = {"stage": "project"}
+    if stage.content is not None:
+        form["content"] = list(stage.content)
+    if stage.attributes is not None:
+        form["attr"] = list(stage.attributes)
+    return form
 
 
 _STAGE_WRITERS: Final[Mapping[type[Stage], Callable[[Any], Json]]] = {
