@@ -1,4 +1,4 @@
-"""What is answered to a query, as JSON Schema: for the OpenAPI document, and for the tools of models."""
+"""The shapes of CAL answers as JSON Schema, for the OpenAPI document and the MCP tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _META: Final = closed(
 _CHECKED: Final = closed(
     "code line column suggestion message", code=_CODE, line=COUNT, column=COUNT, suggestion=maybe(TEXT), message=TEXT
 )
-# What an error says beside its code and its message.
+# Further members of an error, next to its code and message.
 PROBLEM: Final[dict[str, Schema]] = {
     "position": said(
         closed("start end line col", start=COUNT, end=COUNT, line=COUNT, col=COUNT),

@@ -1,7 +1,8 @@
-"""Conditions as questions to the field index.
+"""Conditions as tests on the field index.
 
-`field_index_of` and `questions` are two sides of one agreement: a condition that becomes tests is answered by the index
-alone, and what the index cannot answer (order of texts, mixed lists) is left over for `passes`.
+`field_index_of` writes the index and `build_index_query` reads it, so both must agree on names and normal forms. A
+condition that becomes tests is decided by the index alone. Conditions that the index cannot decide (order of texts,
+lists of mixed values) are checked on each grain by `matches`.
 """
 
 from __future__ import annotations
@@ -30,20 +31,25 @@ from memoranda.standards.cal.item import DEFAULTS, Item, value_of
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import Condition, Hash, Param, Subquery, Value
 
-# Answered elsewhere: by the search, the index of names, or after retrieval.
+# Fields of conditions that need a search.
 SEARCH: Final = frozenset(("query", *SEMANTIC))
+# Fields that the field index does not answer: the executor searches, looks up the grain, or checks after retrieval.
 _ELSEWHERE: Final = SEARCH | {"hash", "contradicted", "namespace", "score"}
 
 
 class IndexQuery(msgspec.Struct, frozen=True):
-    """A condition for the index, and whether what it finds must still be looked at."""
+    """The tests of a condition, and a flag if the grains they find must still be checked by `matches`."""
 
     tests: tuple[Test, ...] = ()
     needs_check: bool = False
 
 
 def build_index_query(condition: Condition, grain_type: str | None, now: int) -> IndexQuery:
-    """What to ask the index. Conditions on query, semantic fields, hash, contradicted and score are the executor's."""
+    """Return the tests of the field index that a condition stands for.
+
+    Conditions on query, semantic fields, hash, contradicted, namespace and score have none: the executor answers
+    them.
+    """
     name, operator, value = condition.field, condition.operator, condition.value
     assert not isinstance(value, Subquery | Param)
     if name in _ELSEWHERE:
@@ -64,6 +70,7 @@ def build_index_query(condition: Condition, grain_type: str | None, now: int) ->
 
 
 def _equality_test(field: Field, operator: str, value: Value) -> Test:
+    """Return the test of `=`, `!=` or IN on a text field, with its default value for missing ones."""
     values = value if isinstance(value, tuple) else (value,)
     texts = tuple(text for item in values for text in index_texts(field, _plain_value(item)))
     default = DEFAULTS.get(field.name)
@@ -74,19 +81,22 @@ def _equality_test(field: Field, operator: str, value: Value) -> Test:
 
 
 def _membership_tests(name: str, operator: str, value: Value) -> tuple[Test, ...]:
+    """Return the tests of INCLUDE or EXCLUDE on a list."""
     values = value if isinstance(value, tuple) else (value,)
     if operator == "EXCLUDE":
-        # Nothing is in a list that is missing.
+        # A missing list has no members, so it passes.
         texts = tuple(text for item in values for text in non_empty_texts(_plain_value(item)))
         return (IsNoneOf(name=name, texts=texts, or_missing=True),)
     return tuple(IsOneOf(name=name, texts=tuple(non_empty_texts(_plain_value(item)))) for item in values)
 
 
 def _plain_value(value: Value) -> Any:
+    """Return the text of a hash, and any other value as it is."""
     return value.text if isinstance(value, Hash) else value
 
 
 def _time_span(operator: str, value: Value, now: int) -> tuple[float, float]:
+    """Return first and last millisecond of a condition on `time`; without an end, infinity."""
     if operator == "BETWEEN":
         low, high = cast("tuple[Value, Value]", value)
         return _range_end(low, now, is_last=False), _range_end(high, now, is_last=True)
@@ -95,6 +105,7 @@ def _time_span(operator: str, value: Value, now: int) -> tuple[float, float]:
 
 
 def _instant_span(operator: str, value: Value, now: int) -> tuple[float, float]:
+    """Return first and last millisecond of a condition on a date field."""
     if operator == "BETWEEN":
         return _time_span(operator, value, now)
     if isinstance(value, str):
@@ -105,6 +116,7 @@ def _instant_span(operator: str, value: Value, now: int) -> tuple[float, float]:
 
 
 def _range_end(value: Value, now: int, *, is_last: bool) -> float:
+    """Return one end of BETWEEN in milliseconds; NaN if the text is no time expression."""
     if isinstance(value, str):
         instant = times.last_ms(value, now) if is_last else times.first_ms(value, now)
         return float("nan") if instant is None else instant
@@ -112,9 +124,10 @@ def _range_end(value: Value, now: int, *, is_last: bool) -> float:
 
 
 def _range_tests(name: str, span: tuple[float, float]) -> Iterator[Test]:
+    """Yield the tests that a number lies in the span."""
     low, high = span
     if not low <= high:
-        # Nothing lies between: no number is both.
+        # An empty span, or NaN: no number passes both tests.
         low, high = LATEST + 1, EARLIEST - 1
     yield Compares(name=name, operator=">=", number=low)
     if high != float("inf"):
@@ -122,8 +135,10 @@ def _range_tests(name: str, span: tuple[float, float]) -> Iterator[Test]:
 
 
 def _domain_query(name: str, operator: str, value: Value) -> IndexQuery:
+    """Return the tests of a condition on a domain field, whose values may have any type."""
     present = IsOneOf(name=DOMAIN_FIELD_NAMES, texts=(name,))
-    values = [_plain_value(text) for text in (value if isinstance(value, tuple) else (value,))]
+    operands = value if isinstance(value, tuple) else (value,)
+    values = [_plain_value(operand) for operand in operands]
     if operator in ("=", "!=") and len(values) == 1 and not isinstance(value, tuple):
         return IndexQuery((_domain_equality_test(name, operator, values[0]),))
     if operator == "IN" and all(isinstance(text, str) for text in values):
@@ -138,7 +153,8 @@ def _domain_query(name: str, operator: str, value: Value) -> IndexQuery:
 
 
 def _domain_equality_test(name: str, operator: str, value: Any) -> Test:
-    # A value of another kind is neither equal nor unequal: it does not match.
+    """Return the test of `=` or `!=` on a domain field."""
+    # A value of another type is neither equal nor unequal, so it never matches.
     if is_number(value):
         return Compares(name=name, operator=cast(Any, operator), number=float(value))
     if isinstance(value, bool):
@@ -149,7 +165,10 @@ def _domain_equality_test(name: str, operator: str, value: Any) -> Test:
 
 
 def matches(condition: Condition, item: Item) -> bool:
-    """Whether a grain meets a condition that the index could not answer: on a domain field, or on the score."""
+    """Return True if a grain meets a condition that the index could not decide.
+
+    These are conditions on the score and some on domain fields.
+    """
     assert not isinstance(condition.value, Subquery | Param)
     if condition.field == "score":
         return _compare(condition.operator, item.score, condition.value)
@@ -168,13 +187,16 @@ def matches(condition: Condition, item: Item) -> bool:
 
 
 def _contains(members: list[Any], wanted: Any) -> bool:
+    """Return True if a member of the list equals the value."""
     return any(_compare("=", member, wanted) for member in members)
 
 
 def _compare(operator: str, actual: Any, expected: Any) -> bool:
-    if not (isinstance(actual, str) and isinstance(expected, str)) and not (is_number(actual) and is_number(expected)):
-        is_truth = isinstance(actual, bool) and isinstance(expected, bool)
-        return is_truth and operator in ("=", "!=") and (actual == expected) == (operator == "=")
+    """Compare two texts, two numbers or two booleans; values of different types never match."""
+    are_texts = isinstance(actual, str) and isinstance(expected, str)
+    if not are_texts and not (is_number(actual) and is_number(expected)):
+        are_booleans = isinstance(actual, bool) and isinstance(expected, bool)
+        return are_booleans and operator in ("=", "!=") and (actual == expected) == (operator == "=")
     return bool(_COMPARISONS[operator](actual, expected))
 
 

@@ -1,4 +1,4 @@
-"""Grain types and their fields: operators, kinds, uses in stages (sections 6, 7, appendix E)."""
+"""Grain types and their fields: operators, kinds, and stages that may use them (sections 6, 7, appendix E)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from memoranda.standards.oms import registry
 
 
 class FieldKind(Enum):
-    """What a field holds, as far as a literal can be checked against it."""
+    """Kinds of field values, as far as a literal can be checked against them."""
 
     STRING = "String"
     # A string that may also be written as a hash literal.
     ADDRESS = "Address"
-    # A string with closed values; another value has an error code of its own.
+    # A string from a closed list; other values have an error code of their own.
     WORD = "Word"
     FRACTION = "Number 0..1"
     NUMBER = "Number"
@@ -27,15 +27,15 @@ class FieldKind(Enum):
     TYPE = "Type name"
     # A time expression: `time`.
     SINCE = "Temporal"
-    # A day or an instant: `deadline`, `expires_at`.
+    # A date or an instant: `deadline`, `expires_at`.
     INSTANT = "Instant"
     HASH = "Hash"
-    # Domain fields: whatever the profile puts there.
+    # Domain fields, whose values have any type.
     ANY = "Any"
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One row of the field tables."""
+    """A row of the field tables."""
 
     name: str
     kind: FieldKind
@@ -43,22 +43,23 @@ class Field(msgspec.Struct, frozen=True):
     sortable: bool
     projectable: bool
     groupable: bool
-    # For Kind.WORD: the words, and the code for any other.
+    # For FieldKind.WORD: the closed list of values, and the error code for other values.
     words: tuple[str, ...] = ()
     code: str = ""
 
 
-SINGULARS: Final = tuple(each.name for each in registry.TYPES)
+SINGULARS: Final = tuple(grain_type.name for grain_type in registry.TYPES)
 PLURALS: Final = MappingProxyType(
     {{"consensus": "consensuses"}.get(name, f"{name}s"): name for name in SINGULARS}  # plural → singular
 )
 PLURAL_OF: Final = MappingProxyType({singular: plural for plural, singular in PLURALS.items()})
 
-# OMS and CAL name the states of a goal differently; both are understood.
+# OMS and CAL have different names for the states of a goal; both are accepted.
 GOAL_STATES: Final = ("active", "completed", "abandoned", "blocked", "satisfied", "failed", "suspended")
 
 
 def _common_field(name: str, kind: FieldKind, operators: str, uses: str, words: str = "", code: str = "") -> Field:
+    """Build a row; in `uses`, S stands for sortable, P for projectable and G for groupable."""
     return Field(
         name, kind, frozenset(operators.split()), "S" in uses, "P" in uses, "G" in uses, tuple(words.split()), code
     )
@@ -97,6 +98,7 @@ COMMON: Final = MappingProxyType(
 def _type_field(
     name: str, operators: str = "=", kind: FieldKind = FieldKind.STRING, words: str = "", code: str = ""
 ) -> Field:
+    """Build a row of a field that only some types have."""
     # Scalars can be sorted and projected, strings also grouped; arrays can only be projected.
     text = kind in (FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD)
     array = kind is FieldKind.ARRAY
@@ -143,11 +145,12 @@ _TYPE_FIELDS: Final[Mapping[str, tuple[Field, ...]]] = {
         _type_field("expires_at", "= BETWEEN", FieldKind.INSTANT),
     ),
 }
-# C11 and C12: the README asks for these; the letter of the specification does not have them.
+# C11 and C12: examples in the README need these fields; the printed specification does not have them.
 _LENIENT_FIELDS: Final = frozenset((("action", "session_id"), ("workflow", "goal_state")))
 
 
 def _build_table(grain_type: str | None, *, strict: bool) -> Mapping[str, Field]:
+    """Return the fields of a grain type, or the common ones for None, by name."""
     own = _TYPE_FIELDS[grain_type] if grain_type else ()
     extra = {field.name: field for field in own if not (strict and (grain_type, field.name) in _LENIENT_FIELDS)}
     return MappingProxyType({**COMMON, **extra})
@@ -158,13 +161,13 @@ _TABLES: Final = {
 }
 TYPES_WITH: Final = MappingProxyType(
     {
-        field.name: tuple(name for name in SINGULARS if any(each.name == field.name for each in _TYPE_FIELDS[name]))
+        field.name: tuple(name for name in SINGULARS if field.name in {own.name for own in _TYPE_FIELDS[name]})
         for fields in _TYPE_FIELDS.values()
         for field in fields
     }
 )
 
-# Section 10.3.5: names that a projection gives to fields, by type, and those of every type.
+# Section 10.3.5: names of attributes that only the projection has, by type, and those of every type.
 PROJECTED: Final[Mapping[str, frozenset[str]]] = {
     "belief": frozenset(),
     "event": frozenset(),
@@ -201,7 +204,7 @@ DOMAIN: Final = Field(
     groupable=False,
 )
 
-# What ADD and SUPERSEDE may set, in canonical order (sections 8.8, 8.9).
+# Fields that ADD and SUPERSEDE may set, in canonical order (sections 8.8, 8.9).
 SETTABLE: Final = MappingProxyType(
     {
         field.name: field
@@ -228,7 +231,7 @@ ADDABLE: Final = MappingProxyType(
         "belief": frozenset(_BASE),
         "observation": frozenset((*_BASE, "observer_id", "observer_type")),
         "goal": frozenset((*_BASE, "goal_state", "assigned_agent", "deadline", "depends_on")),
-        # C13: the README adds one.
+        # C13: the README of the specification adds one.
         "reasoning": frozenset((*_BASE, "content")),
     }
 )
@@ -237,5 +240,5 @@ EVOLVABLE: Final = frozenset(("object", "confidence", "importance", "tags"))
 
 
 def fields_of(grain_type: str | None, *, strict: bool = False) -> Mapping[str, Field]:
-    """The fields that can be asked when this type (singular) is declared, or none is."""
+    """Return the fields that conditions may name if this type (singular) is declared, or no type for None."""
     return _TABLES[grain_type, strict]

@@ -1,7 +1,10 @@
-"""The grammar as text, for DESCRIBE grammar, and a card for models (sections 8.6, 27).
+"""The grammar as text, for DESCRIBE grammar, and a summary for language models (sections 8.6, 27).
 
-The rules are data: each names what the parser's function of the same name reads. Words that stand in tables are taken
-from there. In the notation of the XML specification: `?` optional, `*` any number, `+` at least one, `|` or.
+The rules are data. The parser has a method for each rule, whose docstring quotes it; a test compares both. Keywords
+in
+tables are taken from these tables. The notation is that of the XML specification: `?` optional, `*` any number, `+`
+at
+least one, `|` or.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ from typing import Final
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.language import words
 
-# In the order in which people list them.
+# In the order in which they are listed for people.
 OPERATORS: Final = tuple("= != >= <= > < IN BETWEEN INCLUDE EXCLUDE IS".split())
 
 
 def _alternatives(terminals: Iterable[str]) -> str:
+    """Return the terminals in quotes, separated by `|`."""
     return " | ".join(f'"{terminal}"' for terminal in terminals)
 
 
-# Tokens, and what they look like.
+# Token → a description of its text.
 TOKENS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "STR": r"text in double quotes; \" is a quote in it, \\ a backslash",
@@ -99,14 +103,14 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         + _alternatives(preset for preset in words.PRESETS if preset != "data")
         + "))? section+",
         "section": f'({_alternatives(words.SECTIONS)}) "{{" TEXT "}}"',
-        # Small things.
+        # Values and names.
         "text": "STR | PARAM",
         "count": "INT | PARAM",
         "hashp": "HASH | PARAM",
         "label": "WORD",
         "value": 'STR | NUM | "true" | "false" | PARAM | HASH | array',
         "array": '"[" (value ("," value)*)? "]"',
-        "cmp": _alternatives(each for each in OPERATORS if each in words.COMPARATORS),
+        "cmp": _alternatives(operator for operator in OPERATORS if operator in words.COMPARATORS),
         "category": _alternatives(words.CATEGORIES),
         "format_name": _alternatives((*words.FORMATS, *words.PRESETS)),
         "type_plural": _alternatives(fields.PLURALS),
@@ -132,7 +136,7 @@ _WIDTH: Final = 120
 
 @cache
 def ebnf() -> str:
-    """The grammar, one rule after another."""
+    """Return the grammar, one rule after another."""
     rules = [fill(f"{name} ::= {right}", _WIDTH, subsequent_indent="    ", break_long_words=False,
                   break_on_hyphens=False) for name, right in RULES.items()]  # fmt: skip
     tokens = [f"{name} ::= /* {looks} */" for name, looks in TOKENS.items()]
@@ -169,7 +173,10 @@ _WRITES: Final = (
 
 @cache
 def prompt_card() -> str:
-    """What a model needs to write queries, about 1,200 tokens; made of the tables, so that it cannot drift."""
+    """Return a summary of the language from which a model can write queries, about 1,200 tokens.
+
+    It is built from the tables of the parser, so that it cannot drift from them.
+    """
     parts = (
         "# CAL/1: ask a memory what belongs into the context now",
         "Read:",
@@ -206,16 +213,18 @@ def prompt_card() -> str:
 
 
 def _type_fields(grain_type: str) -> dict[str, fields.Field]:
+    """Return the fields that this type has and not every type."""
     return {name: field for name, field in fields.fields_of(grain_type).items() if name not in fields.COMMON}
 
 
 def _closed_values() -> dict[str, tuple[str, ...]]:
+    """Return the fields with a closed list of values."""
     tables = (fields.COMMON, *map(_type_fields, fields.SINGULARS))
     return {field.name: field.words for table in tables for field in table.values() if field.words}
 
 
 def _fields_line(table: Mapping[str, fields.Field]) -> str:
-    """Fields with their operators; neighbours that take the same ones together."""
+    """Return fields with their operators; neighbours with the same operators are grouped."""
     groups: list[tuple[list[str], str]] = []
     for name, field in table.items():
         operators = " ".join(operator for operator in OPERATORS if operator in field.operators)

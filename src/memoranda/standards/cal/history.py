@@ -1,4 +1,4 @@
-"""What changed between two versions: HISTORY … DIFF (section 8.4)."""
+"""Differences between two versions: HISTORY … DIFF (section 8.4)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import Any, Final, TypedDict
 
 from memoranda.encoding.bases import base64_encode
 
-# These differ between any two versions and say nothing about their content.
+# Fields that differ between any two versions and are no part of their content.
 BOOKKEEPING: Final = frozenset(("created_at", "timestamp_ms", "derived_from", "supersession_justification"))
 
-# `from` is a word of Python, so this is not a class.
+# `from` is a keyword of Python, so this cannot be written as a class.
 Change = TypedDict("Change", {"field": str, "from": Any, "to": Any})
 
 
 def find_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """The payload fields that differ, in order of their names, with JSON values; a missing field is null."""
+    """Return the payload fields that differ, ordered by name, with JSON values; a missing field is null."""
     names = sorted((before.keys() | after.keys()) - BOOKKEEPING)
     pairs = ((name, _json_value(before.get(name)), _json_value(after.get(name))) for name in names)
     return [{"field": name, "from": old, "to": new} for name, old, new in pairs if _json_text(old) != _json_text(new)]
 
 
 def _json_text(value: Any) -> str:
-    # Python holds 1, 1.0 and True equal; a payload does not.
+    """Return a value as JSON with sorted keys, for comparison."""
+    # In Python 1 == 1.0 == True; in a payload they differ.
     return json.dumps(value, sort_keys=True)
 
 
 def _json_value(value: Any) -> Any:
-    """A payload's value as JSON: bytes as base64, what JSON cannot hold as text."""
+    """Return a value of a payload as JSON: bytes as base64, and values that JSON cannot express as text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):

@@ -1,6 +1,6 @@
-"""What a query would do, without doing it: EXPLAIN, and what a caller is shown before a change (sections 8.5, 13, 18).
+"""The plan of a query, without running it: EXPLAIN, and the preview before a change (sections 8.5, 13, 18).
 
-Nothing is read: the numbers are bounds that follow from the query alone.
+No memory is read. The numbers are bounds that follow from the query alone.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ from memoranda.standards.cal.wire import writer
 
 Json = dict[str, Any]
 
-# Section 8.4: HISTORY answers with at most so many versions.
+# Section 8.4: versions that HISTORY returns at most.
 HISTORY_VERSIONS: Final = 100
-# What one grain is taken to cost before anything is read (section 10.9.5).
+# Tokens that one grain is estimated to take (section 10.9.5).
 TOKENS_PER_GRAIN: Final = 40
-# Of each group, so many grains are shown.
+# Grains that GROUP BY returns of each group.
 _GRAINS_PER_GROUP: Final = 5
-# Sections 8.9, 8.10: what there is to read before a change, and the change.
+# Sections 8.9, 8.10: least and most store operations, the reads before the change and the change itself.
 _SUPERSEDE_OPS: Final = (2, 3)
 _REVERT_OPS: Final = (3, 4)
-# Fields whose `=` searches rather than compares.
+# Fields on which `=` runs a search.
 _SEARCHED: Final = frozenset(("query", "content", "plan", "steps", "premises"))
 _DEFAULT_SORT: Final = ({"field": "score", "dir": "desc"}, {"field": "hash", "dir": "asc"})
 
 
 class _Workload(NamedTuple):
-    """What a statement makes the store do: in order, how often at least and at most, and for how many grains."""
+    """The store operations of a statement: in order, their least and greatest number, and the most grains returned."""
 
     steps: tuple[Json, ...]
     low: int
@@ -72,14 +72,14 @@ class _Workload(NamedTuple):
 
 
 class _Context(NamedTuple):
-    """What every step depends on: the time, and the most grains that each LET yields."""
+    """Input of every step: the current time, and the most grains that each LET returns."""
 
     now: int
     lets: Mapping[str, int]
 
 
 def explain(query: Query, *, now: int) -> Json:
-    """The plan of a query, or of the query inside EXPLAIN; `now` is what its time expressions are relative to."""
+    """Return the plan of a query, or of the query inside EXPLAIN. Time expressions are relative to `now`."""
     query = _unwrap_explain(query)
     statement = query.statement
     let_work = {let.name: _let_workload(let.name, let.query, now) for let in query.lets}
@@ -100,7 +100,7 @@ def explain(query: Query, *, now: int) -> Json:
 
 
 def side_effects(statement: Statement) -> list[Json]:
-    """What a statement would append, for review before it does; empty for one that reads."""
+    """Return what a statement would append, for review beforehand; empty if it only reads."""
     if isinstance(statement, Explain):
         return side_effects(statement.query)
     if isinstance(statement, Add):
@@ -108,23 +108,25 @@ def side_effects(statement: Statement) -> list[Json]:
         return [{"operation": "add", "grain": grain, "reason": statement.reason}]
     if not isinstance(statement, Supersede | Revert):
         return []
-    # What REVERT brings back is in the store.
-    is_new = isinstance(statement, Supersede)
+    # The content that REVERT restores is known only to the store.
+    is_supersede = isinstance(statement, Supersede)
+    grain = _preview_assignments(statement.assignments) if isinstance(statement, Supersede) else {}
     return [
         {
-            "operation": "supersede" if is_new else "revert",
+            "operation": "supersede" if is_supersede else "revert",
             "target_hash": _value_json(statement.hash),
-            "grain": _preview_assignments(statement.assignments) if isinstance(statement, Supersede) else {},
+            "grain": grain,
             "reason": statement.reason,
         }
     ]
 
 
 def _unwrap_explain(query: Query) -> Query:
+    """Return the query inside EXPLAIN, or the query itself."""
     if not isinstance(query.statement, Explain):
         return query
-    written = None if query.original is None else _unwrap_explain(query.original)
-    return Query(statement=query.statement.query, lets=query.lets, original=written)
+    original = None if query.original is None else _unwrap_explain(query.original)
+    return Query(statement=query.statement.query, lets=query.lets, original=original)
 
 
 def _preview_assignments(assignments: tuple[Assignment, ...]) -> Json:
@@ -132,18 +134,21 @@ def _preview_assignments(assignments: tuple[Assignment, ...]) -> Json:
 
 
 def _value_json(value: Value) -> Any:
+    """Return a value as JSON, with hashes as plain strings."""
     return value.text if isinstance(value, Hash) else writer.value_json(value)
 
 
 def _join_workloads(before: list[_Workload], last: _Workload) -> _Workload:
-    """One piece of work after others that only prepare it."""
-    every = (*before, last)
-    steps = tuple(step for work in every for step in work.steps)
-    return _Workload(steps, sum(work.low for work in every), sum(work.high for work in every), last.grains)
+    """Join steps that prepare others with the last one, which alone returns grains."""
+    workloads = (*before, last)
+    steps = tuple(step for work in workloads for step in work.steps)
+    low = sum(work.low for work in workloads)
+    high = sum(work.high for work in workloads)
+    return _Workload(steps, low, high, last.grains)
 
 
 def _combine_workloads(works: list[_Workload]) -> _Workload:
-    """Pieces of work whose results stand side by side."""
+    """Combine workloads whose results are all returned."""
     return _join_workloads(works, _NO_WORK)._replace(grains=sum(work.grains for work in works))
 
 
@@ -154,33 +159,37 @@ _NO_WORK: Final = _Workload((), 0, 0, 0)
 
 
 def _recall_workload(recall: Recall, context: _Context, *, is_inner: bool = False, **more: Any) -> _Workload:
-    """One RECALL; `more` says in each of its steps what it is for."""
+    """Return the workload of one RECALL; `more` are members that each of its steps gets."""
     plain = desugar_recall(recall)
     before = [
-        _recall_workload(condition.value.query, context, is_inner=True, feeds=condition.field)
-        for condition in plain.where
-        if isinstance(condition.value, Subquery)
+        _recall_workload(test.value.query, context, is_inner=True, feeds=test.field)
+        for test in plain.where
+        if isinstance(test.value, Subquery)
     ]
     if plain.thread is not None and plain.thread.message is not None:
-        # Of a message that is not there, there is no thread to ask for.
-        before.append(_Workload(({"op": "get", "hash": _value_json(plain.thread.message), **more},), 0, 1, 0))
-    has_search = any(each.field in _SEARCHED for each in plain.where)
+        # Adds nothing to the least number: without the message, this read replaces the query.
+        get_message = {"op": "get", "hash": _value_json(plain.thread.message), **more}
+        before.append(_Workload((get_message,), 0, 1, 0))
+    has_search = any(condition.field in _SEARCHED for condition in plain.where)
     limit = _max_results(plain, is_inner=is_inner)
-    step = {
+    offset = _total_offset(plain)
+    step: Json = {
         "op": "search" if has_search else "query",
         "filters": _build_filters(plain, context.now),
         "sort": _sort_order(plain),
         "limit": limit,
-        **({"offset": offset} if (offset := _total_offset(plain)) is not None else {}),
-        **({"superseded": True} if any(each.name == "superseded" for each in plain.options) else {}),
-        **more,
     }
+    if offset is not None:
+        step["offset"] = offset
+    if any(option.name == "superseded" for option in plain.options):
+        step["superseded"] = True
+    step |= more
     steps = (step, *(_fallback_step(step, fallback) for fallback in _find_fallbacks(recall)))
     return _join_workloads(before, _Workload(steps, 1, len(steps), _max_grains(plain, limit)))
 
 
 class _Fallback(NamedTuple):
-    """A search, for when the first call finds nothing: which condition becomes one, on which field."""
+    """A search that runs if the first step finds nothing: the condition it replaces, and the field it searches."""
 
     field: str
     search_field: str
@@ -188,8 +197,9 @@ class _Fallback(NamedTuple):
 
 
 def _find_fallbacks(recall: Recall) -> list[_Fallback]:
+    """Return the searches to which a RECALL may fall back."""
     fallbacks = []
-    # Two search texts would contradict one another.
+    # A RECALL that searches already cannot search for a second text.
     if (
         recall.about is not None
         and recall.like is None
@@ -203,6 +213,7 @@ def _find_fallbacks(recall: Recall) -> list[_Fallback]:
 
 
 def _fallback_step(step: Json, fallback: _Fallback) -> Json:
+    """Return the step with one of its filters turned into a search."""
     filters = list(step["filters"])
     index = next(number for number, test in enumerate(filters) if (test["field"], test["op"]) == (fallback.field, "="))
     filters[index] = {**filters[index], "field": fallback.search_field}
@@ -210,6 +221,7 @@ def _fallback_step(step: Json, fallback: _Fallback) -> Json:
 
 
 def _build_filters(recall: Recall, now: int) -> list[Json]:
+    """Return the filters of a RECALL: its type, its thread, then its conditions."""
     filters = [] if recall.grain_type is None else [{"field": "type", "op": "=", "value": recall.grain_type}]
     if recall.thread is not None and recall.thread.message is not None:
         filters.append({"field": "thread", "op": "=", "value": _value_json(recall.thread.message)})
@@ -217,6 +229,7 @@ def _build_filters(recall: Recall, now: int) -> list[Json]:
 
 
 def _build_filter(condition: Condition, now: int) -> Json:
+    """Return one condition as a filter."""
     value = condition.value
     if isinstance(value, Subquery):
         operand: Any = {"subquery": statement_text(value.query)}
@@ -226,7 +239,7 @@ def _build_filter(condition: Condition, now: int) -> Json:
 
 
 def _time_span(condition: Condition, now: int) -> Json:
-    """The instants that a condition on `time` stands for; those of unbound parameters are not known."""
+    """Return the instants of a condition on `time`, without those of unbound parameters."""
     value = condition.value
     if condition.field != "time" or isinstance(value, Subquery):
         return {}
@@ -236,23 +249,24 @@ def _time_span(condition: Condition, now: int) -> Json:
 
 
 def _instant_of(value: Value | None, now: int, parse_time: Callable[[str, int], int | None]) -> int | None:
+    """Return the instant of a time expression or an epoch in milliseconds; None for other values."""
     if isinstance(value, str):
         return parse_time(value, now)
     return times.epoch_ms(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _sort_order(recall: Recall) -> list[Json]:
-    """What decides the order: the last ORDER BY, then the hash."""
+    """Return the sort keys: the last ORDER BY, then the hash."""
     ordered = [stage for stage in recall.stages if isinstance(stage, OrderBy)]
     if not ordered and recall.thread is None:
         return list(_DEFAULT_SORT)
-    # A thread is told from its beginning.
+    # A thread is ordered from its beginning.
     last = ordered[-1] if ordered else OrderBy(field="time")
     return [{"field": last.field, "dir": "desc" if last.descending else "asc"}, _DEFAULT_SORT[-1]]
 
 
 def _max_results(recall: Recall, *, is_inner: bool) -> Any:
-    """How many results there can be; None for COUNT, which counts them all."""
+    """Return the most results that a RECALL can have; None for COUNT, which counts all matches."""
     counts = [stage.count for stage in recall.stages if isinstance(stage, Limit)]
     reduced = {stage.to for stage in recall.stages if isinstance(stage, Reduce)}
     if "first" in reduced:
@@ -261,16 +275,18 @@ def _max_results(recall: Recall, *, is_inner: bool) -> Any:
         return _smallest_count(counts)
     if "count" in reduced:
         return None
-    # What a membership is tested against is not cut short unasked.
+    # A subquery gets the greatest limit, because a truncated list would make IN miss members.
     return limits.LIMIT_MAX if is_inner and reduced else limits.LIMIT_DEFAULT
 
 
 def _smallest_count(counts: list[Count]) -> Any:
+    """Return the smallest number; if all counts are parameters, the first of them as JSON."""
     numbers = [count for count in counts if not isinstance(count, Param)]
     return min(numbers) if numbers else writer.value_json(counts[0])
 
 
 def _total_offset(recall: Recall) -> Any:
+    """Return the sum of all offsets, or None if there are none; if one is a parameter, that parameter as JSON."""
     counts = [stage.count for stage in recall.stages if isinstance(stage, Offset)]
     if any(isinstance(count, Param) for count in counts):
         return writer.value_json(next(count for count in counts if isinstance(count, Param)))
@@ -278,11 +294,12 @@ def _total_offset(recall: Recall) -> Any:
 
 
 def _max_grains(recall: Recall, limit: Any) -> int:
-    """The most grains that its answer can hold."""
+    """Return the most grains that the answer to a RECALL can hold."""
     if any(isinstance(stage, Reduce) and stage.to == "count" for stage in recall.stages):
         return 0
     most = limit if isinstance(limit, int) else limits.LIMIT_MAX
-    return most * _GRAINS_PER_GROUP if any(isinstance(stage, GroupBy) for stage in recall.stages) else most
+    has_groups = any(isinstance(stage, GroupBy) for stage in recall.stages)
+    return most * _GRAINS_PER_GROUP if has_groups else most
 
 
 def _let_workload(name: str, recall: Recall, now: int) -> _Workload:
@@ -293,18 +310,19 @@ def _let_workload(name: str, recall: Recall, now: int) -> _Workload:
 
 
 def _plan_statement(statement: Statement, context: _Context, **more: Any) -> _Workload:
+    """Return the workload of a statement."""
     if isinstance(statement, Recall):
         return _recall_workload(statement, context, **more)
     return _PLANNERS[type(statement)](statement, context, **more)
 
 
 def _plan_assemble(statement: Assemble, context: _Context) -> _Workload:
-    # Options of the whole hold for every source.
+    # Options of the ASSEMBLE apply to every source.
     more = {"superseded": True} if any(option.name == "superseded" for option in statement.options) else {}
     works = []
     for index, source in enumerate(statement.sources):
         if isinstance(source.query, Param):
-            # It ran with the LETs; each of them is evaluated once.
+            # The LET runs once, before the statement, and its steps are already in the plan.
             works.append(_NO_WORK._replace(grains=context.lets[source.query.name]))
         else:
             works.append(_recall_workload(source.query, context, source=label_of(source, index), **more))
@@ -325,7 +343,7 @@ def _plan_set(statement: SetOp, context: _Context) -> _Workload:
 
 def _plan_coalesce(statement: Coalesce, context: _Context, **more: Any) -> _Workload:
     works = [_recall_workload(branch, context, branch=index, **more) for index, branch in enumerate(statement.branches)]
-    # The first branch may already answer.
+    # The first branch may have results; then no other one runs.
     return _combine_workloads(works)._replace(low=works[0].low, grains=max(work.grains for work in works))
 
 
@@ -395,7 +413,7 @@ _PLANNERS: Final[Mapping[type[Statement], Callable[..., _Workload]]] = {
     Batch: _plan_batch,
     Exists: _plan_exists,
     History: _plan_history,
-    # Neither touches a grain.
+    # These two read and write no grain.
     Describe: _plan_nothing,
     DefineTemplate: _plan_nothing,
     Add: _plan_add,

@@ -1,6 +1,6 @@
-"""Errors as documents (section 22): code, message and suggestion, the place, and what could have stood there.
+"""Errors as documents (section 22): code, message, suggestion, position, and what was expected there.
 
-Nothing here fails: an error that is hard to describe is described by less.
+No function here raises: an error that lacks details gets a document with fewer members.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from memoranda.errors import QueryError
 from memoranda.standards.cal import fields
 from memoranda.standards.cal.language import suggest, template, words
 
-# The switch of the whole language. The registry begins at E001, so ours cannot collide with one of its codes.
+# Our code for "CAL is switched off". The codes of the specification begin at E001, so none can collide with it.
 DISABLED: Final = "CAL-E000"
 DEFAULT_STATUS: Final = 400
 
 
 def _full_codes(numbers: str) -> tuple[str, ...]:
+    """Return the codes of space-separated numbers."""
     return tuple(f"CAL-E{number}" for number in numbers.split())
 
 
@@ -42,12 +43,12 @@ _STATUS: Final[Mapping[str, int]] = {
 
 
 def http_status(cal_code: str) -> int:
-    """The HTTP status of a code; what the writer of a query can mend is 400, and so is a code nobody knows."""
+    """Return the HTTP status of a code; 400 for mistakes in the query, and for unknown codes."""
     return _STATUS.get(cal_code, DEFAULT_STATUS)
 
 
 def error_envelope(error: QueryError) -> dict[str, Any]:
-    """The error as section 22 prints it; members that are not known are left out, but never the suggestion."""
+    """Return the error document of section 22, always with a suggestion; unknown members are left out."""
     example = _find_example(error)
     document: dict[str, Any] = {
         "code": error.cal_code,
@@ -66,7 +67,7 @@ def error_envelope(error: QueryError) -> dict[str, Any]:
     return {"error": document | {name: value for name, value in optional.items() if value}}
 
 
-# --- what was expected -----------------------------------------------------------------------------------
+# --- expected tokens -------------------------------------------------------------------------------------
 
 _UNEXPECTED: Final = "Unexpected "
 _EXPECTED: Final = "; expected "
@@ -75,12 +76,12 @@ _ENDS_TAIL: Final = " is expected."
 
 
 def expected_of(error: QueryError) -> tuple[str, ...]:
-    """What could have stood there, as `Cursor.unexpected` lists it in its message; empty if it does not."""
+    """Return what the parser expected, read from the message of `Cursor.raise_unexpected`; empty for other errors."""
     message = error.message
     if error.cal_code != "CAL-E002":
         return ()
     if message.startswith(_UNEXPECTED) and _EXPECTED in message:
-        # What was found comes first and may hold anything; the list after it is ours.
+        # The unexpected token comes first and may hold any text, so split at the last marker.
         alternatives = message.rpartition(_EXPECTED)[2].removesuffix(".")
     elif message.startswith(_ENDS_PREFIX) and message.endswith(_ENDS_TAIL):
         alternatives = message.removeprefix(_ENDS_PREFIX).removesuffix(_ENDS_TAIL)
@@ -90,14 +91,14 @@ def expected_of(error: QueryError) -> tuple[str, ...]:
     return (*most.split(", "), last) if most else (last,)
 
 
-# --- what is valid ---------------------------------------------------------------------------------------
+# --- valid values ----------------------------------------------------------------------------------------
 
 _VALID_VALUES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {
         "CAL-E003": fields.SINGULARS,
-        # Which others there are depends on the type; these can be asked of every one.
+        # The fields of every type; further ones depend on the type.
         "CAL-E004": tuple(fields.COMMON),
-        # Which others depends on the statement; these can be set in every one.
+        # The fields that every statement can set; further ones depend on the statement.
         "CAL-E017": tuple(name for name in fields.SETTABLE if name in fields.EVOLVABLE),
         "CAL-E042": ("belief",),
         "CAL-E050": fields.ADD_REQUIRED,
@@ -118,9 +119,10 @@ _VALID_VALUES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
 
 
 def _valid_values(code: str, expected: tuple[str, ...]) -> Sequence[str]:
+    """Return the closed list of values for an error, or nothing if there is none."""
     if code in _VALID_VALUES:
         return _VALID_VALUES[code]
-    # A description such as "a string in quotes" has endless values.
+    # A description such as "a string in quotes" is no closed list.
     is_closed = bool(expected) and all(" " not in word and word.strip("()[]{},:;|/=<>!") for word in expected)
     return expected if is_closed else ()
 
@@ -129,7 +131,7 @@ def _valid_values(code: str, expected: tuple[str, ...]) -> Sequence[str]:
 
 _HASH: Final = "sha256:a1b2c3d4"
 _EXAMPLE_PREFIX: Final = "Example: "
-# Shapes that are not one whole query.
+# Complete queries for the examples in `suggest` that are none.
 _COMPLETE_EXAMPLES: Final = {
     "HISTORY": 'HISTORY WHERE subject = "alice" AND relation = "prefers"',
     "DESCRIBE": "DESCRIBE grain_types",
@@ -177,6 +179,7 @@ _EXAMPLES_BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def _find_example(error: QueryError) -> str | None:
+    """Return a query that works, for the mistake of an error."""
     suggestion = error.suggestion or ""
     if suggestion in _EXAMPLES_BY_HINT:
         return _EXAMPLES_BY_HINT[suggestion]
@@ -186,7 +189,7 @@ def _find_example(error: QueryError) -> str | None:
 
 
 def _default_suggestion(code: str, example: str | None) -> str:
-    """For an error without a hint: section 22 wants one always."""
+    """Return the suggestion for an error without one; section 22 always requires one."""
     if code == DISABLED:
         return "Ask the operator of this store."
     return f"{_EXAMPLE_PREFIX}{example}" if example else "See DESCRIBE grammar."

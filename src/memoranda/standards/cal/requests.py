@@ -1,4 +1,7 @@
-"""What is said around a query, declared once (sections 15, 18, 26); the query itself is read by its own grammar."""
+"""The parameters around a query, such as its namespace and its cursor, declared once (sections 15, 18, 26).
+
+The text of a query is checked by the parser of the language.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from memoranda.standards.cal import limits
 from memoranda.standards.cal.token import LIFETIME_MAX_MS, LIFETIME_MS
 from memoranda.standards.oms.requests import Name
 
-# A query, fixed and sealed, may be a whole request long.
+# Characters. The token of a prepared query holds the query and its parameters, which may fill a request.
 MAX_TOKEN_CHARS: Final = 2_097_152
 
 Params = Annotated[
@@ -33,7 +36,7 @@ Namespace = Annotated[Name, Meta(description="Where; by default the project of t
 
 
 class TextQuery(Shape):
-    """A query and its values."""
+    """A query as text, and the values of its parameters."""
 
     query: Annotated[
         str,
@@ -41,7 +44,7 @@ class TextQuery(Shape):
             description="One query. Write values as $name and give them in params, above all what a user said.",
             examples=['RECALL beliefs ABOUT "ada" WHERE confidence >= 0.8 | LIMIT 5 AS markdown'],
             extra={"expected": "the text of a query"},
-            # What is wrong with a query is said by its own reader, in CAL's words.
+            # For documentation only: the parser reports violations, with CAL's error codes.
             extra_json_schema={"minLength": 1, "maxLength": limits.QUERY_BYTES},
         ),
     ]
@@ -50,13 +53,13 @@ class TextQuery(Shape):
 
 
 class PagedTextQuery(TextQuery):
-    """A query and its values, and perhaps which page of the answer."""
+    """A query as text, its values, and the page of the answer to return."""
 
     cursor: Cursor | None = None
 
 
 class Query(Shape):
-    """A query, its values, and on whose behalf it is asked: never part of the query itself."""
+    """A query and its values, and the user on whose behalf it runs, which is never part of the query."""
 
     query: Annotated[
         str | dict[str, Any],
@@ -79,7 +82,7 @@ class Query(Shape):
 
 
 class TokenRequest(Shape):
-    """How much whoever holds a token may ask, how often and for how long (section 18)."""
+    """The rights of a new capability token: namespace, operations, lifetime and uses (section 18)."""
 
     namespace: Namespace | None = None
     user: Annotated[Name, Meta(description="On whose behalf; by default the owner.")] | None = None
@@ -92,7 +95,7 @@ class TokenRequest(Shape):
 
 
 class TemplateRequest(Shape):
-    """Which template, and where it was defined."""
+    """The name of a template, and the namespace in which it is defined."""
 
     name: Name
     namespace: Namespace | None = None
@@ -103,13 +106,13 @@ class TemplateRequest(Shape):
 
 
 class PagedQuery(Query):
-    """The same, and perhaps which page of the answer."""
+    """A query and its values, and the page of the answer to return."""
 
     cursor: Cursor | None = None
 
 
 class ExecuteRequest(Shape):
-    """Which prepared query."""
+    """The token of a prepared query."""
 
     token: Annotated[
         str,
@@ -122,7 +125,7 @@ class ExecuteRequest(Shape):
 
 
 class OwnedExecuteRequest(ExecuteRequest):
-    """Which prepared query, of an owner who is named."""
+    """The token of a prepared query, and the owner of the memory."""
 
     owner: (
         Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
