@@ -1,7 +1,8 @@
-"""ASSEMBLE, after its sources have run (section 8.2): duplicates out, budget shared, detail chosen, text printed.
+"""ASSEMBLE, after its sources have run (section 8.2).
 
-Values in, values out: the same statement, results and `now` give the same text. The text never has more tokens than
-the budget, counted as printed; see `packing`.
+The steps: remove duplicates, choose format and level of detail, price each grain by its printed line, select grains
+within the budget (`packing`), print. All of it is pure: the same statement, results and `now` give the same text. The
+text never has more tokens than the budget, counted as printed.
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ from memoranda.standards.cal.printing.template_render import TemplateRenderer, u
 
 _NO_TEMPLATES: Final[Mapping[str, DefineTemplate]] = MappingProxyType({})
 _DEFAULT_FORMAT: Final = "sml"
-# The grammar's word for standard is headlines (cal.md, *headlines*).
+# Words of the grammar → our levels (cal.md, *headlines*).
 _LEVELS: Final[Mapping[str | None, Level]] = {"summary": "summary", "headlines": "standard", "full": "full"}
-# Section 14.3: with a smaller budget, the summary of more grains is worth more than the detail of fewer.
+# Section 14.3: with fewer tokens than this, summaries of more grains are worth more than details of fewer.
 _TIGHT_TOKENS: Final = 1000
-# What a grain costs before anything is known of it (cal.md, *toon by itself*).
+# Tokens that a grain is estimated to take before it is printed (cal.md, *toon by itself*).
 _TOKENS_PER_GRAIN: Final = 40
 _PRESSURE_PERCENT: Final = 85
 _AUTO_TOON: Final = (
     "FORMAT auto-selected as toon due to budget pressure (>85% utilization estimate). "
     "Specify FORMAT explicitly to suppress this warning."
 )
-# What printing a grain can run into when its fields hold what no grain of its type does.
+# Errors that printing can raise if a grain's fields hold values that its type does not allow.
 _UNPRINTABLE: Final = (
     ArithmeticError,
     AttributeError,
@@ -67,50 +68,50 @@ _UNPRINTABLE: Final = (
 
 
 class SourceResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source found: one for each, in the order of FROM."""
+    """The result of one source. Results are passed in the order of FROM."""
 
     label: str
     items: tuple[Item, ...]
-    # Matches before LIMIT; None: more than these, and not counted.
+    # Matches before LIMIT; None means that there are more than `items`, and that they were not counted.
     total: int | None
     shape: Project | None = None
     error: QueryError | None = None
-    # Its own AS.
+    # The text of the source's own AS clause.
     formatted: str | None = None
     duration_ms: int = 0
 
 
 class PrintedGrain(msgspec.Struct, frozen=True, kw_only=True):
-    """A grain in the text."""
+    """A grain in the assembled text."""
 
     item: Item
     source: str
     level: Level
-    # As it stands there, with its line break.
+    # The printed line, with its line break.
     line: str
 
 
 class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one source."""
+    """The part that one source has in the assembled text."""
 
     result: SourceResult
-    # From 1.
+    # Rank of priority, from 1.
     priority: int
     weight: float
     allocated: int
     tokens_used: int
-    # What all of it would have cost, after duplicates.
+    # Tokens that all grains of the source would have taken, without duplicates.
     demand: int
     grain_count: int
     truncated: bool
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """The label of the source."""
         return self.result.label
 
     def document(self) -> dict[str, Any]:
-        """As it stands in the answer."""
+        """Return the report as a member of the answer."""
         document: dict[str, Any] = {
             "label": self.label,
             "priority": self.priority,
@@ -133,9 +134,9 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
 
     statement: Assemble
     text: str
-    # A format, or the name of a template, or `template`.
+    # The name of a format or a template, or "template" for one without a name.
     format: str
-    # In the order in which the text has them.
+    # In the order of the text.
     items: tuple[PrintedGrain, ...]
     # In the order of FROM.
     sources: tuple[SourceReport, ...]
@@ -143,31 +144,31 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
     counter: TokenCounter
     tokens_used: int
     level: Level
-    # Grains that the text does not have, duplicates aside.
+    # Number of grains that did not fit, duplicates not counted.
     omitted: int
-    # Duplicates.
+    # Number of duplicates.
     removed: int
     warnings: tuple[dict[str, str], ...] = ()
 
     @property
     def used(self) -> int:
-        """Of the budget, in its unit."""
+        """The used part of the budget, in its unit."""
         return self.tokens_used if self.budget.unit == "tokens" else len(self.items)
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The sources that gave nothing because they failed."""
+        """The labels of the sources that failed."""
         return tuple(source.label for source in self.sources if source.result.error is not None)
 
     def disclosure(self) -> dict[str, Any]:
-        """How much detail how many grains have (cal.md, *disclosure report*)."""
+        """Return the number of grains per level of detail (cal.md, *disclosure report*)."""
         report: dict[str, Any] = {"level": self.level, "full": 0, "standard": 0, "summary": 0, "omitted": self.omitted}
         for grain in self.items:
             report[grain.level] += 1
         return report
 
     def document(self) -> dict[str, Any]:
-        """What the answer has beside its results (cal.md, *answer of ASSEMBLE*)."""
+        """Return the members of the answer next to its results (cal.md, *answer of ASSEMBLE*)."""
         total, used = self.budget.amount, self.used
         return {
             "formatted_context": {"format": self.format, "text": self.text},
@@ -199,7 +200,7 @@ def assemble(
     templates: Mapping[str, DefineTemplate] = _NO_TEMPLATES,
     auto_toon: bool = False,
 ) -> Assembly:
-    """The text of what the sources found, and a report on it."""
+    """Return the text assembled from the results of the sources, with a report. Raise QueryError if all failed."""
     if sources and all(source.error is not None for source in sources):
         reason = sources[0].error.message if sources[0].error else ""
         raise QueryError(f"Every source failed; the first: {reason}", cal_code="CAL-E076", suggestion="Try again.")
@@ -207,25 +208,25 @@ def assemble(
 
 
 def rank_sources(statement: Assemble, labels: Sequence[str]) -> list[int]:
-    """The places of the sources, the highest priority first; those that PRIORITY does not name follow as in FROM."""
+    """Return the indexes of the sources, highest priority first. Sources that PRIORITY omits follow in their order."""
     ranks = {label: rank for rank, label in enumerate(statement.priority)}
     return sorted(range(len(labels)), key=lambda index: (ranks.get(labels[index], len(ranks)), index))
 
 
 def budget_of(statement: Assemble) -> Budget:
-    """What it asks for, or 4000 tokens."""
+    """Return the budget of a statement, 4,000 tokens by default."""
     return statement.budget or Budget(amount=budget.DEFAULT_TOKENS, unit="tokens")
 
 
 @cache
 def weights(count: int) -> tuple[float, ...]:
-    """The shares of so many sources, as the answer writes them."""
-    return tuple(round(float(weight_share), 4) for weight_share in budget.weights(count))
+    """Return the shares of a number of sources, rounded for the answer."""
+    return tuple(round(float(share), 4) for share in budget.weights(count))
 
 
 @dataclass(slots=True)
 class _Assembler:
-    """One ASSEMBLE on its way; sources by rank of priority."""
+    """The state of one running ASSEMBLE. `order` holds indexes of sources by rank of priority."""
 
     statement: Assemble
     sources: Sequence[SourceResult]
@@ -245,15 +246,16 @@ class _Assembler:
         self.order = rank_sources(self.statement, [source.label for source in self.sources])
 
     def run(self) -> Assembly:
+        """Run all steps and return the assembly."""
         by_rank = self._deduplicated_by_rank()
-        format_name, rendering = self._choose_format()
+        format_name, renderer = self._choose_format()
         meter = Meter(
             amount=self.budget.amount,
             unit=self.budget.unit,
             counter=self.counter,
-            is_template=rendering is not None,
+            is_template=renderer is not None,
         )
-        level, packer, text = self._pack(by_rank, format_name, rendering, meter)
+        level, packer, text = self._pack(by_rank, format_name, renderer, meter)
         remaining = sum(map(len, by_rank))
         return Assembly(
             statement=self.statement,
@@ -265,13 +267,13 @@ class _Assembler:
             counter=self.counter,
             tokens_used=self.counter.count(text),
             level=level,
-            omitted=remaining - sum(len(lane.chosen) for lane in packer.selections),
+            omitted=remaining - sum(len(selection.chosen) for selection in packer.selections),
             removed=sum(len(source.items) for source in self.sources if source.error is None) - remaining,
             warnings=(*self.warnings, *self.unprintable.values()),
         )
 
     def _deduplicated_by_rank(self) -> list[Sequence[Item]]:
-        """The grains of each source, without copies if that is asked for."""
+        """Return the grains of each source by rank, without duplicates if `WITH dedup` requests that."""
         by_rank: list[Sequence[Item]] = [
             () if self.sources[index].error is not None else self.sources[index].items for index in self.order
         ]
@@ -279,18 +281,20 @@ class _Assembler:
         return by_rank if dedup is None or dedup.word is None else remove_duplicates(by_rank, dedup.word)
 
     def _choose_format(self) -> tuple[str, TemplateRenderer | None]:
-        wanted = self.statement.format
-        if isinstance(wanted, Template):
-            return self._find_template(wanted)
-        if wanted is None and self.auto_toon and should_use_toon(self.statement):
+        """Return the name of the format, and the renderer if it is a template."""
+        requested = self.statement.format
+        if isinstance(requested, Template):
+            return self._find_template(requested)
+        if requested is None and self.auto_toon and should_use_toon(self.statement):
             self.warnings.append({"code": "CAL-W005", "message": _AUTO_TOON})
             return "toon", None
-        return canonical_format(wanted or _DEFAULT_FORMAT), None
+        return canonical_format(requested or _DEFAULT_FORMAT), None
 
-    def _find_template(self, wanted: Template) -> tuple[str, TemplateRenderer]:
-        if wanted.sections is not None:
-            return "template", TemplateRenderer(wanted.sections)
-        name = wanted.name or ""
+    def _find_template(self, requested: Template) -> tuple[str, TemplateRenderer]:
+        """Return name and renderer of a template. Raise QueryError if none has this name."""
+        if requested.sections is not None:
+            return "template", TemplateRenderer(requested.sections)
+        name = requested.name or ""
         definition = self.templates.get(name)
         if definition is None:
             hint = suggest.did_you_mean(name, sorted(self.templates)) or "Define it first: DEFINE TEMPLATE …"
@@ -298,8 +302,9 @@ class _Assembler:
         return name, TemplateRenderer(definition.sections, definition.extends)
 
     def _pack(
-        self, by_rank: Sequence[Sequence[Item]], format_name: str, rendering: TemplateRenderer | None, meter: Meter
+        self, by_rank: Sequence[Sequence[Item]], format_name: str, renderer: TemplateRenderer | None, meter: Meter
     ) -> tuple[Level, Packer, str]:
+        """Choose the level of detail and select the grains; return the level, the packer and the text."""
         option = self.options.get("progressive_disclosure")
         is_open = option is not None and option.word is None
         if not is_open:
@@ -308,20 +313,20 @@ class _Assembler:
             level = "summary"
         else:
             # Everything in full, if it all fits so (cal.md, *levels of disclosure*).
-            printer = self._make_printer(format_name, rendering, "full")
+            printer = self._make_printer(format_name, renderer, "full")
             packer = Packer(
                 self._build_selections(by_rank, printer, meter, "full", only_if_all_fit=True), printer, meter
             )
             if len(packer.selections) == len(by_rank) and packer.may_fit_all():
                 text = packer.pack()
-                if not any(lane.truncated for lane in packer.selections):
+                if not any(selection.truncated for selection in packer.selections):
                     return "full", packer, text
             self.unprintable.clear()
             level = "standard"
-        printer = self._make_printer(format_name, rendering, level)
+        printer = self._make_printer(format_name, renderer, level)
 
-        def shorten(cut: PricedGrain) -> PricedGrain | None:
-            return self._price_element(replace(cut.element, level="summary"), printer, meter)
+        def shorten(grain: PricedGrain) -> PricedGrain | None:
+            return self._price_element(replace(grain.element, level="summary"), printer, meter)
 
         may_shorten = is_open and level != "summary" and self.budget.unit == "tokens"
         packer = Packer(
@@ -329,13 +334,14 @@ class _Assembler:
         )
         return level, packer, packer.pack()
 
-    def _make_printer(self, format_name: str, rendering: TemplateRenderer | None, level: Level) -> Printer:
+    def _make_printer(self, format_name: str, renderer: TemplateRenderer | None, level: Level) -> Printer:
+        """Return the printer for a format or a template."""
         iso = "iso_timestamps" in self.options
         name, intent = self.statement.name, self.statement.intent
-        if rendering is None:
+        if renderer is None:
             return FormatPrinter(format_name, name, intent, self.budget, self.counter, self.now, iso)
         positions = {self.sources[index].label: (index, rank) for rank, index in enumerate(self.order, start=1)}
-        return TemplatePrinter(rendering, level, positions, name, intent, self.budget, self.counter, self.now, iso)
+        return TemplatePrinter(renderer, level, positions, name, intent, self.budget, self.counter, self.now, iso)
 
     def _build_selections(
         self,
@@ -346,21 +352,25 @@ class _Assembler:
         *,
         only_if_all_fit: bool = False,
     ) -> list[SourceSelection]:
-        """What each source offers; if all is wanted or nothing, only until it is certain that it is too much."""
-        lanes: list[SourceSelection] = []
+        """Return the priced grains of each source by rank.
+
+        With `only_if_all_fit`, stop at the first source with which the budget is certainly exceeded.
+        """
+        selections: list[SourceSelection] = []
         least_cost = 0
         for index, items in zip(self.order, by_rank, strict=True):
             source = self.sources[index]
             label, shape = source.label, source.shape
-            cuts = [self._price_element(Element(item, level, label, shape), printer, meter) for item in items]
-            lanes.append(SourceSelection(label=label, candidates=[cut for cut in cuts if cut is not None]))
-            # Together they may cost up to one less each.
-            least_cost += sum(cut.cost - 1 for cut in lanes[-1].candidates)
+            grains = [self._price_element(Element(item, level, label, shape), printer, meter) for item in items]
+            selections.append(SourceSelection(label=label, candidates=[grain for grain in grains if grain is not None]))
+            # Costs are rounded up, so joined lines may cost up to one unit less per grain.
+            least_cost += sum(grain.cost - 1 for grain in selections[-1].candidates)
             if only_if_all_fit and least_cost > self.budget.amount:
                 break
-        return lanes
+        return selections
 
     def _price_element(self, element: Element, printer: Printer, meter: Meter) -> PricedGrain | None:
+        """Return a grain with its line and cost; record a warning and return None if it cannot be printed."""
         try:
             return meter.price(element, printer.print_line(element))
         except _UNPRINTABLE:
@@ -373,37 +383,42 @@ class _Assembler:
             return None
 
     def _build_reports(self, packer: Packer) -> tuple[SourceReport, ...]:
+        """Return the report of each source, in the order of FROM."""
         reports: dict[int, SourceReport] = {}
         shares = weights(len(self.order))
-        for rank, (index, lane) in enumerate(zip(self.order, packer.selections, strict=True)):
+        for rank, (index, selection) in enumerate(zip(self.order, packer.selections, strict=True)):
             reports[index] = SourceReport(
                 result=self.sources[index],
                 priority=rank + 1,
                 weight=shares[rank],
                 allocated=packer.allocations[rank],
-                tokens_used=sum(cut.tokens for cut in lane.chosen.values()),
-                demand=sum(cut.tokens for cut in lane.candidates),
-                grain_count=len(lane.chosen),
-                truncated=lane.truncated,
+                tokens_used=sum(grain.tokens for grain in selection.chosen.values()),
+                demand=sum(grain.tokens for grain in selection.candidates),
+                grain_count=len(selection.chosen),
+                truncated=selection.truncated,
             )
         return tuple(reports[index] for index in sorted(reports))
 
 
-def _in_output_order(lanes: Sequence[SourceSelection], format_name: str) -> tuple[PrintedGrain, ...]:
-    cuts = [cut for lane in lanes for cut in lane.in_order()]
+def _in_output_order(selections: Sequence[SourceSelection], format_name: str) -> tuple[PrintedGrain, ...]:
+    """Return the selected grains in the order in which the format prints them."""
+    grains = [grain for selection in selections for grain in selection.in_order()]
     if format_name == "toon":
         # One table for each type, where the type first occurs (cal.md, *tables of toon*).
-        types = {cut.element.item.grain_type: None for cut in cuts}
+        types = {grain.element.item.grain_type: None for grain in grains}
         ranks = {grain_type: rank for rank, grain_type in enumerate(types)}
-        cuts.sort(key=lambda cut: ranks[cut.element.item.grain_type])
+        grains.sort(key=lambda grain: ranks[grain.element.item.grain_type])
     return tuple(
-        PrintedGrain(item=cut.element.item, source=cut.element.source, level=cut.element.level, line=cut.line)
-        for cut in cuts
+        PrintedGrain(item=grain.element.item, source=grain.element.source, level=grain.element.level, line=grain.line)
+        for grain in grains
     )
 
 
 def should_use_toon(statement: Assemble) -> bool:
-    """Whether toon may be chosen: a short budget, and sources of one type each (cal.md, *toon by itself*)."""
+    """Return True if the format toon may be chosen without being requested (cal.md, *toon by itself*).
+
+    That needs a tight budget in tokens, and sources of one declared type each.
+    """
     if statement.budget is None or statement.budget.unit != "tokens":
         return False
     queries = [source.query for source in statement.sources]
@@ -414,7 +429,7 @@ def should_use_toon(statement: Assemble) -> bool:
 
 
 def _max_grains(query: Recall) -> int:
-    """How many grains a query may yield."""
+    """Return the most grains that a query can return."""
     counts = [stage.count for stage in query.stages if isinstance(stage, Limit)]
     if query.recent is not None:
         counts.append(query.recent)

@@ -1,6 +1,6 @@
-"""Stages of a pipeline over grains already retrieved (section 8.1.1), set operations, and what WITH does to results.
+"""Pipeline stages over retrieved grains (section 8.1.1), set operations, and the options of WITH that change results.
 
-Pure: lists in, lists out. The same input always gives the same order; ties are broken by content address.
+Pure functions from lists to lists. The same input always gives the same order; ties are broken by content address.
 """
 
 from __future__ import annotations
@@ -16,41 +16,54 @@ from memoranda.errors import InvalidInput
 from memoranda.standards.cal.item import Item, value_of
 from memoranda.standards.cal.language.syntax import GroupBy, Limit, Offset, OrderBy, Project, Reduce, Select, Stage
 
-# How many grains a group shows.
+# Grains that each group returns as a sample.
 GROUP_SAMPLE_GRAINS: Final = 5
+# Weight of relevance against diversity in `diversify`, from 0 to 1.
 DEFAULT_LAMBDA: Final = 0.7
 
 
 class Grains(msgspec.Struct, frozen=True):
+    """A result of grains."""
+
     items: Sequence[Item]
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The selected fields of one grain."""
+    """The selected fields of one grain, and the grain itself."""
 
     fields: dict[str, Any]
     item: Item
 
 
 class Rows(msgspec.Struct, frozen=True):
+    """A result of SELECT."""
+
     items: Sequence[Row]
 
 
 class Values(msgspec.Struct, frozen=True):
+    """A result of SUBJECTS, OBJECTS or HASHES."""
+
     items: Sequence[Any]
 
 
 class Group(msgspec.Struct, frozen=True):
+    """A value of the grouped field, the number of its grains, and a sample of them."""
+
     key: Any
     count: int
     sample: Sequence[Item]
 
 
 class Groups(msgspec.Struct, frozen=True):
+    """A result of GROUP BY."""
+
     items: Sequence[Group]
 
 
 class Total(msgspec.Struct, frozen=True):
+    """A result of COUNT."""
+
     count: int
 
 
@@ -58,14 +71,14 @@ Outcome: TypeAlias = Grains | Rows | Values | Groups | Total
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """A LIMIT, an OFFSET, or both."""
+    """A LIMIT, an OFFSET, or both, where the offset is applied first."""
 
     offset: int = 0
     limit: int | None = None
 
 
 def merge_slices(stages: Iterable[Stage | Slice]) -> list[Stage | Slice]:
-    """The stages with every LIMIT and OFFSET side by side, in either order, as one: skip first, then take."""
+    """Merge each LIMIT with an adjacent OFFSET, in either order, into one slice that skips first."""
     merged: list[Stage | Slice] = []
     unpaired: Limit | Offset | None = None
     for stage in stages:
@@ -88,13 +101,14 @@ def _to_slice(stage: Limit | Offset) -> Slice:
 
 
 def run_stages(stages: Iterable[Stage | Slice], outcome: Outcome) -> Outcome:
-    """Run stages in the order written."""
+    """Run the stages in order."""
     for stage in merge_slices(stages):
         outcome = _apply_stage(stage, outcome)
     return outcome
 
 
 def _apply_stage(stage: Stage | Slice, outcome: Outcome) -> Outcome:
+    """Run one stage."""
     if isinstance(stage, Slice):
         return _apply_slice(outcome, stage.offset, stage.limit)
     if isinstance(stage, OrderBy):
@@ -127,22 +141,23 @@ def _apply_order(stage: OrderBy, outcome: Outcome) -> Outcome:
 
 
 def sort_items(items: Sequence[Item], by: OrderBy) -> list[Item]:
-    """Sorted by a field: missing values last in both directions, ties by address."""
+    """Return the items ordered by a field: missing values last in both directions, ties by address."""
     return _sort_by(items, lambda item: value_of(item, by.field), lambda item: item, by.descending)
 
 
 def _sort_by(
     items: Sequence[Any], value: Callable[[Any], Any], item: Callable[[Any], Item], descending: bool
 ) -> list[Any]:
+    """Return the entries ordered by a value; `item` returns the grain of an entry."""
     by_address = sorted(items, key=lambda entry: item(entry).address)
     present = [entry for entry in by_address if value(entry) is not None]
     missing = [entry for entry in by_address if value(entry) is None]
-    # A stable sort keeps equal ones by address; reversed order must not reverse them.
+    # The sort is stable, also with reverse=True, so ties stay ordered by address.
     return [*sorted(present, key=lambda entry: _sort_key(value(entry)), reverse=descending), *missing]
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:
-    """Something that can always be compared: numbers before texts, anything else by its spelling."""
+    """Return a key that is comparable for all values: booleans, numbers, then texts and other values as text."""
     if isinstance(value, bool):
         return 0, int(value)
     if isinstance(value, int | float):
@@ -151,7 +166,7 @@ def _sort_key(value: Any) -> tuple[int, Any]:
 
 
 def value_text(value: Any) -> str:
-    """A value that is not text, spelt."""
+    """Return a value that is no text as canonical JSON."""
     try:
         return canonical_json(value).decode("utf-8")
     except InvalidInput:
@@ -188,24 +203,23 @@ def _group_by(field: str, items: Sequence[Item]) -> Groups:
 
 
 def group_rank(value: Any) -> tuple[int, Any]:
-    """Where the group of a value stands among groups as large."""
+    """Return the key that orders groups of equal size; None comes last."""
     return (3, "") if value is None else _sort_key(value)
 
 
-# --- what WITH does --------------------------------------------------------------------------------------
+# --- options of WITH -------------------------------------------------------------------------------------
 
 
 def deduplicate(items: Sequence[Item], field: str) -> list[Item]:
-    """The first grain of each value of a field; one without the field stands for itself."""
+    """Keep the first grain for each value of a field, and all grains without the field."""
     seen: set[tuple[int, Any]] = set()
     unique = []
     for item in items:
         value = value_of(item, field)
-        key = (
-            (3, item.address)
-            if value is None
-            else _sort_key(value if not isinstance(value, list) else value_text(value))
-        )
+        if value is None:
+            key: tuple[int, Any] = (3, item.address)
+        else:
+            key = _sort_key(value_text(value) if isinstance(value, list) else value)
         if key not in seen:
             seen.add(key)
             unique.append(item)
@@ -218,9 +232,9 @@ Similarity: TypeAlias = Callable[[Item, Item], float]
 def diversify(
     items: Sequence[Item], similarity: Similarity, *, weight: float = DEFAULT_LAMBDA, limit: int | None = None
 ) -> list[Item]:
-    """Maximal marginal relevance: each next grain is good, and unlike those before it. `weight` is relevance's.
+    """Order items by maximal marginal relevance: each next one is relevant, and unlike those before it.
 
-    All of them, or the first that are enough.
+    `weight` is the weight of relevance, and 1 - `weight` that of diversity. Stops after `limit` items.
     """
     candidates = list(items)
     nearest = [0.0] * len(candidates)
@@ -240,7 +254,7 @@ def diversify(
 def drop_similar(
     items: Sequence[Item], similarity: Similarity, threshold: float, *, limit: int | None = None
 ) -> list[Item]:
-    """Without those that are as similar as the threshold to one before them: all the others, or enough of them."""
+    """Drop items whose similarity to an earlier one reaches the threshold. Stops after `limit` items."""
     selected: list[Item] = []
     for item in items:
         if len(selected) == limit:
@@ -251,7 +265,7 @@ def drop_similar(
 
 
 def find_contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
-    """Current beliefs of one subject and relation that do not say the same."""
+    """Return groups of current beliefs that have one subject and relation, but different objects."""
     by_relation: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         subject, relation = value_of(item, "subject"), value_of(item, "relation")
@@ -269,11 +283,9 @@ def find_contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
 
 
 def combine_sets(operator: str, left_grains: Sequence[Item], right_grains: Sequence[Item]) -> list[Item]:
-    """Two lists of grains as one: best first, then by address."""
-    left_items, right_items = (
-        {item.address: item for item in left_grains},
-        {item.address: item for item in right_grains},
-    )
+    """Combine two lists of grains by UNION, INTERSECT or EXCEPT: best score first, then by address."""
+    left_items = {item.address: item for item in left_grains}
+    right_items = {item.address: item for item in right_grains}
     if operator == "union":
         combined = {**right_items, **left_items}
         both = left_items.keys() & right_items.keys()
@@ -282,6 +294,7 @@ def combine_sets(operator: str, left_grains: Sequence[Item], right_grains: Seque
         combined = {address: item for address, item in left_items.items() if address in right_items}
         scores = {address: min(item.score, right_items[address].score) for address, item in combined.items()}
     else:
-        combined, scores = {address: item for address, item in left_items.items() if address not in right_items}, {}
+        combined = {address: item for address, item in left_items.items() if address not in right_items}
+        scores = {}
     scored = [replace(item, score=scores.get(address, item.score)) for address, item in combined.items()]
     return sorted(scored, key=lambda item: (-item.score, item.address))

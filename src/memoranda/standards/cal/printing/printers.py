@@ -36,9 +36,9 @@ class FormatPrinter(msgspec.Struct, frozen=True):
         """One grain, with its line break."""
         return line_of(self.format, element, self.now, iso=self.iso)
 
-    def print_text(self, lanes: Sequence[SourceSelection]) -> str:
+    def print_text(self, selections: Sequence[SourceSelection]) -> str:
         """All that is taken, with everything around it."""
-        elements = [cut.element for lane in lanes for cut in lane.in_order()]
+        elements = [grain.element for selection in selections for grain in selection.in_order()]
         if self.budget.unit == "grains":
             return self._print_with_usage(elements, len(elements))
         if self.format == "toon":
@@ -65,7 +65,7 @@ class FormatPrinter(msgspec.Struct, frozen=True):
 class TemplatePrinter(msgspec.Struct, frozen=True):
     """A template."""
 
-    rendering: TemplateRenderer
+    renderer: TemplateRenderer
     level: Level
     # Of each source: its place in FROM, from 0, and its rank, from 1.
     positions: Mapping[str, tuple[int, int]]
@@ -81,19 +81,19 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
         index, rank = self.positions[element.source]
         part = SourcePart(label=element.source, index=index, priority=rank, elements=(element,))
         scope = self._scope((part,), self.budget.amount)
-        self.rendering.try_loops(scope)
-        return self.rendering.render_line(scope.inside(part, element))
+        self.renderer.try_loops(scope)
+        return self.renderer.render_line(scope.inside(part, element))
 
-    def print_text(self, lanes: Sequence[SourceSelection]) -> str:
+    def print_text(self, selections: Sequence[SourceSelection]) -> str:
         """All that is taken, with everything around it."""
-        parts = [self._source_part(lane) for lane in lanes]
+        parts = [self._source_part(selection) for selection in selections]
 
         def printed(used: int) -> str:
-            return self.rendering.render_text(self._scope(parts, used))
+            return self.renderer.render_text(self._scope(parts, used))
 
         if self.budget.unit == "grains":
-            return printed(sum(len(lane.chosen) for lane in lanes))
-        if not self.rendering.shows_usage:
+            return printed(sum(len(selection.chosen) for selection in selections))
+        if not self.renderer.shows_usage:
             return printed(0)
         return _settle_usage(printed, self.counter.count, self.budget.amount)
 
@@ -101,15 +101,15 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
         frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
         return Scope(frame=frame, level=self.level, now=self.now, iso=self.iso, parts=parts)
 
-    def _source_part(self, lane: SourceSelection) -> SourcePart:
-        index, rank = self.positions[lane.label]
+    def _source_part(self, selection: SourceSelection) -> SourcePart:
+        index, rank = self.positions[selection.label]
         return SourcePart(
-            label=lane.label,
+            label=selection.label,
             index=index,
             priority=rank,
-            elements=[cut.element for cut in lane.in_order()],
-            tokens_used=sum(cut.tokens for cut in lane.chosen.values()),
-            truncated=lane.truncated,
+            elements=[grain.element for grain in selection.in_order()],
+            tokens_used=sum(grain.tokens for grain in selection.chosen.values()),
+            truncated=selection.truncated,
         )
 
 
