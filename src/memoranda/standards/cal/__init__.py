@@ -19,8 +19,6 @@
     assembly/    ASSEMBLE after its sources have run, pipelines, streams
     printing/    the printed content of a grain, and the seven formats
 
-Everything here is a pure function of its arguments: no clock, no randomness, no files. Section numbers refer to the
-CAL
-specification 1.0. C1 to C20 are corrections of its grammar that its own examples need; docs/standards/cal.md has
-both.
+Everything here is a pure function of its arguments: no clock, no randomness, no files. Section numbers refer to the CAL
+specification 1.0. C1 to C20 are corrections of its grammar that its own examples need; docs/standards/cal.md has both.
 """

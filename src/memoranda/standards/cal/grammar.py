@@ -1,9 +1,7 @@
 """The grammar as text, for DESCRIBE grammar, and a summary for language models (sections 8.6, 27).
 
-The rules are data. The parser has a method for each rule, whose docstring quotes it; a test compares both. Keywords
-in
-tables are taken from these tables. The notation is that of the XML specification: `?` optional, `*` any number, `+`
-at
+The rules are data. The parser has a method for each rule, whose docstring quotes it; a test compares both. Keywords in
+tables are taken from these tables. The notation is that of the XML specification: `?` optional, `*` any number, `+` at
 least one, `|` or.
 """
 

@@ -72,8 +72,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 def select(total: int, costs: Sequence[Sequence[int]]) -> Selection:
     """Select grains by cost, source by source in order of priority; never more than the total.
 
-    A grain that does not fit is skipped, and smaller ones after it may still fit. The units that remain in the end
-    are
+    A grain that does not fit is skipped, and smaller ones after it may still fit. The units that remain in the end are
     offered to the skipped grains.
     """
     allocations = allocate(total, [sum(source) for source in costs])

@@ -2,8 +2,7 @@
 
 Theory of operation. The budget is shared by the cost of each grain's line. The text is not just the sum of its lines:
 counts are rounded, and groups have titles. So the text is printed and measured; grains beyond the budget are dropped
-from the end, and free room is offered to the next grains that fit, in at most `_PRINT_ROUNDS` rounds. Only a text
-that
+from the end, and free room is offered to the next grains that fit, in at most `_PRINT_ROUNDS` rounds. Only a text that
 was measured is returned, so the budget holds for any printer and counter.
 """
 

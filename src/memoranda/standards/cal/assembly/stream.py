@@ -1,7 +1,6 @@
 """An ASSEMBLE as a stream of events (section 11): progress in causal order, and the text in chunks.
 
-Each builder function returns one event without its number. A `Feed` numbers the events and drops those that STREAM
-does
+Each builder function returns one event without its number. A `Feed` numbers the events and drops those that STREAM does
 not request. The runner of the sources can so send events as they happen, and `outcome_events` once the text is there;
 `stream_events` returns the whole stream of an ASSEMBLE that has already run.
 """

@@ -37,8 +37,7 @@ _ENTRY_WORDS: Final = ("RECALL", "EXISTS", "HISTORY", "DESCRIBE", "COALESCE")
 def parse(text: str | bytes, *, strict: bool = False, params: Mapping[str, object] | None = None) -> Query:
     """Parse one query. Raise QueryError with the code of the first mistake, and nothing else.
 
-    With `params` (even an empty mapping), every parameter must have a value and is replaced by it. `strict` follows
-    the
+    With `params` (even an empty mapping), every parameter must have a value and is replaced by it. `strict` follows the
     printed specification where we follow the examples of its README otherwise.
     """
     if isinstance(text, bytes):

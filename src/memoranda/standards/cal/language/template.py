@@ -1,7 +1,6 @@
 """The text of template sections: where it ends, how it is trimmed, and which tags it may hold (section 10.6).
 
-Templates are a subset of Mustache over a closed set of variables. They hold no code, read no files, and can reach
-only
+Templates are a subset of Mustache over a closed set of variables. They hold no code, read no files, and can reach only
 the grains that were recalled.
 """
 

@@ -1,6 +1,7 @@
-"""The seven formats of results (sections 10 and 14): what a model, a person or a program is given.
+"""The seven formats of results (sections 10 and 14).
 
-All of them write the same projection. RECALL … AS writes the elements alone, ASSEMBLE puts a frame around them.
+All of them print the projection of each grain. RECALL … AS prints the elements alone, ASSEMBLE puts a frame around
+them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _CANONICAL_NAMES: Final = {
 
 
 def canonical_format(name: str) -> str:
-    """The format of a name, which may be that of a preset (section 10.1)."""
+    """Return the name of a format for its name or that of a preset (section 10.1). Raise QueryError for others."""
     format_name = _CANONICAL_NAMES.get(name)
     if format_name is None:
         names = ", ".join(FORMATS)
@@ -37,11 +38,11 @@ def canonical_format(name: str) -> str:
 
 
 def recall_text(format: str, elements: Sequence[Element], now: int, *, iso: bool = False) -> str:  # noqa: A002
-    """What RECALL … AS prints: no envelope, no heading, no indentation."""
+    """Return the text of RECALL … AS: no envelope, no heading, no indentation."""
     return _RECALL_WRITERS[canonical_format(format)](elements, now, iso)
 
 
-def assembled_text(  # the elements in output order, by priority of their sources
+def assembled_text(
     format: str,  # noqa: A002
     elements: Sequence[Element],
     frame: Frame,
@@ -49,24 +50,24 @@ def assembled_text(  # the elements in output order, by priority of their source
     *,
     iso: bool = False,
 ) -> str:
-    """What ASSEMBLE prints."""
+    """Return the text of ASSEMBLE. The elements are in output order, by priority of their sources."""
     return _ASSEMBLE_WRITERS[canonical_format(format)](elements, frame, now, iso)
 
 
 def line_of(format: str, element: Element, now: int, *, iso: bool = False) -> str:  # noqa: A002
-    """What one element adds to a text: its line, with indentation and line break (cal.md, *cost of an element*)."""
+    """Return the line of one element, with indentation and line break (cal.md, *cost of an element*)."""
     return _LINE_WRITERS[canonical_format(format)](element, now, iso)
 
 
 def values_text(format: str, value: Any) -> str:  # noqa: A002
-    """What RECALL … AS prints when its stages left no grains (cal.md, *what stages leave*).
+    """Return the text of RECALL … AS if its stages left no grains (cal.md, *what stages leave*).
 
     Takes `{"count": n}`, `{"values": [...]}`, `{"groups": [{"key": k, "count": n}, ...]}` or a list of rows.
     """
     name = canonical_format(format)
     value = plain_value(value, is_read=True)
     if isinstance(value, dict) and "groups" in value:
-        # The grains of a group are for programs: they hold hashes and namespaces.
+        # Omit the grains of a group: they contain hashes and namespaces, which are for programs.
         value = {"groups": [{"key": group.get("key"), "count": group.get("count")} for group in value["groups"]]}
     if name == "json":
         return dump_json(value)
@@ -74,42 +75,49 @@ def values_text(format: str, value: Any) -> str:  # noqa: A002
         return yaml_text.yaml_text(value)
     if name == "toon":
         return _values_table(value)
-    return "\n".join(_format_line(name, group) for group in _value_lines(value))
+    return "\n".join(_format_line(name, line) for line in _value_lines(value))
 
 
 # --- values -------------------------------------------------------------------------------------------------
 
 
 def _value_lines(value: Any) -> list[str]:
+    """Return the values as lines, one for each."""
     if isinstance(value, dict) and "groups" in value:
-        return [f"{to_text(member['key'])}: {to_text(member['count'])}" for member in value["groups"]]
+        return [f"{to_text(group['key'])}: {to_text(group['count'])}" for group in value["groups"]]
     if isinstance(value, dict) and "values" in value:
         return [to_text(member) for member in value["values"]]
     if isinstance(value, dict) and "count" in value:
         return [to_text(value["count"])]
-    return [_row_line(member) for member in (value if isinstance(value, list) else [value])]
+    rows = value if isinstance(value, list) else [value]
+    return [_row_line(row) for row in rows]
 
 
 def _row_line(row: Any) -> str:
+    """Return the fields of a row on one line."""
     if not isinstance(row, dict):
         return to_text(row)
     return ", ".join(f"{name}: {to_text(member)}" for name, member in row.items() if member is not None)
 
 
 def _format_line(name: str, line: str) -> str:
+    """Return a line, as a list item in markdown."""
     line = sml.one_line(line)
     return f"- {line}" if name == "markdown" else line
 
 
 def _values_table(value: Any) -> str:
+    """Return the values as a table of toon."""
     if isinstance(value, dict) and "groups" in value:
         return toon.write_table("groups", ("key", "count"), value["groups"])
     if isinstance(value, dict) and "values" in value:
         return toon.write_table("values", ("value",), [{"value": member} for member in value["values"]])
     if isinstance(value, dict) and "count" in value:
         return f"count: {toon.format_cell(value['count'])}"
-    rows = [member for member in (value if isinstance(value, list) else [value]) if isinstance(member, dict)]
-    return toon.write_table("rows", list(dict.fromkeys(name for row in rows for name in row)), rows)
+    candidates = value if isinstance(value, list) else [value]
+    rows = [row for row in candidates if isinstance(row, dict)]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return toon.write_table("rows", columns, rows)
 
 
 # --- sml ----------------------------------------------------------------------------------------------------

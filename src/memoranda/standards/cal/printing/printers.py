@@ -1,4 +1,4 @@
-"""The two ways to print an ASSEMBLE: as a format, or through a template."""
+"""The two printers of an ASSEMBLE: one for formats, one for templates. Both implement `packing.Printer`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from memoranda.standards.cal.printing.formats import assembled_text, line_of
 from memoranda.standards.cal.printing.projection import Level
 from memoranda.standards.cal.printing.template_render import Scope, SourcePart, TemplateRenderer
 
-# They print how much of the budget the text takes, and so does toon, in a line of its own.
+# Formats whose text states how much of the budget it takes. toon does so as well, in a line of its own.
 _FORMATS_WITH_USAGE: Final = frozenset(("json", "yaml"))
-# A text that names its own size: printed with a guess, counted, printed again.
+# Rounds of printing, counting and printing again, for a text that states its own size.
 _MAX_GUESSES: Final = 3
 
 
 class FormatPrinter(msgspec.Struct, frozen=True):
-    """One of the seven formats."""
+    """Prints an ASSEMBLE in one of the seven formats."""
 
     format: str
     name: str | None
@@ -33,11 +33,11 @@ class FormatPrinter(msgspec.Struct, frozen=True):
     iso: bool
 
     def print_line(self, element: Element) -> str:
-        """One grain, with its line break."""
+        """Return the line of one grain, with its line break."""
         return line_of(self.format, element, self.now, iso=self.iso)
 
     def print_text(self, selections: Sequence[SourceSelection]) -> str:
-        """All that is taken, with everything around it."""
+        """Return the text of all chosen grains, with headings and envelope."""
         elements = [grain.element for selection in selections for grain in selection.in_order()]
         if self.budget.unit == "grains":
             return self._print_with_usage(elements, len(elements))
@@ -50,11 +50,13 @@ class FormatPrinter(msgspec.Struct, frozen=True):
         )
 
     def _print_with_usage(self, elements: Sequence[Element], used: int) -> str:
+        """Return the text, which states that `used` units of the budget are used."""
         frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
         return assembled_text(self.format, elements, frame, self.now, iso=self.iso)
 
     def _print_toon(self, elements: Sequence[Element]) -> str:
-        # The size of the text without the line that says it, one of the first three (cal.md, *size line of toon*).
+        """Return the text in toon, which states its size without the line that states it."""
+        # The line is one of the first three (cal.md, *size line of toon*).
         lines = self._print_with_usage(elements, 0).split("\n", 3)
         line_index = lines.index(f"tokens: 0/{self.budget.amount}")
         used = self.counter.count("\n".join(lines[:line_index] + lines[line_index + 1 :]))
@@ -63,11 +65,11 @@ class FormatPrinter(msgspec.Struct, frozen=True):
 
 
 class TemplatePrinter(msgspec.Struct, frozen=True):
-    """A template."""
+    """Prints an ASSEMBLE through a template."""
 
     renderer: TemplateRenderer
     level: Level
-    # Of each source: its place in FROM, from 0, and its rank, from 1.
+    # Label of each source → its index in FROM, from 0, and its rank of priority, from 1.
     positions: Mapping[str, tuple[int, int]]
     name: str | None
     intent: str | None
@@ -77,7 +79,7 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
     iso: bool
 
     def print_line(self, element: Element) -> str:
-        """One grain, with its line break."""
+        """Return the line of one grain, with its line break."""
         index, rank = self.positions[element.source]
         part = SourcePart(label=element.source, index=index, priority=rank, elements=(element,))
         scope = self._scope((part,), self.budget.amount)
@@ -85,17 +87,17 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
         return self.renderer.render_line(scope.inside(part, element))
 
     def print_text(self, selections: Sequence[SourceSelection]) -> str:
-        """All that is taken, with everything around it."""
+        """Return the text of all chosen grains, with headings and envelope."""
         parts = [self._source_part(selection) for selection in selections]
 
-        def printed(used: int) -> str:
+        def render(used: int) -> str:
             return self.renderer.render_text(self._scope(parts, used))
 
         if self.budget.unit == "grains":
-            return printed(sum(len(selection.chosen) for selection in selections))
+            return render(sum(len(selection.chosen) for selection in selections))
         if not self.renderer.shows_usage:
-            return printed(0)
-        return _settle_usage(printed, self.counter.count, self.budget.amount)
+            return render(0)
+        return _settle_usage(render, self.counter.count, self.budget.amount)
 
     def _scope(self, parts: Sequence[SourcePart], used: int) -> Scope:
         frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
@@ -114,7 +116,8 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
 
 
 def _settle_usage(render: Callable[[int], str], count: Callable[[str], int], guess: int) -> str:
-    # The first guess has as many digits as there can be, so that the text only gets shorter.
+    """Render a text that states its own size until the size is right, or `_MAX_GUESSES` rounds are over."""
+    # The first guess has the most digits, so the text can only become shorter.
     text = render(guess)
     for _ in range(_MAX_GUESSES):
         used = count(text)

@@ -1,8 +1,8 @@
-"""What of a grain a model gets to read: prose and a few attributes (sections 10.3, 14.3).
+"""The projection of a grain: the prose and the few attributes that a model reads (sections 10.3, 14.3).
 
-Every format writes this projection. It never holds hashes, namespaces or what the store keeps for itself: those are
-for programs and stand in the machine's envelope. A grain's fields come from outside, custom ones too, so each may hold
-anything; nothing here fails on it.
+Every format prints this projection. It never contains hashes, namespaces or internal data of the store: these are for
+programs, which get them outside the text. The fields of a grain come from outside and may hold any value; nothing here
+fails on them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memoranda.standards.cal.language.words import EXTENSION_PREFIX
 from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact_json
 from memoranda.standards.sml.render import plain_number
 
-# What stands for whom a memory belongs to.
+# The word that replaces the identifier of a memory's owner.
 OWNER: Final = "user"
 
 Level: TypeAlias = Literal["summary", "standard", "full"]
@@ -32,22 +32,21 @@ Fields: TypeAlias = Mapping[str, Any]
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
-    """A grain as prose with attributes, before any format."""
+    """A grain as prose and attributes, before any format."""
 
     grain_type: str
     text: str
     attributes: tuple[tuple[str, Scalar], ...]
-    # Whether the text is a sentence of its own, not what is said of the subject.
+    # True if the text is a complete sentence, and not a statement about the subject attribute.
     is_sentence: bool = False
 
 
 def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Project | None = None) -> Projection:
-    """The content projection of a grain at a level of disclosure; PROJECT overrides the level (cal.md, *PROJECT*)."""
+    """Return the projection of a grain at a level of detail; PROJECT overrides the level (cal.md, *PROJECT*)."""
     if shape is not None:
         return _project_shape(item, shape, now, iso)
     attributes: list[tuple[str, Scalar]] = []
-    table = _SUMMARY if level == "summary" else _STANDARD if level == "standard" else _FULL
-    for name, reader in table[item.grain_type]:
+    for name, reader in _BY_LEVEL[level][item.grain_type]:
         value = reader(item, now, iso)
         if value is not None:
             attributes.append((name, value))
@@ -58,7 +57,7 @@ def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Pro
 
 
 def text_of(item: Item) -> str:
-    """What a grain says, by the rule of its type."""
+    """Return the text of a grain, by the rule of its type."""
     fields = item.fields
     return (
         _TEXT_READERS[item.grain_type](fields)
@@ -68,20 +67,23 @@ def text_of(item: Item) -> str:
 
 
 def subject_of(fields: Fields) -> str:
-    """Whom it is about. A memory of another standard is about its owner: "user" says so in one word, a DID in forty."""
+    """Return the subject of a grain.
+
+    For memories of other standards the owner's DID becomes "user": one token instead of about forty.
+    """
     subject = to_text(fields.get("subject"))
     return OWNER if subject.startswith("did:") and is_view(fields) else subject
 
 
 def humanize(relation: Any) -> str:
-    """A relation as words: without its prefix and underscores."""
+    """Return a relation as words: without its prefix, with spaces for underscores."""
     if not isinstance(relation, str):
         return to_text(relation)
     return relation[relation.find(":") + 1 :].replace("_", " ")
 
 
 def relative_time(then_ms: int, now_ms: int) -> str:
-    """How long ago it was (cal.md, *relative times*); a time to come as its date."""
+    """Return the age of an instant in words (cal.md, *relative times*); a future one as its date."""
     age = now_ms - then_ms
     if age < 0:
         return iso_date(then_ms)
@@ -100,17 +102,20 @@ def relative_time(then_ms: int, now_ms: int) -> str:
 
 
 def iso_time(ms: int) -> str:
-    """An instant as `2026-03-03T12:00:00Z`."""
+    """Return an instant as `2026-03-03T12:00:00Z`."""
     return format_instant(_clamp(ms))[:19] + "Z"
 
 
 def iso_date(ms: int) -> str:
-    """The day of an instant as `2026-03-03`, in UTC."""
+    """Return the day of an instant as `2026-03-03`, in UTC."""
     return format_instant(_clamp(ms))[:10]
 
 
 def to_text(value: Any) -> str:
-    """Any value as text: nothing as the empty string, the rest as compact JSON (cal.md, *values that are no text*)."""
+    """Return any value as text: missing ones as an empty string, structures as compact JSON.
+
+    See cal.md, *values that are no text*.
+    """
     if type(value) is str:
         return value
     if value is None or isinstance(value, bytes | bytearray):
@@ -123,7 +128,7 @@ def to_text(value: Any) -> str:
 
 
 def to_scalar(value: Any) -> Scalar | None:
-    """Any value as that of an attribute; None: it is missing."""
+    """Return any value as the value of an attribute, or None if it counts as missing."""
     if type(value) is str:
         return value or None
     if value is None:
@@ -139,7 +144,7 @@ def to_scalar(value: Any) -> Scalar | None:
 
 # --- times --------------------------------------------------------------------------------------------------
 
-# strftime would ask the locale.
+# strftime would use the names of the locale.
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -153,12 +158,14 @@ def _to_datetime(ms: int) -> datetime:
 
 
 def _to_ms(value: Any) -> int | None:
+    """Return a number as milliseconds, or None if the value is none."""
     if type(value) is int:
         return value
     return int(value) if type(value) is float and math.isfinite(value) else None
 
 
 def _time_attribute(item: Item, now: int, iso: bool) -> str | None:
+    """Return the time that a grain is about, or else its creation, relative to now unless `iso`."""
     then = _to_ms(item.fields.get("timestamp_ms"))
     if then is None:
         then = _to_ms(item.fields.get("created_at"))
@@ -168,7 +175,8 @@ def _time_attribute(item: Item, now: int, iso: bool) -> str | None:
 
 
 def _date_attribute(value: Any) -> Scalar | None:
-    # A date, never relative (cal.md, *deadlines*).
+    """Return a date."""
+    # Deadlines are never relative (cal.md, *deadlines*).
     ms = _to_ms(value)
     return to_scalar(value) if ms is None else iso_date(ms)
 
@@ -177,6 +185,7 @@ def _date_attribute(value: Any) -> Scalar | None:
 
 
 def _first_text(fields: Fields, *names: str) -> str:
+    """Return the first of the fields that is not empty."""
     for name in names:
         if text := to_text(fields.get(name)):
             return text
@@ -184,22 +193,25 @@ def _first_text(fields: Fields, *names: str) -> str:
 
 
 def _triple_text(fields: Fields) -> str:
+    """Return subject, relation and object as one sentence."""
     parts = (subject_of(fields), humanize(fields.get("relation")), to_text(fields.get("object")))
     return " ".join(filter(None, parts))
 
 
 def _join_texts(values: list[Any] | tuple[Any, ...], separator: str = ",") -> str:
+    """Return the texts that are not empty, joined."""
     return separator.join(filter(None, map(to_text, values)))
 
 
 def _number_steps(value: Any) -> str:
+    """Return a list of steps on one line, numbered."""
     if not isinstance(value, list | tuple):
         return to_text(value)
     return "  ".join(f"{number}. {to_text(step)}" for number, step in enumerate(value, start=1))
 
 
 def is_view(fields: Fields) -> bool:
-    """Whether it shows a memory of another standard, which is a text of its own and no triple."""
+    """Return True if the grain shows a memory of another standard, which has a text of its own and is no triple."""
     context = fields.get("context")
     return isinstance(context, Mapping) and NATIVE_KEY in context
 
@@ -231,7 +243,7 @@ def _state_text(fields: Fields) -> str:
     context = fields.get("context")
     if not isinstance(context, Mapping):
         return ""
-    # A memory of another standard keeps its text here, and its original beside it, which is nobody's reading.
+    # A memory of another standard has its text here, and its original document, which is not for reading.
     own_context = {name: value for name, value in context.items() if name != NATIVE_KEY}
     return to_text(own_context.get("text")) or (compact_json(own_context) if own_context else "")
 
@@ -255,7 +267,7 @@ _TEXT_READERS: Final[Mapping[str, Callable[[Fields], str]]] = {
     "consensus": lambda fields: _first_text(fields, "object", "agreed_content"),
     "consent": _consent_text,
 }
-# The field that each type's text is called after: naming it in PROJECT names the rule.
+# Type → the field whose name in PROJECT selects the text of the type.
 _TEXT_NAMES: Final = {
     "event": "content",
     "goal": "object",
@@ -275,6 +287,7 @@ _AttributeReader: TypeAlias = Callable[[Item, int, bool], Scalar | None]
 
 
 def _field_reader(name: str) -> _AttributeReader:
+    """Return a reader of one payload field."""
     return lambda item, _now, _iso: to_scalar(item.fields.get(name))
 
 
@@ -293,6 +306,7 @@ def _permission_attribute(item: Item, _now: int, _iso: bool) -> str:
 
 
 def _verification_attribute(item: Item, _now: int, _iso: bool) -> str | None:
+    """Return the verification status unless it is the usual one (cal.md)."""
     # Only what is worth saying (cal.md).
     return None if item.verification == "unverified" else item.verification
 
@@ -334,7 +348,8 @@ _FULL_ONLY: Final[_Attributes] = (
 
 
 def _full_attributes(grain_type: str) -> _Attributes:
-    # An event has its time already (cal.md, *worth saying*).
+    """Return the attributes of a type at the level "full"."""
+    # The standard level of an event has its time already (cal.md, *worth saying*).
     more = tuple(attribute for attribute in _FULL_ONLY if attribute[0] != "observed" or grain_type != "event")
     return _STANDARD[grain_type] + more
 
@@ -342,11 +357,16 @@ def _full_attributes(grain_type: str) -> _Attributes:
 _SUMMARY: Final = {grain_type: always for grain_type, (always, _) in _OWN_ATTRIBUTES.items()}
 _STANDARD: Final = {grain_type: always + standard for grain_type, (always, standard) in _OWN_ATTRIBUTES.items()}
 _FULL: Final = {grain_type: _full_attributes(grain_type) for grain_type in _OWN_ATTRIBUTES}
+_BY_LEVEL: Final[Mapping[Level, Mapping[str, _Attributes]]] = {
+    "summary": _SUMMARY,
+    "standard": _STANDARD,
+    "full": _FULL,
+}
 
 
 # --- PROJECT ------------------------------------------------------------------------------------------------
 
-# Never in what a model reads, whoever asks (section 10.3); `memoranda:` is the store's own prefix.
+# Fields that a model never reads, even if PROJECT names them (section 10.3); `memoranda:` is the store's own prefix.
 _HIDDEN: Final = frozenset(("hash", "namespace", NATIVE_KEY))
 _ADDRESS: Final = re.compile(r"(?:sha256:)?[0-9a-f]{64}", re.IGNORECASE)
 _PROJECTED_READERS: Final[Mapping[str, _AttributeReader]] = {
@@ -361,10 +381,12 @@ _PROJECTED_READERS: Final[Mapping[str, _AttributeReader]] = {
 
 
 def _project_shape(item: Item, shape: Project, now: int, iso: bool) -> Projection:
+    """Return the projection of a grain as PROJECT defines it."""
     if shape.content is None:
         text = text_of(item)
     else:
-        text = " ".join(filter(None, (to_text(_read_attribute(item, name, now, iso)) for name in shape.content)))
+        texts = (to_text(_read_attribute(item, name, now, iso)) for name in shape.content)
+        text = " ".join(filter(None, texts))
     attributes: list[tuple[str, Scalar]] = []
     for name in dict.fromkeys(shape.attributes or ()):
         value = _read_attribute(item, name, now, iso)
@@ -374,18 +396,20 @@ def _project_shape(item: Item, shape: Project, now: int, iso: bool) -> Projectio
 
 
 def columns_of(shape: Project) -> tuple[str, ...]:
-    """The attributes that PROJECT asks for and may have."""
+    """Return the attributes that PROJECT names, without those that are never printed."""
     return tuple(name for name in dict.fromkeys(shape.attributes or ()) if name not in _HIDDEN)
 
 
 def _read_attribute(item: Item, name: str, now: int, iso: bool) -> Scalar | None:
+    """Return the value of a field or attribute that PROJECT names; None if it is missing or never printed."""
     if name in _HIDDEN:
         return None
     if name == _TEXT_NAMES.get(item.grain_type):
         return text_of(item) or None
-    read = next((read for own, read in _STANDARD[item.grain_type] if own == name), None) or _PROJECTED_READERS.get(name)
-    if read is not None:
-        return read(item, now, iso)
+    own_readers = dict(_STANDARD[item.grain_type])
+    reader = own_readers.get(name) or _PROJECTED_READERS.get(name)
+    if reader is not None:
+        return reader(item, now, iso)
     value = value_of(item, name)
     if value is None and name.startswith(EXTENSION_PREFIX):
         context = item.fields.get("context")
@@ -394,6 +418,7 @@ def _read_attribute(item: Item, name: str, now: int, iso: bool) -> Scalar | None
 
 
 def _without_addresses(value: Any) -> Any:
+    """Return the value without content addresses, which models never read."""
     if isinstance(value, list | tuple):
         return [member for member in value if not _is_address(member)]
     return None if _is_address(value) else value

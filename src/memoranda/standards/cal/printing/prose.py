@@ -1,6 +1,6 @@
-"""Grains as lines for people: markdown, text, triples (sections 10.1, 14.2).
+"""Grains as lines for people: the formats markdown, text and triples (sections 10.1, 14.2).
 
-One grain is one line, whatever its text holds.
+Each grain takes exactly one line, whatever its text contains.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memoranda.standards.cal.printing.projection import (
 )
 from memoranda.standards.sml.render import one_line
 
-# Which attributes stand before the text, and what parts them from it (cal.md, *lines of prose*).
+# Type → the attributes printed before the text, and the separator after them (cal.md, *lines of prose*).
 _LEADS: Final = {
     "belief": (("subject",), " "),
     "goal": (("subject",), ": "),
@@ -34,11 +34,11 @@ _LEADS: Final = {
     "consensus": ((), ""),
     "consent": (("grantor", "action", "grantee"), ": "),
 }
-# Those after it that need no name.
+# Attributes after the text that are printed without their name.
 _UNNAMED: Final = frozenset(("state", "phase", "time", "type"))
 _UNNAMED_IN_TEXT: Final = _UNNAMED | {"confidence"}
 _TITLES: Final = {grain_type: f"**{plural.capitalize()}**" for grain_type, plural in PLURAL_OF.items()}
-# Section 4.1 of the digest: what a grain without a triple of its own says of its subject.
+# Section 4.1 of the digest: the relation of a grain that has no triple of its own.
 _RELATIONS: Final = {
     "belief": "knows",
     "event": "said",
@@ -62,19 +62,19 @@ _ACTORS: Final = {
 
 @cached_on_element
 def markdown_line(element: Element, now: int, iso: bool) -> str:
-    """`- alice prefers dark mode (confidence: 0.92)`."""
+    """Return a line such as `- alice prefers dark mode (confidence: 0.92)`."""
     return f"- {_line_body(_project_element(element, now, iso), _UNNAMED)}"
 
 
 @cached_on_element
 def text_line(element: Element, now: int, iso: bool) -> str:
-    """`[belief] alice prefers dark mode (0.92)`."""
+    """Return a line such as `[belief] alice prefers dark mode (0.92)`."""
     return f"[{element.item.grain_type}] {_line_body(_project_element(element, now, iso), _UNNAMED_IN_TEXT)}"
 
 
 @cached_on_element
 def triple_line(element: Element, now: int, iso: bool) -> str:
-    """`(alice, prefers, dark mode)` (cal.md, *triples*)."""
+    """Return a line such as `(alice, prefers, dark mode)` (cal.md, *triples*)."""
     fields, grain_type, shape = element.item.fields, element.item.grain_type, element.shape
     subject, relation, object_ = subject_of(fields), humanize(fields.get("relation")), fields.get("object")
     if not (subject and relation and object_ is not None):
@@ -87,7 +87,7 @@ def triple_line(element: Element, now: int, iso: bool) -> str:
 
 
 def markdown(elements: Sequence[Element], now: int, iso: bool, frame: Frame | None = None) -> str:
-    """A heading if there is something to be called after, and the groups with their titles."""
+    """Return the groups with their titles, after a heading if the frame has an intent or a name."""
     title = frame and (frame.intent or frame.name)
     parts = [f"## Context: {one_line(title)}"] if title else []
     for group in group_elements(elements):
@@ -97,7 +97,7 @@ def markdown(elements: Sequence[Element], now: int, iso: bool, frame: Frame | No
 
 
 def join_lines(write: Callable[[Element, int, bool], str], elements: Iterable[Element], now: int, iso: bool) -> str:
-    """One line for each, and nothing else."""
+    """Return the lines of all elements."""
     return "\n".join(write(element, now, iso) for element in elements)
 
 
@@ -105,26 +105,33 @@ def _project_element(element: Element, now: int, iso: bool) -> Projection:
     return project(element.item, element.level, now, iso=iso, shape=element.shape)
 
 
-def _line_body(projected: Projection, bare: frozenset[str]) -> str:
-    names, separator = _LEADS[projected.grain_type]
+def _line_body(projected: Projection, unnamed: frozenset[str]) -> str:
+    """Return the text of a line: leading attributes, text, then other attributes in parentheses."""
+    lead_names, separator = _LEADS[projected.grain_type]
+    if projected.is_sentence:
+        separator = ": "
     lead: dict[str, str] = {}
     notes = []
     for name, value in projected.attributes:
-        said = one_line(to_text(value))
-        if name in names:
-            lead[name] = said
+        value_text = one_line(to_text(value))
+        if name in lead_names:
+            lead[name] = value_text
         else:
-            notes.append(said if name in bare else f"{name}: {said}")
+            notes.append(value_text if name in unnamed else f"{name}: {value_text}")
     text = one_line(projected.text)
     if lead:
-        separator_used = ": " if projected.is_sentence else separator
-        text = f"{' '.join(lead[name] for name in names if name in lead)}{separator_used}{text}"
+        lead_text = " ".join(lead[name] for name in lead_names if name in lead)
+        text = f"{lead_text}{separator}{text}"
     return f"{text} ({', '.join(notes)})" if notes else text
 
 
 def _actor_of(element: Element) -> str:
+    """Return who acted in a grain without a subject: an actor by its type, its author, or the type itself."""
     fields, grain_type = element.item.fields, element.item.grain_type
     for name in (_ACTORS.get(grain_type), "author_did"):
-        if name is not None and (name_value := to_scalar(fields.get(name))) is not None:
-            return to_text(name_value)
+        if name is None:
+            continue
+        actor = to_scalar(fields.get(name))
+        if actor is not None:
+            return to_text(actor)
     return grain_type

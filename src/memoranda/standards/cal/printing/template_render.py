@@ -1,7 +1,7 @@
-"""Templates at work (section 10.6): text with tags, filled from what was recalled.
+"""Rendering of templates (section 10.6): text with tags, filled from the recalled grains.
 
-A template is read once into pieces. Nothing it holds can fetch anything: each variable is a row of the table at the
-end. What a template leaves out comes from its parent, one of the formats.
+A template is parsed once into pieces. It cannot fetch data: each variable is a row of the tables at the end of this
+module. Sections that a template omits come from its parent, which is one of the formats.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from memoranda.standards.cal.printing.projection import (
 )
 from memoranda.standards.sml.render import one_line, plain_number
 
-# Section 10.6: how often {{#each}} goes round.
+# Section 10.6: grains over which {{#each}} loops at most.
 EACH_MAX_GRAINS: Final = 200
-# Their values depend on the text they stand in.
+# Variables whose values depend on the size of the text that contains them.
 USE_VARIABLES: Final = ("budget.used", "budget.remaining", "budget.utilization")
 _DEFAULT_PARENT: Final = "readable"
 _FORMAT_OF: Final = {"structured": "sml", "readable": "markdown", "compact": "text"}
-# The sections of the parents that stand around elements, in the words of a template.
+# The sections of each parent around its elements, written as templates.
 _PARENTS: Final[Mapping[str, Sections]] = {
     "structured": Sections(
         header='<context{{#assembly.intent}} intent="{{assembly.intent}}"{{/assembly.intent}}>\n',
@@ -56,16 +56,16 @@ _PARENTS: Final[Mapping[str, Sections]] = {
     ),
     "compact": Sections(),
 }
-# The end of a value that a tag could begin with, if what follows it goes on with the name.
+# The end of a value that could become a tag together with the text after it.
 _OPEN_END: Final = re.compile(r"<(?=/?[a-z]*\Z)", re.IGNORECASE)
 _QUOTE_OR_ANGLE: Final = re.compile(r'["<>]')
 
 
 class SourcePart(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source contributes."""
+    """The chosen grains of one source."""
 
     label: str
-    # Its place in FROM, from 0, and its rank in PRIORITY, from 1.
+    # Index in FROM, from 0, and rank of priority, from 1.
     index: int
     priority: int
     elements: Sequence[Element] = ()
@@ -74,7 +74,7 @@ class SourcePart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What the variables of one section stand for."""
+    """The data behind the variables of one section."""
 
     frame: Frame
     level: Level
@@ -85,7 +85,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     element: Element | None = None
 
     def inside(self, part: SourcePart, element: Element | None = None) -> Scope:
-        """The same inside one source, or at one of its grains."""
+        """Return the scope inside one source, or at one of its grains."""
         return Scope(
             frame=self.frame,
             level=self.level,
@@ -97,15 +97,17 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def grain_scopes(self) -> Iterator[Scope]:
-        """One for each grain that is included."""
+        """Yield a scope for each chosen grain."""
         for part in self.parts:
             for element in part.elements:
                 yield self.inside(part, element)
 
 
 class _Variable(NamedTuple):
+    """A tag that prints a variable."""
+
     name: str
-    # Whether it stands between the quotes of an attribute.
+    # True if it is inside the quotes of an attribute.
     in_quotes: bool
 
 
@@ -120,8 +122,9 @@ class _Block(NamedTuple):
 _Piece: TypeAlias = str | _Variable | _Block
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # texts of sections
 def _parse_pieces(section: str, text: str) -> tuple[_Piece, ...]:
+    """Parse the text of a section into pieces. Raise QueryError if it is not well formed."""
     tags = template.find_tags(text)
     problem = tags if isinstance(tags, Problem) else template.check_section(section, text)
     if problem is not None:
@@ -148,12 +151,13 @@ def _parse_pieces(section: str, text: str) -> tuple[_Piece, ...]:
 
 
 class _MarkupState(msgspec.Struct):
-    """Where in the markup of a template a tag stands."""
+    """The position of a tag in the markup of a template."""
 
     in_tag: bool = False
     in_quotes: bool = False
 
     def read_literal(self, literal: str) -> None:
+        """Update the state by the text before the next tag."""
         for sign in _QUOTE_OR_ANGLE.findall(literal):
             if sign == '"':
                 self.in_quotes = self.in_tag and not self.in_quotes
@@ -176,18 +180,18 @@ class TemplateRenderer:
             raise QueryError("A template extends structured, readable or compact.", cal_code=code)
         object.__setattr__(self, "_parent", parent)
         for name in Sections.__struct_fields__:
-            # Read once, and refused now if it was never checked.
+            # Parsed now, so that a text that was never checked fails here, and cached for rendering.
             if (text := getattr(self.sections, name)) is not None:
                 _parse_pieces(name.upper(), text)
 
     @property
     def shows_usage(self) -> bool:
-        """Whether it prints how much of the budget the text takes."""
+        """True if the template prints how much of the budget the text takes."""
         own = (getattr(self.sections, name) for name in Sections.__struct_fields__)
         return any(name in text for text in own if text for name in USE_VARIABLES)
 
     def render_line(self, scope: Scope) -> str:
-        """One grain, with its line break."""
+        """Return the line of one grain, with its line break."""
         element = scope.element
         assert element is not None
         text, name = self.sections.element, "ELEMENT"
@@ -199,14 +203,14 @@ class TemplateRenderer:
         return self._fill(name, text, scope) + "\n"
 
     def try_loops(self, scope: Scope) -> None:
-        """Fail now, and for this grain, if it cannot be printed where the header or the footer loop over all."""
+        """Render the loops of header and footer for one grain, so that one that cannot be printed fails now."""
         for name, text in (("HEADER", self.sections.header), ("FOOTER", self.sections.footer)):
             if text is not None and template.LOOP in text:
                 self._fill(name, text, scope)
 
     def render_text(self, scope: Scope) -> str:
-        """All of it: the parts that printed something, in their order, between header and footer."""
-        out = [self._render_section("HEADER", self.sections.header, self._parent.header, scope)]
+        """Return the whole text: the sources that print something, between header and footer."""
+        output = [self._render_section("HEADER", self.sections.header, self._parent.header, scope)]
         has_printed = False
         for part in scope.parts:
             inside = scope.inside(part)
@@ -214,40 +218,41 @@ class TemplateRenderer:
             if not printed:
                 continue
             if has_printed:
-                out.append(
+                output.append(
                     self._render_section("SOURCE_BREAK", self.sections.source_break, self._parent.source_break, inside)
                 )
             has_printed = True
-            out.append(printed)
-        out.append(self._render_section("FOOTER", self.sections.footer, self._parent.footer, scope))
-        return "".join(out)
+            output.append(printed)
+        output.append(self._render_section("FOOTER", self.sections.footer, self._parent.footer, scope))
+        return "".join(output)
 
     def _render_part(self, scope: Scope) -> Iterator[str]:
+        """Yield the lines of one source."""
         part = scope.part
         assert part is not None
-        before: str | None = None
+        previous_type: str | None = None
         for element in part.elements:
             if self.sections.element is None:
-                yield from self._render_title(before, element.item.grain_type)
-                before = element.item.grain_type
+                yield from self._render_title(previous_type, element.item.grain_type)
+                previous_type = element.item.grain_type
             yield self.render_line(scope.inside(part, element))
-        # Once for each source that was cut short (cal.md, *sections of templates*).
+        # Once for each source of which some grains did not fit (cal.md, *sections of templates*).
         if part.truncated and self.sections.element_omit is not None:
             yield self._fill("ELEMENT_OMIT", self.sections.element_omit, scope) + "\n"
 
-    def _render_title(self, before: str | None, grain_type: str) -> Iterator[str]:
-        """Elements of the parent come in the groups of the parent."""
+    def _render_title(self, previous_type: str | None, grain_type: str) -> Iterator[str]:
+        """Yield the title of a group; elements that the parent prints are grouped as the parent does."""
         parent = self.extends or _DEFAULT_PARENT
-        if before == grain_type or parent == "compact":
+        if previous_type == grain_type or parent == "compact":
             return
-        if before is not None:
+        if previous_type is not None:
             yield "\n"
         if parent == "readable":
             yield f"**{PLURAL_OF[grain_type].capitalize()}**\n"
 
     def _render_section(self, name: str, own: str | None, inherited: str | None, scope: Scope) -> str:
-        # Every section is followed by one line break (cal.md, *sections of templates*). A parent that has nothing to
-        # say has no line.
+        """Return a section of the template, or the one inherited from its parent."""
+        # Every section is followed by one line break (cal.md, *sections of templates*), except an inherited empty one.
         if own is not None:
             return self._fill(name, own, scope) + "\n"
         if inherited is None:
@@ -256,9 +261,11 @@ class TemplateRenderer:
         return text + "\n" if text or name == "SOURCE_BREAK" else ""
 
     def _fill(self, name: str, text: str, scope: Scope) -> str:
+        """Return a section with its variables replaced."""
         return "".join(self._fill_pieces(_parse_pieces(name, text), scope))
 
     def _fill_pieces(self, pieces: Sequence[_Piece], scope: Scope) -> Iterator[str]:
+        """Yield the pieces with their variables replaced."""
         for piece in pieces:
             if isinstance(piece, str):
                 yield piece
@@ -271,6 +278,7 @@ class TemplateRenderer:
                 yield from self._fill_pieces(piece.pieces, scope)
 
     def _format_value(self, value: Any, in_quotes: bool) -> str:
+        """Return the value of a variable as text on one line."""
         if value is None:
             return ""
         if isinstance(value, int | float):
@@ -279,20 +287,20 @@ class TemplateRenderer:
         text = one_line(text)
         if self.extends != "structured":
             return text
-        # What is stored cannot spell a tag, not even together with what stands behind it (cal.md, *forged tags*).
+        # A stored value must not form a tag, not even with the text after it (cal.md, *forged tags*).
         text = _OPEN_END.sub("&lt;", text)
         return text.replace('"', "'") if in_quotes else text
 
 
 def is_truthy(value: Any) -> bool:
-    """There, not empty, not false; the number 0 is there (cal.md, *truth in templates*)."""
+    """Return True unless the value is missing, false or empty; the number 0 is true (cal.md, *truth in templates*)."""
     if value is None or value is False:
         return False
     return bool(value) if isinstance(value, str | Sequence | Mapping) else True
 
 
 def variable_value(scope: Scope, name: str) -> Any:
-    """What a variable stands for; None: nothing here."""
+    """Return the value of a variable, or None if it has none here."""
     kind = name.partition(".")[0]
     if kind == "grain":
         return None if scope.element is None else _GRAIN_VARIABLES[name](scope.element, scope)
@@ -313,6 +321,7 @@ def _tags_value(element: Element, _: Scope) -> str:
 
 
 def _field_value(name: str) -> Callable[[Element, Scope], Any]:
+    """Return a reader of one field."""
     return lambda element, _: value_of(element.item, name)
 
 
@@ -347,7 +356,7 @@ _GRAIN_VARIABLES: Final[Mapping[str, Callable[[Element, Scope], Any]]] = {
     "grain.created_at": _created_at_value,
     "grain.relative_time": _relative_time_value,
     "grain.score": _field_value("score"),
-    # A template that asks for it prints it (cal.md, *hashes*).
+    # Printed only by a template that names it (cal.md, *hashes*).
     "grain.hash": _field_value("hash"),
     "grain.is_full": lambda element, _: element.level == "full",
     "grain.is_summary": lambda element, _: element.level == "summary",
@@ -376,5 +385,5 @@ _GLOBAL_VARIABLES: Final[Mapping[str, Callable[[Scope], Any]]] = {
 
 
 def utilization(used: int, total: int) -> float:
-    """The part of the budget that is used, from 0.0 to 1.0."""
+    """Return the used part of the budget, from 0.0 to 1.0."""
     return round(used / total, 4) if total else 0.0

@@ -1,4 +1,4 @@
-"""TOON: one table for each grain type, as few tokens as can be (section 10.9).
+"""TOON: one table per grain type, with as few tokens as possible (section 10.9).
 
 The form of RECALL, an array with a name and rows that are not indented, is CAL's own.
 """
@@ -31,22 +31,25 @@ _STANDARD: Final[Mapping[str, tuple[str, ...]]] = {
     "consent": ("grantor", "grantee", "action", "content"),
 }
 _NOT_IN_SUMMARY: Final = frozenset(("confidence", "state", "phase", "type"))
-# A column of goals when a row has one (cal.md, *deadlines in toon*).
+# A column that tables of goals have if any row has a deadline (cal.md, *deadlines in toon*).
 _DEADLINE: Final = "deadline"
 
 
 def _level_columns(level: Level, grain_type: str) -> tuple[str, ...]:
+    """Return the columns of a type at a level of detail."""
     columns = _STANDARD[grain_type]
     if level == "summary":
         return tuple(name for name in columns if name not in _NOT_IN_SUMMARY)
     if level == "standard":
         return columns
-    # An event has its time already (cal.md, *worth saying*).
+    # The standard columns of an event have its time already (cal.md, *worth saying*).
     return (*columns, "source") if grain_type == "event" else (*columns, "source", "observed")
 
 
 _LEVELS: Final[Mapping[Level, int]] = {"summary": 0, "standard": 1, "full": 2}
-_COLUMNS: Final = {(level, each): _level_columns(level, each) for level in _LEVELS for each in _STANDARD}
+_COLUMNS: Final = {
+    (level, grain_type): _level_columns(level, grain_type) for level in _LEVELS for grain_type in _STANDARD
+}
 _CELL_NAMES: Final = {
     key: (*columns, _DEADLINE) if key[1] == "goal" and key[0] != "summary" else columns
     for key, columns in _COLUMNS.items()
@@ -54,12 +57,12 @@ _CELL_NAMES: Final = {
 
 
 def recall_tables(elements: Sequence[Element], now: int, iso: bool) -> str:
-    """One table for each type in the order of first occurrence (cal.md, *tables of toon*), rows not indented."""
+    """Return one table per type, in the order of first occurrence (cal.md, *tables of toon*), not indented."""
     return "\n".join(_write_tables(elements, now, iso, ""))
 
 
 def assembled_tables(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> str:
-    """The budget and what it is for, then the tables."""
+    """Return name, intent and budget of a context, then its tables."""
     lines = []
     if frame.name is not None:
         lines.append(f"context: {format_cell(frame.name)}")
@@ -70,19 +73,19 @@ def assembled_tables(elements: Sequence[Element], frame: Frame, now: int, iso: b
 
 
 def row_text(element: Element, now: int, iso: bool) -> str:
-    """The row of one grain as if it were alone in its table."""
+    """Return the row of one grain as if it were alone in its table."""
     cells = _element_cells(element, now, iso)
     return _join_row(cells, _group_columns([element], [cells]))
 
 
 def write_table(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Any rows under any columns."""
+    """Return a table of arbitrary rows and columns."""
     lines = [_join_row({column: format_cell(row.get(column)) for column in columns}, columns) for row in rows]
     return "\n".join([_table_head(name, columns, len(lines)), *lines])
 
 
 def format_cell(value: Any) -> str:
-    """A value as a cell: quoted only where it could be read as something else."""
+    """Return a value as a cell, in quotes only if it could be read as something else."""
     if value is None:
         return MISSING
     if isinstance(value, int | float):
@@ -90,12 +93,12 @@ def format_cell(value: Any) -> str:
     text = harmless(value if type(value) is str else to_text(value))
     if _PLAIN.fullmatch(text) and text not in _LITERALS:
         return text
-    # No escape spells the other line breaks.
+    # TOON has no escapes for the other line breaks, so they become spaces.
     return f'"{_OTHER_BREAKS.sub(" ", text).translate(_ESCAPES)}"'
 
 
 def format_number(value: float) -> str:
-    """No exponent, no zeros that say nothing; what is not finite is null."""
+    """Return a number without exponent and without trailing zeros; null if it is not finite."""
     if isinstance(value, int):
         return plain_number(value)
     if not math.isfinite(value):
@@ -103,7 +106,7 @@ def format_number(value: float) -> str:
     return plain_number(value).removesuffix(".0") if value else "0"
 
 
-# Not plain: empty, white space at an edge, a hyphen first, digits alone, or any of  , : " \ [ ] { }  and controls.
+# Cells that need quotes: empty ones, with space at an end, with a hyphen first, numbers, or with special characters.
 _SPECIAL: Final = r',:"\\\[\]{}\x00-\x1f\x7f-\x9f\u2028\u2029'
 _PLAIN: Final = re.compile(
     rf"(?!-|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z)(?!\s)[^{_SPECIAL}]+(?<!\s)",
@@ -114,12 +117,13 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\
 
 
 def _write_tables(elements: Sequence[Element], now: int, iso: bool, indent: str) -> list[str]:
+    """Return the lines of one table per grain type."""
     by_type: dict[str, list[Element]] = {}
     for element in elements:
         by_type.setdefault(element.item.grain_type, []).append(element)
     lines = []
     for grain_type, group in by_type.items():
-        rows = [_element_cells(cells, now, iso) for cells in group]
+        rows = [_element_cells(element, now, iso) for element in group]
         columns = _group_columns(group, rows)
         lines.append(_table_head(PLURAL_OF[grain_type], columns, len(rows)))
         lines += [indent + _join_row(cells, columns) for cells in rows]
@@ -127,18 +131,21 @@ def _write_tables(elements: Sequence[Element], now: int, iso: bool, indent: str)
 
 
 def _table_head(name: str, columns: Sequence[str], count: int) -> str:
+    """Return the first line of a table: its name, number of rows and columns."""
     return f"{name}[{count}]{{{','.join(columns)}}}:"
 
 
 def _join_row(cells: Mapping[str, str], columns: Sequence[str]) -> str:
-    # What is missing is a bare hyphen; one that is there is quoted (cal.md, *missing cells of toon*).
+    """Return the cells of a row in the order of the columns."""
+    # A missing cell is a bare hyphen; a hyphen as a value is quoted (cal.md, *missing cells of toon*).
     return ",".join([cells.get(name, MISSING) for name in columns])
 
 
 @cached_on_element
 def _element_cells(element: Element, now: int, iso: bool) -> Mapping[str, str]:
+    """Return the cells of a grain by the names of their columns."""
     shape = element.shape
-    # The summary of this format leaves out four columns, not all that the projection does.
+    # At the level "summary" this format omits four columns only, fewer than the projection does.
     level = "standard" if element.level == "summary" else element.level
     projected = project(element.item, level, now, iso=iso, shape=shape)
     wanted = _CELL_NAMES[element.level, element.item.grain_type] if shape is None else columns_of(shape)
@@ -148,12 +155,12 @@ def _element_cells(element: Element, now: int, iso: bool) -> Mapping[str, str]:
 
 
 def _group_columns(group: Sequence[Element], rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
-    """Those of the fullest level in the group, then those that PROJECT names."""
+    """Return the columns of the most detailed level in a group, then those that PROJECT names."""
     grain_type = group[0].item.grain_type
     levels = {element.level for element in group if element.shape is None}
     columns = _COLUMNS[max(levels, key=_LEVELS.__getitem__), grain_type] if levels else ("content",)
     if grain_type == "goal" and "state" in columns and any(_DEADLINE in cells for cells in rows):
-        # Right after the state, whatever a full table has behind it.
+        # The deadline comes right after the state, before the columns of the level "full".
         columns = (*_STANDARD["goal"], _DEADLINE, *columns[len(_STANDARD["goal"]) :])
     shape_names = [name for element in group if element.shape is not None for name in columns_of(element.shape)]
     return tuple(dict.fromkeys((*columns, *shape_names))) if shape_names else columns

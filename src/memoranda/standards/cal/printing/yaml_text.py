@@ -1,4 +1,4 @@
-"""YAML in block style, for values of JSON: deterministic, and any YAML parser reads it back."""
+"""JSON values as YAML in block style: deterministic, and readable by any YAML parser."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from typing import Any, Final
 from memoranda.standards.cal.printing.plain import dump_json
 from memoranda.standards.sml.render import plain_number
 
-# Begins with a letter, so it is no number and no date; holds nothing that YAML or a line reads as its own.
+# Strings that need no quotes: they begin with a letter, so are no number and no date, and contain no YAML syntax.
 _PLAIN: Final = re.compile(r"[^\W\d_](?:[^:#\[\]{}\"\\`\n\r\t]*[^:#\[\]{}\"\\`\s])?")
 # The booleans and nulls of YAML 1.1 and 1.2.
 _RESERVED: Final = frozenset("true false yes no on off y n null".split())
-# The usual keys, known not to need a look.
+# Common keys, known to need no quotes, so that they need not be tested.
 _NAMES: Final = frozenset(
     """type subject confidence role time state deadline tool phase observer reasoning_type context trigger threshold
     count action grantor grantee source observed importance tags verification_status relation object content""".split()
 )
-# What JSON leaves bare in a string and YAML does not.
+# Characters that must be escaped in a YAML string, but not in a JSON string.
 _UNPRINTED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def yaml_text(value: Any) -> str:
-    """A value that `plain` could have made, without a last line break."""
+    """Return a JSON value as YAML, without a final line break. `plain.plain_value` makes such values."""
     return "\n".join(yaml_lines(value))
 
 
 def yaml_lines(value: Any) -> list[str]:
-    """Its lines."""
-    lines_out = []
+    """Return a JSON value as lines of YAML."""
+    output = []
     if isinstance(value, dict) and value:
         for key, member in value.items():
             name = key if key in _NAMES else _string_text(key)
             if isinstance(member, dict | list) and member:
-                lines_out.append(f"{name}:")
-                lines_out += [f"  {line}" for line in yaml_lines(member)]
+                output.append(f"{name}:")
+                output += [f"  {line}" for line in yaml_lines(member)]
             else:
-                lines_out.append(f"{name}: {_scalar_text(member)}")
+                output.append(f"{name}: {_scalar_text(member)}")
     elif isinstance(value, list) and value:
         for item in value:
-            lines_out += _item_lines(item)
+            output += _item_lines(item)
     else:
-        lines_out.append(_scalar_text(value))
-    return lines_out
+        output.append(_scalar_text(value))
+    return output
 
 
 def _item_lines(value: Any) -> list[str]:
-    # The first line of an item stands on the line of its dash.
+    """Return a list item as lines; its first line follows the dash."""
     first, *more = yaml_lines(value)
     return [f"- {first}", *(f"  {line}" for line in more)]
 
