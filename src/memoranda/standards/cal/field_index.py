@@ -104,6 +104,7 @@ def is_number(value: Any) -> bool:
 
 
 def _optional_float(value: Any) -> float | None:
+    """Return a number as float, and None for any other value."""
     return float(value) if is_number(value) else None
 
 

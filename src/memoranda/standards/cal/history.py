@@ -19,8 +19,12 @@ Change = TypedDict("Change", {"field": str, "from": Any, "to": Any})
 def find_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     """Return the payload fields that differ, ordered by name, with JSON values; a missing field is null."""
     names = sorted((before.keys() | after.keys()) - BOOKKEEPING)
-    pairs = ((name, _json_value(before.get(name)), _json_value(after.get(name))) for name in names)
-    return [{"field": name, "from": old, "to": new} for name, old, new in pairs if _json_text(old) != _json_text(new)]
+    changes: list[Change] = []
+    for name in names:
+        old, new = _json_value(before.get(name)), _json_value(after.get(name))
+        if _json_text(old) != _json_text(new):
+            changes.append({"field": name, "from": old, "to": new})
+    return changes
 
 
 def _json_text(value: Any) -> str:

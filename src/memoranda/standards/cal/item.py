@@ -102,7 +102,11 @@ def context_label(context: Any) -> str | None:
         return context
     if not isinstance(context, Mapping):
         return None
-    return next((context[name] for name in ("name", "label", "id") if isinstance(context.get(name), str)), None)
+    for name in ("name", "label", "id"):
+        value = context.get(name)
+        if isinstance(value, str):
+            return value
+    return None
 
 
 def event_text(fields: Mapping[str, Any]) -> str | None:
@@ -125,10 +129,12 @@ def _domain_value(fields: Mapping[str, Any], name: str) -> Any:
 
 
 def _consent_action(_: str, fields: Mapping[str, Any]) -> str:
+    """Return the action of a consent: withdraw or grant."""
     return "withdraw" if fields.get("is_withdrawal") else "grant"
 
 
 def _field_reader(name: str) -> Callable[[str, Mapping[str, Any]], Any]:
+    """Return a reader of the payload field with this name."""
     return lambda _, fields: fields.get(name)
 
 

@@ -130,6 +130,7 @@ def _unwrap_explain(query: Query) -> Query:
 
 
 def _preview_assignments(assignments: tuple[Assignment, ...]) -> Json:
+    """Return the assigned fields and their values."""
     return {assignment.field: _value_json(assignment.value) for assignment in assignments}
 
 
@@ -215,7 +216,8 @@ def _find_fallbacks(recall: Recall) -> list[_Fallback]:
 def _fallback_step(step: Json, fallback: _Fallback) -> Json:
     """Return the step with one of its filters turned into a search."""
     filters = list(step["filters"])
-    index = next(number for number, test in enumerate(filters) if (test["field"], test["op"]) == (fallback.field, "="))
+    tests = [(test["field"], test["op"]) for test in filters]
+    index = tests.index((fallback.field, "="))
     filters[index] = {**filters[index], "field": fallback.search_field}
     return {**step, "op": "search", "filters": filters, "when": fallback.reason}
 
@@ -303,6 +305,7 @@ def _max_grains(recall: Recall, limit: Any) -> int:
 
 
 def _let_workload(name: str, recall: Recall, now: int) -> _Workload:
+    """Return the workload of a LET."""
     return _recall_workload(recall, _Context(now, {}), is_inner=True, source=f"${name}")
 
 
@@ -317,6 +320,7 @@ def _plan_statement(statement: Statement, context: _Context, **more: Any) -> _Wo
 
 
 def _plan_assemble(statement: Assemble, context: _Context) -> _Workload:
+    """Return the workload of an ASSEMBLE: one RECALL per source."""
     # Options of the ASSEMBLE apply to every source.
     more = {"superseded": True} if any(option.name == "superseded" for option in statement.options) else {}
     works = []
@@ -330,6 +334,7 @@ def _plan_assemble(statement: Assemble, context: _Context) -> _Workload:
 
 
 def _plan_set(statement: SetOp, context: _Context) -> _Workload:
+    """Return the workload of a set operation: that of both operands."""
     left_work, right_work = (
         _plan_statement(operand, context) for operand in (statement.left_operand, statement.right_operand)
     )
@@ -342,22 +347,26 @@ def _plan_set(statement: SetOp, context: _Context) -> _Workload:
 
 
 def _plan_coalesce(statement: Coalesce, context: _Context, **more: Any) -> _Workload:
+    """Return the workload of a COALESCE: at least its first branch, at most all of them."""
     works = [_recall_workload(branch, context, branch=index, **more) for index, branch in enumerate(statement.branches)]
     # The first branch may have results; then no other one runs.
     return _combine_workloads(works)._replace(low=works[0].low, grains=max(work.grains for work in works))
 
 
 def _plan_batch(statement: Batch, context: _Context) -> _Workload:
+    """Return the workload of a BATCH: that of all entries."""
     return _combine_workloads(
         [_plan_statement(entry.query, context, source=entry.label) for entry in statement.entries]
     )
 
 
 def _plan_exists(statement: Exists, _: _Context, **more: Any) -> _Workload:
+    """Return the workload of an EXISTS."""
     return _Workload(({"op": "exists", "hash": _value_json(statement.hash), **more},), 1, 1, 0)
 
 
 def _plan_history(statement: History, context: _Context, **more: Any) -> _Workload:
+    """Return the workload of a HISTORY: the versions of a grain, or one query for a subject and relation."""
     if statement.hash is not None:
         first = {"op": "get", "hash": _value_json(statement.hash), **more}
         if statement.diff is not None:
@@ -384,15 +393,18 @@ def _plan_history(statement: History, context: _Context, **more: Any) -> _Worklo
 
 
 def _plan_add(_: Add, __: _Context) -> _Workload:
+    """Return the workload of an ADD."""
     return _Workload(({"op": "put"},), 1, 1, 0)
 
 
 def _plan_supersede(statement: Supersede, _: _Context) -> _Workload:
+    """Return the workload of a SUPERSEDE."""
     target = _value_json(statement.hash)
     return _Workload(({"op": "get", "hash": target}, {"op": "supersede", "hash": target}), *_SUPERSEDE_OPS, 0)
 
 
 def _plan_revert(statement: Revert, _: _Context) -> _Workload:
+    """Return the workload of a REVERT."""
     target = _value_json(statement.hash)
     steps = (
         {"op": "get", "hash": target},
@@ -403,6 +415,7 @@ def _plan_revert(statement: Revert, _: _Context) -> _Workload:
 
 
 def _plan_nothing(*_: Any, **__: Any) -> _Workload:
+    """Return the workload of a statement that touches no grain."""
     return _NO_WORK
 
 
@@ -426,6 +439,7 @@ _PLANNERS: Final[Mapping[type[Statement], Callable[..., _Workload]]] = {
 
 
 def _estimate_bounds(statement: Statement, grains: int) -> Json:
+    """Return the most grains and tokens of the answer, and an estimate of its tokens."""
     most_tokens: int | None = None
     if isinstance(statement, Assemble):
         budget_clause = statement.budget
@@ -442,6 +456,7 @@ def _estimate_bounds(statement: Statement, grains: int) -> Json:
 
 
 def _describe_budget(statement: Assemble) -> Json:
+    """Return the budget of an ASSEMBLE, and the weight of each source."""
     budget_clause = statement.budget
     labels = [label_of(source, index) for index, source in enumerate(statement.sources)]
     ranked = [*statement.priority, *(label for label in labels if label not in statement.priority)]

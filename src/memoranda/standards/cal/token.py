@@ -206,11 +206,12 @@ def _token_document(token: CapabilityToken) -> dict[str, Any]:
 
 
 def _signature(document: Mapping[str, Any], key: bytes) -> str:
+    """Return the HMAC-SHA256 of the members."""
     return hmac.new(key, _signed_bytes(document), hashlib.sha256).hexdigest()
 
 
 def _signed_bytes(document: Mapping[str, Any]) -> bytes:
-    # A lone surrogate has no UTF-8; UnicodeEncodeError is a ValueError.
+    """Return the canonical bytes that are signed. Raise ValueError if a text is not valid Unicode."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
 

@@ -210,7 +210,11 @@ def assemble(
 def rank_sources(statement: Assemble, labels: Sequence[str]) -> list[int]:
     """Return the indexes of the sources, highest priority first. Sources that PRIORITY omits follow in their order."""
     ranks = {label: rank for rank, label in enumerate(statement.priority)}
-    return sorted(range(len(labels)), key=lambda index: (ranks.get(labels[index], len(ranks)), index))
+
+    def sort_key(index: int) -> tuple[int, int]:
+        return ranks.get(labels[index], len(ranks)), index
+
+    return sorted(range(len(labels)), key=sort_key)
 
 
 def budget_of(statement: Assemble) -> Budget:

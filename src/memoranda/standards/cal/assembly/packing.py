@@ -246,7 +246,7 @@ class Packer:
         return has_dropped
 
     def _halve_until_fit(self, limit: int) -> str:
-        """Halve the selection until the text fits; return an empty text if not even the envelope fits."""
+        """Drop half of the selection until the text fits; return an empty text if not even the envelope fits."""
         while chosen_count := sum(len(selection.chosen) for selection in self.selections):
             excess = chosen_count - chosen_count // 2
             for selection in reversed(self.selections):

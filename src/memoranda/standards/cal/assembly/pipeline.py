@@ -96,6 +96,7 @@ def merge_slices(stages: Iterable[Stage | Slice]) -> list[Stage | Slice]:
 
 
 def _to_slice(stage: Limit | Offset) -> Slice:
+    """Return a LIMIT or an OFFSET as a slice."""
     assert isinstance(stage.count, int)
     return Slice(limit=stage.count) if isinstance(stage, Limit) else Slice(offset=stage.count)
 
@@ -126,6 +127,7 @@ def _apply_stage(stage: Stage | Slice, outcome: Outcome) -> Outcome:
 
 
 def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
+    """Return the part of a result that a slice selects."""
     assert not isinstance(outcome, Total)
     end = None if limit is None else offset + limit
     items: Sequence[Any] = outcome.items[offset:end]
@@ -133,6 +135,7 @@ def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
 
 
 def _apply_order(stage: OrderBy, outcome: Outcome) -> Outcome:
+    """Return the grains or rows of a result in the order of a field."""
     if isinstance(outcome, Rows):
         rows = _sort_by(outcome.items, lambda row: row.fields.get(stage.field), lambda row: row.item, stage.descending)
         return Rows(rows)
@@ -174,6 +177,7 @@ def value_text(value: Any) -> str:
 
 
 def _apply_reduce(stage: Reduce, outcome: Outcome) -> Outcome:
+    """Return the result of COUNT, FIRST, SUBJECTS, OBJECTS or HASHES. Values are listed once each."""
     assert not isinstance(outcome, Total)
     if stage.to == "count":
         return Total(len(outcome.items))
@@ -189,6 +193,7 @@ def _apply_reduce(stage: Reduce, outcome: Outcome) -> Outcome:
 
 
 def _group_by(field: str, items: Sequence[Item]) -> Groups:
+    """Return the grains grouped by a field: the largest groups first, then by value."""
     members: dict[tuple[int, Any], list[Item]] = {}
     keys: dict[tuple[int, Any], Any] = {}
     for item in items:

@@ -106,6 +106,7 @@ def _join_values(values: tuple[Value, ...]) -> str:
 
 
 def _recall_text(recall: Recall) -> str:
+    """Return `RECALL [MY] [type] clause … | stage …`."""
     parts = ["RECALL"]
     if recall.my:
         parts.append("MY")
@@ -121,7 +122,7 @@ def _recall_text(recall: Recall) -> str:
     if recall.thread is not None:
         parts.append(_thread_text(recall.thread))
     if recall.where:
-        parts.append(f"WHERE {' AND '.join(condition_text(each) for each in recall.where)}")
+        parts.append("WHERE " + " AND ".join(condition_text(condition) for condition in recall.where))
     parts += _options_text(recall.options)
     parts += [f"| {_STAGE_WRITERS[type(stage)](stage)}" for stage in recall.stages]
     if recall.recent is not None:
@@ -134,10 +135,12 @@ def _recall_text(recall: Recall) -> str:
 
 
 def _namespace_text(namespace: Namespace) -> str:
+    """Return `IN "name"` or `IN SCOPE "name"`."""
     return f"IN {'SCOPE ' if namespace.scoped else ''}{_quote_text(namespace.name)}"
 
 
 def _thread_text(thread: Thread) -> str:
+    """Return `THREAD "session"` or `THREAD FROM hash`."""
     if thread.message is not None:
         return f"THREAD FROM {value_text(thread.message)}"
     assert thread.session is not None
@@ -163,10 +166,12 @@ def condition_text(condition: Condition) -> str:
 
 
 def _options_text(options: tuple[Option, ...]) -> list[str]:
+    """Return `WITH option, …` as the only member of a list, or an empty list without options."""
     return [f"WITH {', '.join(_option_text(option) for option in options)}"] if options else []
 
 
 def _option_text(option: Option) -> str:
+    """Return one option with its word, value or arguments."""
     if option.arguments:
         return f"{option.name}({_join_values(option.arguments)})"
     if option.word is None and option.value is None:
@@ -181,6 +186,7 @@ def _option_text(option: Option) -> str:
 
 
 def _project_text(stage: Project) -> str:
+    """Return `PROJECT content(field, …), attr(field, …)`."""
     specs = (("content", stage.content), ("attr", stage.attributes))
     return "PROJECT " + ", ".join(f"{name}({', '.join(names)})" for name, names in specs if names is not None)
 
@@ -200,6 +206,7 @@ _STAGE_WRITERS: Final[Mapping[type[Stage], Callable[[Any], str]]] = {
 
 
 def _assemble_text(statement: Assemble) -> str:
+    """Return `ASSEMBLE [name] [FOR "intent"] FROM source, … clause …`."""
     parts = ["ASSEMBLE"]
     if statement.name is not None:
         parts.append(statement.name)
@@ -221,12 +228,14 @@ def _assemble_text(statement: Assemble) -> str:
 
 
 def _source_text(source: Source) -> str:
+    """Return `[label: ](RECALL …)` or `[label: ]$name`."""
     label = "" if source.label is None else f"{source.label}: "
     query = f"${source.query.name}" if isinstance(source.query, Param) else f"({_recall_text(source.query)})"
     return label + query
 
 
 def _template_text(spec: Template) -> str:
+    """Return the name of a template, or its sections in braces."""
     if spec.name is not None:
         return spec.name
     assert spec.sections is not None
@@ -241,6 +250,7 @@ def sections_text(sections: Sections) -> str:
 
 
 def _stream_text(stream: Stream) -> str:
+    """Return `STREAM { option, … }`."""
     options = [*stream.options]
     if stream.chunk_size is not None:
         options.append(f"chunk_size = {stream.chunk_size}")
@@ -248,6 +258,7 @@ def _stream_text(stream: Stream) -> str:
 
 
 def _set_text(statement: SetOp) -> str:
+    """Return `(a) UNION (b) …`. A chain associates to the left, so its left operand needs no parentheses."""
     left_text = (
         _set_text(statement.left_operand)
         if isinstance(statement.left_operand, SetOp)
@@ -257,6 +268,7 @@ def _set_text(statement: SetOp) -> str:
 
 
 def _history_text(statement: History) -> str:
+    """Return `HISTORY hash [DIFF hash]` or `HISTORY [IN …] WHERE subject = … AND relation = … [AS OF …]`."""
     if statement.hash is not None:
         diff = "" if statement.diff is None else f" DIFF {value_text(statement.diff)}"
         return f"HISTORY {value_text(statement.hash)}{diff}"
@@ -269,37 +281,47 @@ def _history_text(statement: History) -> str:
 
 
 def _describe_text(statement: Describe) -> str:
-    return " ".join(("DESCRIBE", statement.target, *((statement.grain_type,) if statement.grain_type else ())))
+    """Return `DESCRIBE target [type]`."""
+    grain_type = f" {statement.grain_type}" if statement.grain_type else ""
+    return f"DESCRIBE {statement.target}{grain_type}"
 
 
 def _batch_text(statement: Batch) -> str:
-    return f"BATCH {{ {', '.join(f'{each.label}: {statement_text(each.query)}' for each in statement.entries)} }}"
+    """Return `BATCH { label: query, … }`."""
+    entries = ", ".join(f"{entry.label}: {statement_text(entry.query)}" for entry in statement.entries)
+    return f"BATCH {{ {entries} }}"
 
 
 def _coalesce_text(statement: Coalesce) -> str:
+    """Return `COALESCE(RECALL …, RECALL …)`."""
     return f"COALESCE({', '.join(_recall_text(branch) for branch in statement.branches)})"
 
 
 def _assignments_text(assignments: tuple[Assignment, ...]) -> str:
+    """Return `SET field = value` for each assignment, with a space after each."""
     return "".join(f"SET {assignment.field} = {value_text(assignment.value)} " for assignment in assignments)
 
 
 def _add_text(statement: Add) -> str:
+    """Return `ADD type SET … REASON "…"`."""
     return (
         f"ADD {statement.grain_type} {_assignments_text(statement.assignments)}REASON {_quote_text(statement.reason)}"
     )
 
 
 def _supersede_text(statement: Supersede) -> str:
+    """Return `SUPERSEDE hash SET … REASON "…"`."""
     target, changes = value_text(statement.hash), _assignments_text(statement.assignments)
     return f"SUPERSEDE {target} {changes}REASON {_quote_text(statement.reason)}"
 
 
 def _revert_text(statement: Revert) -> str:
+    """Return `REVERT hash REASON "…"`."""
     return f"REVERT {value_text(statement.hash)} REASON {_quote_text(statement.reason)}"
 
 
 def _define_text(statement: DefineTemplate) -> str:
+    """Return `DEFINE TEMPLATE name [EXTENDS parent] section …`."""
     extends = "" if statement.extends is None else f" EXTENDS {statement.extends}"
     return f"DEFINE TEMPLATE {statement.name}{extends} {sections_text(statement.sections)}"
 

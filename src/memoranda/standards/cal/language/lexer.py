@@ -81,8 +81,13 @@ def find_spans(text: str, start: int = 0) -> list[Span]:
 
 def tokenize(text: str) -> list[Token]:
     """Return all tokens with kind and position, without the end marker."""
-    tokens = [Token(classify_token(text[a:b]), text[a:b], Span(a, b)) for a, b in find_spans(text)]
-    return [token for token in tokens if token.kind is not TokenKind.END]
+    tokens = []
+    for span in find_spans(text):
+        token_text = text[span.start : span.end]
+        kind = classify_token(token_text)
+        if kind is not TokenKind.END:
+            tokens.append(Token(kind, token_text, span))
+    return tokens
 
 
 def classify_token(token: str) -> TokenKind:

@@ -199,22 +199,21 @@ class Parser(EvolveParser):
 
         Return the chain and the number of operands parsed so far.
         """
-        left, count = self.parse_operand(count, depth)
+        operation, count = self.parse_operand(count, depth)
         if self.peek_keyword() not in words.SET_OPERATORS:
             self.raise_unexpected(*words.SET_OPERATORS)
         while (word := self.peek_keyword()) in words.SET_OPERATORS:
             self.position += 1
-            right, count = self.parse_operand(count, depth)
+            right_operand, count = self.parse_operand(count, depth)
             operator = cast(Literal["union", "intersect", "except"], word.lower())
-            left = SetOp(operator=operator, left_operand=left, right_operand=right)
-        assert isinstance(left, SetOp)
-        return left, count
+            operation = SetOp(operator=operator, left_operand=operation, right_operand=right_operand)
+        assert isinstance(operation, SetOp)
+        return operation, count
 
     def parse_operand(self, count: int, depth: int) -> tuple[Recall | Coalesce | SetOp, int]:
-        """Parse `operand = '(' query without EOF ')' ;`, where the query is a RECALL, COALESCE or set that returns
-        grains.
+        """Parse `operand = '(' query without EOF ')' ;`. The query must return grains.
 
-        Return the operand and the number of operands parsed so far.
+        It is a RECALL, a COALESCE or a set. Return the operand and the number of operands parsed so far.
         """
         # A nested set has at least two operands, so a set with five operands cannot nest deeper than this.
         if count == limits.SET_OPERANDS or depth == limits.SET_OPERANDS:

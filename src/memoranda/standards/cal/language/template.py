@@ -96,11 +96,11 @@ def check_section(section: str, text: str) -> Problem | None:
 
     Checked are: only known variables, balanced sections, and at most `limits.TEMPLATE_DEPTH` levels.
     """
-    found = find_tags(text)
-    if isinstance(found, Problem):
-        return found
+    tags = find_tags(text)
+    if isinstance(tags, Problem):
+        return tags
     open_names: list[str] = []
-    for tag in found:
+    for tag in tags:
         if tag.sign == "!":
             continue
         if tag.sign == "/":
@@ -115,7 +115,9 @@ def check_section(section: str, text: str) -> Problem | None:
                 return Problem(
                     "CAL-E093", f"Sections nest at most {limits.TEMPLATE_DEPTH} deep.", "Leave out the innermost."
                 )
-    return _balance_problem(f"{{{{#{open_names[-1]}}}}} is not closed") if open_names else None
+    if open_names:
+        return _balance_problem(f"{{{{#{open_names[-1]}}}}} is not closed")
+    return None
 
 
 def _check_tag_name(section: str, tag: Tag) -> Problem | None:
@@ -134,6 +136,7 @@ def _check_tag_name(section: str, tag: Tag) -> Problem | None:
 
 
 def _syntax_problem(reason: str) -> Problem:
+    """Return the problem of a malformed tag."""
     return Problem(
         "CAL-E094",
         f"The template does not read: {reason}.",
@@ -142,6 +145,7 @@ def _syntax_problem(reason: str) -> Problem:
 
 
 def _balance_problem(reason: str) -> Problem:
+    """Return the problem of a section that is not opened or closed correctly."""
     return Problem(
         "CAL-E091", f"The template is not balanced: {reason}.", "Close every section in the order it was opened."
     )

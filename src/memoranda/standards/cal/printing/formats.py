@@ -125,11 +125,13 @@ def _values_table(value: Any) -> str:
 
 @cached_on_element
 def _sml_element(element: Element, now: int, iso: bool) -> str:
+    """Return one element in SML."""
     projected = project(element.item, element.level, now, iso=iso, shape=element.shape)
     return sml.element(projected.grain_type, projected.attributes, projected.text)
 
 
 def _sml_groups(elements: Sequence[Element], now: int, iso: bool) -> list[list[str]]:
+    """Return the elements of each group in SML."""
     return [[_sml_element(element, now, iso) for element in group] for group in group_elements(elements)]
 
 
@@ -140,7 +142,7 @@ _RECALL_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str
     "markdown": prose.markdown,
     "text": lambda elements, now, iso: prose.join_lines(prose.text_line, elements, now, iso),
     "triples": lambda elements, now, iso: prose.join_lines(prose.triple_line, elements, now, iso),
-    "json": lambda elements, now, iso: dump_json([structured.grain_members(each, now, iso) for each in elements]),
+    "json": structured.json_list,
     "yaml": structured.yaml_list,
     "toon": toon.recall_tables,
 }

@@ -100,10 +100,12 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
         return _settle_usage(render, self.counter.count, self.budget.amount)
 
     def _scope(self, parts: Sequence[SourcePart], used: int) -> Scope:
+        """Return the scope of the whole text."""
         frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
         return Scope(frame=frame, level=self.level, now=self.now, iso=self.iso, parts=parts)
 
     def _source_part(self, selection: SourceSelection) -> SourcePart:
+        """Return the chosen grains of one source, as the template sees them."""
         index, rank = self.positions[selection.label]
         return SourcePart(
             label=selection.label,

@@ -150,10 +150,12 @@ _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _clamp(ms: int) -> int:
+    """Return the nearest instant that a date can express."""
     return min(max(ms, EARLIEST), LATEST)
 
 
 def _to_datetime(ms: int) -> datetime:
+    """Return an instant as datetime."""
     return _UNIX_EPOCH + timedelta(milliseconds=_clamp(ms))
 
 
@@ -217,20 +219,24 @@ def is_view(fields: Fields) -> bool:
 
 
 def _belief_text(fields: Fields) -> str:
+    """Return relation and object of a belief; the subject is an attribute."""
     relation, text = humanize(fields.get("relation")), to_text(fields.get("object"))
     return f"{relation} {text}" if relation and text and not is_view(fields) else text
 
 
 def _workflow_text(fields: Fields) -> str:
+    """Return the numbered steps of a workflow. A view of another standard has its text as the first step."""
     steps = fields.get("steps")
     return to_text(steps[0]) if is_view(fields) and isinstance(steps, list) and steps else _number_steps(steps)
 
 
 def _event_text(fields: Fields) -> str:
+    """Return the content of an event."""
     return to_text(fields.get("content")) or event_text(fields) or _triple_text(fields)
 
 
 def _action_text(fields: Fields) -> str:
+    """Return the result of an action, or else its input or the description of its tool."""
     if text := _first_text(fields, "object", "content", "error", "stdout"):
         return text
     phase = fields.get("action_phase")
@@ -238,6 +244,7 @@ def _action_text(fields: Fields) -> str:
 
 
 def _state_text(fields: Fields) -> str:
+    """Return the plan of a state, or else its context."""
     if text := _number_steps(fields.get("plan")):
         return text
     context = fields.get("context")
@@ -249,6 +256,7 @@ def _state_text(fields: Fields) -> str:
 
 
 def _consent_text(fields: Fields) -> str:
+    """Return the purpose of a consent, or else its scope."""
     if text := _first_text(fields, "purpose"):
         return text
     scope = fields.get("scope")
@@ -292,16 +300,19 @@ def _field_reader(name: str) -> _AttributeReader:
 
 
 def _subject_attribute(item: Item, _now: int, _iso: bool) -> Scalar | None:
+    """Return the subject, with "user" for the owner of a memory of another standard."""
     subject = item.fields.get("subject")
     return (subject_of(item.fields) or None) if type(subject) is str else to_scalar(subject)
 
 
 def _phase_attribute(item: Item, _now: int, _iso: bool) -> Scalar | None:
+    """Return the phase of an action."""
     phase = item.fields.get("action_phase", "complete")
     return "completed" if phase == "complete" else to_scalar(phase)
 
 
 def _permission_attribute(item: Item, _now: int, _iso: bool) -> str:
+    """Return whether a consent is granted or withdrawn."""
     return "withdrawn" if item.fields.get("is_withdrawal") else "granted"
 
 
@@ -425,4 +436,5 @@ def _without_addresses(value: Any) -> Any:
 
 
 def _is_address(value: Any) -> bool:
+    """Return True for a content address."""
     return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None

@@ -102,6 +102,7 @@ def join_lines(write: Callable[[Element, int, bool], str], elements: Iterable[El
 
 
 def _project_element(element: Element, now: int, iso: bool) -> Projection:
+    """Return the projection of an element."""
     return project(element.item, element.level, now, iso=iso, shape=element.shape)
 
 

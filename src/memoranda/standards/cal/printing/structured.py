@@ -8,7 +8,7 @@ from typing import Any, Final
 from memoranda.encoding.untrusted import harmless
 from memoranda.standards.cal.printing import yaml_text
 from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element
-from memoranda.standards.cal.printing.plain import plain_value
+from memoranda.standards.cal.printing.plain import dump_json, plain_value
 from memoranda.standards.cal.printing.projection import humanize, project
 
 # The member `type` is the grain type, so an attribute of that name gets the name of its field.
@@ -31,6 +31,11 @@ def grain_members(element: Element, now: int, iso: bool) -> dict[str, Any]:
         document["object"] = plain_value(fields["object"], is_read=True)
     document["content"] = harmless(projected.text)
     return document
+
+
+def json_list(elements: Sequence[Element], now: int, iso: bool) -> str:
+    """Return the grains as a JSON array."""
+    return dump_json([grain_members(element, now, iso) for element in elements])
 
 
 def framed_document(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> dict[str, Any]:

@@ -310,12 +310,14 @@ def variable_value(scope: Scope, name: str) -> Any:
 
 
 def _content_value(element: Element, scope: Scope) -> str:
+    """Return the text of a grain, as PROJECT defines it if there is one."""
     if element.shape is None:
         return text_of(element.item)
     return project(element.item, element.level, scope.now, iso=scope.iso, shape=element.shape).text
 
 
 def _tags_value(element: Element, _: Scope) -> str:
+    """Return the tags of a grain, separated by commas."""
     tags = value_of(element.item, "tags")
     return ",".join(map(to_text, tags)) if isinstance(tags, list | tuple) else to_text(tags)
 
@@ -326,16 +328,19 @@ def _field_value(name: str) -> Callable[[Element, Scope], Any]:
 
 
 def _subject_value(element: Element, _: Scope) -> Any:
+    """Return the subject of a grain."""
     fields = element.item.fields
     return subject_of(fields) if is_view(fields) else value_of(element.item, "subject")
 
 
 def _created_at_value(element: Element, _: Scope) -> str | None:
+    """Return the time at which a grain was created."""
     created_at = element.item.fields.get("created_at")
     return iso_time(created_at) if type(created_at) is int else None
 
 
 def _relative_time_value(element: Element, scope: Scope) -> str | None:
+    """Return the age of a grain in words, or its time if `iso`."""
     fields = element.item.fields
     then = fields.get("timestamp_ms", fields.get("created_at"))
     if type(then) is not int:

@@ -52,6 +52,7 @@ def _item_lines(value: Any) -> list[str]:
 
 
 def _scalar_text(value: Any) -> str:
+    """Return a value that is no structure as YAML."""
     if isinstance(value, str):
         return _string_text(value)
     if value is None:
@@ -60,6 +61,7 @@ def _scalar_text(value: Any) -> str:
 
 
 def _string_text(text: str) -> str:
+    """Return a string as YAML, in quotes if it needs them."""
     if text.isprintable() and _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
         return text
     return _UNPRINTED.sub(lambda match: f"\\u{ord(match[0]):04x}", dump_json(text))

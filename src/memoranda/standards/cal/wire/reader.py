@@ -84,11 +84,13 @@ def from_json(value: object, *, strict: bool = False) -> Query:
 
 
 def _read_let(value: object) -> Let:
+    """Read `{"name": …, "query": {…}}`."""
     form = require_members(value, "a LET", ("name", "query"), ("name", "query"))
     return Let(name=require_word(form["name"], "the name of a LET"), query=read_nested_recall(form["query"]))
 
 
 def _read_statement(value: object) -> Statement:
+    """Read a statement by the reader for its name."""
     form = require_object(value, "a statement")
     name = form.get("statement")
     reader = _STATEMENT_READERS.get(name) if isinstance(name, str) else None
@@ -98,6 +100,7 @@ def _read_statement(value: object) -> Statement:
 
 
 def _read_assemble(value: object) -> Assemble:
+    """Read an ASSEMBLE."""
     form = require_members(
         value, "assemble", tuple("name for from budget priority format stream with".split()), ("from",)
     )
@@ -117,6 +120,7 @@ def _read_assemble(value: object) -> Assemble:
 
 
 def _read_source(value: object) -> Source:
+    """Read `{"label": …, "query": {…}}`, or with `"ref"`, the name of a LET, for the query."""
     form = require_members(value, "a source", ("label", "query", "ref"))
     if ("query" in form) == ("ref" in form):
         refuse("a source has a query or a ref")
@@ -125,6 +129,7 @@ def _read_source(value: object) -> Source:
 
 
 def _read_budget(value: object, label: str) -> Budget:
+    """Read `{"amount": n, "unit": "tokens" | "grains"}`."""
     form = require_members(value, label, ("amount", "unit"), ("amount", "unit"))
     unit = form["unit"]
     if unit not in words.BUDGET_UNITS:
@@ -141,6 +146,7 @@ def _read_positive_integer(value: object, label: str) -> int:
 
 
 def _read_format(value: object, label: str) -> str | Template:
+    """Read the name of a format, or `{"template": …}` with a name or sections."""
     if not isinstance(value, dict):
         return require_word(value, label).lower()
     template = require_members(value, label, ("template",), ("template",))["template"]
@@ -150,6 +156,7 @@ def _read_format(value: object, label: str) -> str | Template:
 
 
 def _read_sections(value: object) -> Sections:
+    """Read the sections of a template."""
     form = require_members(value, "a template", Sections.__struct_fields__)
     if not form:
         refuse("a template has at least one section")
@@ -160,6 +167,7 @@ def _read_sections(value: object) -> Sections:
 
 
 def _read_stream(value: object, label: str) -> Stream:
+    """Read `{"options": […], "chunk_size": n}`."""
     form = require_members(value, label, ("options", "chunk_size"))
     options = require_words(form["options"], "options") if "options" in form else ("all",)
     size = _read_positive_integer(form["chunk_size"], "chunk_size") if "chunk_size" in form else None
@@ -167,6 +175,7 @@ def _read_stream(value: object, label: str) -> Stream:
 
 
 def _read_set(value: object) -> SetOp:
+    """Read `{"op": …, "operands": [a, b]}`."""
     form = require_members(value, "set", ("op", "operands"), ("op", "operands"))
     operands = require_list(form["operands"], "operands")
     if form["op"] not in ("union", "intersect", "except") or len(operands) != 2:
@@ -180,10 +189,12 @@ def _read_set(value: object) -> SetOp:
 
 
 def _read_exists(value: object) -> Exists:
+    """Read `{"hash": …}`."""
     return Exists(hash=read_hash_or_param(require_members(value, "exists", ("hash",), ("hash",))["hash"], "hash"))
 
 
 def _read_history(value: object) -> History:
+    """Read the history of a hash, or of a subject and relation."""
     form = require_object(value, "history")
     if "hash" in form:
         require_members(form, "the history of a hash", ("hash", "diff"))
@@ -201,6 +212,7 @@ def _read_history(value: object) -> History:
 
 
 def _read_explain(value: object) -> Explain:
+    """Read `{"query": {…}}`."""
     query = _read_statement(require_members(value, "explain", ("query",), ("query",))["query"])
     if isinstance(query, Explain):
         refuse("explain does not explain itself")
@@ -208,6 +220,7 @@ def _read_explain(value: object) -> Explain:
 
 
 def _read_describe(value: object) -> Describe:
+    """Read `{"target": …, "grain_type": …}`."""
     form = require_members(value, "describe", ("target", "grain_type"), ("target",))
     grain_type = read_optional(form, "grain_type", require_word)
     target = require_word(form["target"], "target").lower()
@@ -215,6 +228,7 @@ def _read_describe(value: object) -> Describe:
 
 
 def _read_batch(value: object) -> Batch:
+    """Read `{"entries": […]}`."""
     entries = require_list(require_members(value, "batch", ("entries",), ("entries",))["entries"], "entries")
     if not entries:
         refuse("entries is empty")
@@ -222,6 +236,7 @@ def _read_batch(value: object) -> Batch:
 
 
 def _read_entry(value: object) -> Entry:
+    """Read `{"label": …, "query": {…}}`."""
     form = require_members(value, "an entry", ("label", "query"), ("label", "query"))
     query = _read_statement(form["query"])
     if not isinstance(query, Recall | Exists | History | Describe | Coalesce):
@@ -230,6 +245,7 @@ def _read_entry(value: object) -> Entry:
 
 
 def _read_coalesce(value: object) -> Coalesce:
+    """Read `{"branches": […]}`."""
     branches = require_list(require_members(value, "coalesce", ("branches",), ("branches",))["branches"], "branches")
     if len(branches) < 2:
         refuse("coalesce has at least two branches")
@@ -242,17 +258,21 @@ def _read_assignments(value: object) -> tuple[Assignment, ...]:
     values = {
         require_word(name, "a field of set").lower(): read_value(member, str(name)) for name, member in form.items()
     }
-    ordered = [*(name for name in fields.SETTABLE if name in values), *(n for n in values if n not in fields.SETTABLE)]
-    return tuple(Assignment(field=name, value=values[name]) for name in ordered)
+    settable = [name for name in fields.SETTABLE if name in values]
+    # Unknown fields are kept, so that the parser reports them.
+    unknown = [name for name in values if name not in fields.SETTABLE]
+    return tuple(Assignment(field=name, value=values[name]) for name in (*settable, *unknown))
 
 
 def _read_reason(form: Mapping[str, Any]) -> str:
+    """Return the reason of a change. Raise QueryError if it is missing."""
     if "reason" not in form:
         raise QueryError("A change needs a REASON.", cal_code="CAL-E018", suggestion='Add "reason": "why".')
     return require_text(form["reason"], "reason")
 
 
 def _read_add(value: object) -> Add:
+    """Read `{"grain_type": …, "set": {…}, "reason": …}`."""
     form = require_members(value, "add", ("grain_type", "set", "reason"), ("grain_type",))
     grain_type = require_word(form["grain_type"], "grain_type").lower()
     assignments = _read_assignments(form.get("set", {}))
@@ -260,17 +280,20 @@ def _read_add(value: object) -> Add:
 
 
 def _read_supersede(value: object) -> Supersede:
+    """Read `{"hash": …, "set": {…}, "reason": …}`."""
     form = require_members(value, "supersede", ("hash", "set", "reason"), ("hash",))
     target = read_hash_or_param(form["hash"], "hash")
     return Supersede(hash=target, assignments=_read_assignments(form.get("set", {})), reason=_read_reason(form))
 
 
 def _read_revert(value: object) -> Revert:
+    """Read `{"hash": …, "reason": …}`."""
     form = require_members(value, "revert", ("hash", "reason"), ("hash",))
     return Revert(hash=read_hash_or_param(form["hash"], "hash"), reason=_read_reason(form))
 
 
 def _read_define_template(value: object) -> DefineTemplate:
+    """Read `{"name": …, "extends": …, "sections": {…}}`."""
     form = require_members(value, "define_template", ("name", "extends", "sections"), ("name", "sections"))
     extends = read_optional(form, "extends", require_word)
     return DefineTemplate(

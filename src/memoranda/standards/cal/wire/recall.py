@@ -99,6 +99,7 @@ def read_namespace(value: object, label: str) -> Namespace:
 
 
 def _read_thread(value: object, label: str) -> Thread:
+    """Read the id of a session, or `{"from": hash}`."""
     if isinstance(value, dict) and "from" in value:
         form = require_members(value, label, ("from",))
         return Thread(message=read_hash_or_param(form["from"], label))
@@ -106,6 +107,7 @@ def _read_thread(value: object, label: str) -> Thread:
 
 
 def _read_condition(value: object) -> Condition:
+    """Read `{"field": …, "op": …, "value": …}`."""
     form = require_members(value, "a condition", ("field", "op", "value"), ("field", "op", "value"))
     field = require_word(form["field"], "the field of a condition").lower()
     operator = require_text(form["op"], "op").upper()
@@ -115,6 +117,7 @@ def _read_condition(value: object) -> Condition:
 
 
 def _read_operand(field: str, operator: str, value: object) -> Value | Subquery:
+    """Read the value of a condition; its form depends on the operator."""
     if operator == "IN":
         if isinstance(value, dict):
             form = require_members(value, "the value of IN", ("subquery",), ("subquery",))
@@ -138,6 +141,7 @@ def read_options(form: Mapping[str, Any]) -> tuple[Option, ...]:
 
 
 def _read_option(value: object) -> Option:
+    """Read an option: its name, or an object with its word, value or arguments."""
     if isinstance(value, str):
         return Option(name=_fold_case(require_word(value, "an option")))
     form = require_object(value, "an option")
@@ -181,6 +185,7 @@ def _fold_case(name: str) -> str:
 
 
 def _read_stage(value: object) -> Stage:
+    """Read a stage of the pipeline by the reader for its name."""
     form = require_object(value, "a stage")
     name = require_text(form.get("stage"), "stage")
     reader = _STAGE_READERS.get(name)
@@ -190,15 +195,18 @@ def _read_stage(value: object) -> Stage:
 
 
 def _read_reduce(form: object) -> Stage:
+    """Read a stage without arguments."""
     return Reduce(to=require_members(form, "the stage", ("stage",))["stage"])
 
 
 def _read_select(form: object) -> Stage:
+    """Read `{"stage": "select", "fields": […]}`."""
     members = require_members(form, "select", ("stage", "fields"), ("fields",))
     return Select(fields=tuple(name.lower() for name in require_words(members["fields"], "fields")))
 
 
 def _read_order_by(form: object) -> Stage:
+    """Read `{"stage": "order_by", "field": …, "dir": "asc" | "desc"}`."""
     members = require_members(form, "order_by", ("stage", "field", "dir"), ("field",))
     direction = members.get("dir", "asc")
     if direction not in ("asc", "desc"):
@@ -207,19 +215,23 @@ def _read_order_by(form: object) -> Stage:
 
 
 def _read_limit(form: object) -> Stage:
+    """Read `{"stage": "limit", "n": …}`."""
     return Limit(count=read_count(require_members(form, "limit", ("stage", "n"), ("n",))["n"], "n"))
 
 
 def _read_offset(form: object) -> Stage:
+    """Read `{"stage": "offset", "n": …}`."""
     return Offset(count=read_count(require_members(form, "offset", ("stage", "n"), ("n",))["n"], "n"))
 
 
 def _read_group_by(form: object) -> Stage:
+    """Read `{"stage": "group_by", "field": …}`."""
     members = require_members(form, "group_by", ("stage", "field"), ("field",))
     return GroupBy(field=require_word(members["field"], "field").lower())
 
 
 def _read_project(form: object) -> Stage:
+    """Read `{"stage": "project", "content": […], "attr": […]}`."""
     members = require_members(form, "project", ("stage", "content", "attr"))
     if len(members) == 1:
         refuse("project needs content or attr")

@@ -73,6 +73,7 @@ def value_json(value: Value) -> Any:
 
 
 def _optional_json(value: Value | None) -> Any:
+    """Return a literal, or None for a clause that is absent."""
     return None if value is None else value_json(value)
 
 
@@ -85,6 +86,7 @@ def _hash_json(value: Hash | Param | None) -> Any:
 
 
 def _recall_json(recall: Recall) -> Json:
+    """Return the clauses of a RECALL, in the order of `RECALL_MEMBERS`."""
     plain = _without_absent(
         my=recall.my,
         grain_type=None if recall.grain_type is None else fields.PLURAL_OF[recall.grain_type],
@@ -114,14 +116,17 @@ RECALL_MEMBERS: Final = tuple(
 
 
 def _namespace_json(namespace: Namespace) -> Any:
+    """Return the name of a namespace, or `{"scope": name}`."""
     return {"scope": namespace.name} if namespace.scoped else namespace.name
 
 
 def _thread_json(thread: Thread) -> Any:
+    """Return the id of a session, or `{"from": hash}`."""
     return _optional_json(thread.session) if thread.message is None else {"from": _hash_json(thread.message)}
 
 
 def _condition_json(condition: Condition) -> Json:
+    """Return `{"field": …, "op": …, "value": …}`."""
     value = condition.value
     if isinstance(value, Subquery):
         form: Any = {"subquery": statement_json(value.query)}
@@ -143,10 +148,12 @@ OPTION_VALUE_MEMBERS: Final = {"locale": "value", "cache": "ttl", "consistency":
 
 
 def _options_json(options: tuple[Option, ...]) -> list[Any]:
+    """Return the list of options."""
     return [_option_json(option) for option in options]
 
 
 def _option_json(option: Option) -> Any:
+    """Return the name of an option, or an object if it has a word, a value or arguments."""
     form: Json = {"option": option.name}
     if option.word is not None:
         form[OPTION_WORD_MEMBERS[option.name]] = option.word
@@ -165,6 +172,7 @@ def option_value_name(option: Option) -> str:
 
 
 def _project_json(stage: Project) -> Json:
+    """Return `{"stage": "project", "content": […], "attr": […]}`."""
     form: Json = {"stage": "project"}
     if stage.content is not None:
         form["content"] = list(stage.content)
@@ -188,6 +196,7 @@ _STAGE_WRITERS: Final[Mapping[type[Stage], Callable[[Any], Json]]] = {
 
 
 def _assemble_json(statement: Assemble) -> Json:
+    """Return the clauses of an ASSEMBLE."""
     budget, stream = statement.budget, statement.stream
     form = {
         "name": statement.name,
@@ -205,21 +214,25 @@ def _assemble_json(statement: Assemble) -> Json:
 
 
 def _source_json(source: Source) -> Json:
+    """Return `{"label": …, "query": {…}}`, or with `"ref"`, the name of a LET, for the query."""
     query = source.query
     form = {"ref": query.name} if isinstance(query, Param) else {"query": statement_json(query)}
     return form if source.label is None else {"label": source.label, **form}
 
 
 def _template_json(template: Template) -> Json:
+    """Return `{"template": …}` with a name or sections."""
     return {"template": template.name if template.sections is None else _sections_json(template.sections)}
 
 
 def _sections_json(sections: Sections) -> Json:
+    """Return the sections of a template that are present."""
     texts = {name: getattr(sections, name) for name in Sections.__struct_fields__}
     return {name: text for name, text in texts.items() if text is not None}
 
 
 def _history_json(statement: History) -> Json:
+    """Return the clauses of a HISTORY."""
     form = {
         "hash": _hash_json(statement.hash),
         "diff": _hash_json(statement.diff),
@@ -232,10 +245,12 @@ def _history_json(statement: History) -> Json:
 
 
 def _assignments_json(assignments: tuple[Assignment, ...]) -> Json:
+    """Return the assigned values by field."""
     return {assignment.field: value_json(assignment.value) for assignment in assignments}
 
 
 def _add_json(statement: Add) -> Json:
+    """Return `{"grain_type": …, "set": {…}, "reason": …}`."""
     return {
         "grain_type": statement.grain_type,
         "set": _assignments_json(statement.assignments),
@@ -244,6 +259,7 @@ def _add_json(statement: Add) -> Json:
 
 
 def _supersede_json(statement: Supersede) -> Json:
+    """Return `{"hash": …, "set": {…}, "reason": …}`."""
     return {
         "hash": _hash_json(statement.hash),
         "set": _assignments_json(statement.assignments),
@@ -252,15 +268,23 @@ def _supersede_json(statement: Supersede) -> Json:
 
 
 def _set_json(statement: SetOp) -> Json:
+    """Return `{"op": …, "operands": [a, b]}`."""
     operands = [statement_json(statement.left_operand), statement_json(statement.right_operand)]
     return {"op": statement.operator, "operands": operands}
 
 
+def _coalesce_json(statement: Coalesce) -> Json:
+    """Return `{"branches": […]}`."""
+    return {"branches": [statement_json(branch) for branch in statement.branches]}
+
+
 def _batch_json(statement: Batch) -> Json:
+    """Return `{"entries": [{"label": …, "query": {…}}, …]}`."""
     return {"entries": [{"label": entry.label, "query": statement_json(entry.query)} for entry in statement.entries]}
 
 
 def _define_template_json(statement: DefineTemplate) -> Json:
+    """Return `{"name": …, "extends": …, "sections": {…}}`."""
     return {
         **_without_absent(name=statement.name, extends=statement.extends),
         "sections": _sections_json(statement.sections),
@@ -276,7 +300,7 @@ _STATEMENT_WRITERS: Final[Mapping[type[Statement], tuple[str, Callable[[Any], Js
     Explain: ("explain", lambda statement: {"query": statement_json(statement.query)}),
     Describe: ("describe", lambda statement: _without_absent(target=statement.target, grain_type=statement.grain_type)),
     Batch: ("batch", _batch_json),
-    Coalesce: ("coalesce", lambda statement: {"branches": [statement_json(each) for each in statement.branches]}),
+    Coalesce: ("coalesce", _coalesce_json),
     Add: ("add", _add_json),
     Supersede: ("supersede", _supersede_json),
     Revert: ("revert", lambda statement: {"hash": _hash_json(statement.hash), "reason": statement.reason}),
