@@ -362,11 +362,10 @@ class GrainReader(msgspec.Struct):
         reorders = [option for option in recall.options if option.name in ("dedup", "diversity")]
         is_looked_at = bool(question.left_over or question.within or reorders or not self._sees_all())
         # WITH comes before every stage, also before an ORDER BY.
-        window = (
-            Window(rest=tuple(pipeline.merge_slices(stages)))
-            if reorders
-            else window_of(stages, pushes=not is_looked_at)
-        )
+        if reorders:
+            window = Window(rest=tuple(pipeline.merge_slices(stages)))
+        else:
+            window = window_of(stages, pushes=not is_looked_at)
         if (varied := self._varied(question, reorders, stages, offset)) is not None:
             return varied
         if window.counts:
@@ -409,9 +408,8 @@ class GrainReader(msgspec.Struct):
         if is_more and len(items) <= end:
             return None
         following = offset + window.limit if len(items) > end else None
-        return Found(
-            pipeline.run_stages(window.rest, Grains(items[start:end])), None if is_more else len(page), following
-        )
+        outcome = pipeline.run_stages(window.rest, Grains(items[start:end]))
+        return Found(outcome, None if is_more else len(page), following)
 
     def _groups(self, question: _Question, window: Window, offset: int) -> Found | None:
         """Groups as the store counts them; None: it cannot."""

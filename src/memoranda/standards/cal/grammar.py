@@ -32,7 +32,7 @@ TOKENS: Final[Mapping[str, str]] = MappingProxyType(
         "NUM": "digits, with a fraction or a minus sign if need be: 5, -2, 0.75",
         "INT": "digits; 0 only after OFFSET",
         "HASH": "sha256: and 8 to 64 hexadecimal digits; fewer than 64 are a prefix",
-        "PARAM": "$ and a name; its value is given beside the query",
+        "PARAM": "$ and a name; its value is passed with the query",
         "WORD": "a letter, then letters, digits and _, all ASCII",
         "ID": f"a WORD that is not reserved, at most {limits.NAME_CHARS} characters",
         "X_ID": f"a WORD that begins with {words.EXTENSION_PREFIX}",
@@ -190,7 +190,7 @@ def prompt_card() -> str:
         "Closed values: " + "; ".join(f"{name} {' '.join(values)}" for name, values in _closed_values().items()) + ".",
         f"relation IS {' | '.join(words.CATEGORIES)}.",
         "Conditions are joined by AND only: no OR, no NOT, no NULL; a missing field never matches.",
-        'Values: "text", 0.8, true, ["a", "b"], sha256:…, $param (give its value beside the query).',
+        'Values: "text", 0.8, true, ["a", "b"], sha256:…, $param (pass its value with the query).',
         'Times: "last 7 days", "3 hours ago", "yesterday", "this week", "2026-03-01", RFC 3339.',
         ("Shortcuts: ABOUT = subject or search, LIKE = search, SINCE and BETWEEN = time, MY = this user,"
         " RECENT n = newest n, THREAD = a session, CONTRADICTIONS. Not ABOUT with LIKE, RECENT with LIMIT or ORDER BY,"

@@ -32,7 +32,16 @@ Cursor = Annotated[
         extra={"expected": "the next_cursor of the page before"},
     ),
 ]
-Namespace = Annotated[Name, Meta(description="Where; by default the project of the credential, else `shared`.")]
+Namespace = Annotated[Name, Meta(description="The namespace; by default the project of the credential, else `shared`.")]
+User = Annotated[
+    Name,
+    Meta(description="The user on whose behalf the query runs, for MY and $current_user_id; by default the owner."),
+]
+Owner = Annotated[
+    Name,
+    Meta(description="The owner of the memory, for a credential with access to several; by default its own."),
+]
+Agent = Annotated[Name, Meta(description="The agent that sends the query; recorded in the audit log.")]
 
 
 class TextQuery(Shape):
@@ -41,7 +50,7 @@ class TextQuery(Shape):
     query: Annotated[
         str,
         Meta(
-            description="One query. Write values as $name and give them in params, above all what a user said.",
+            description="One query. Write values as $name and pass them in params, especially text from users.",
             examples=['RECALL beliefs ABOUT "ada" WHERE confidence >= 0.8 | LIMIT 5 AS markdown'],
             extra={"expected": "the text of a query"},
             # For documentation only: the parser reports violations, with CAL's error codes.
@@ -70,25 +79,22 @@ class Query(Shape):
     ]
     params: Params | UnsetType = UNSET
     namespace: Namespace | None = None
-    user: (
-        Annotated[Name, Meta(description="On whose behalf, for MY and $current_user_id; by default the owner.")] | None
-    ) = None
-    owner: (
-        Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
-        | None
-    ) = None
-    agent: Annotated[Name, Meta(description="Which agent asks; kept in the audit log.")] | None = None
-    strict: Annotated[bool, Meta(description="Refuse what is read leniently otherwise.")] = False
+    user: User | None = None
+    owner: Owner | None = None
+    agent: Agent | None = None
+    strict: Annotated[bool, Meta(description="Follow the printed specification strictly.")] = False
 
 
 class TokenRequest(Shape):
     """The rights of a new capability token: namespace, operations, lifetime and uses (section 18)."""
 
     namespace: Namespace | None = None
-    user: Annotated[Name, Meta(description="On whose behalf; by default the owner.")] | None = None
-    tier1: Annotated[bool, Meta(description="Whether it may append.")] = False
-    operations: Annotated[tuple[Name, ...], Meta(max_length=32, description="Only these; by default all.")] = ()
-    grain_types: Annotated[tuple[Name, ...], Meta(max_length=32, description="Only these; by default all.")] = ()
+    user: Annotated[Name, Meta(description="The user on whose behalf queries run; by default the owner.")] | None = None
+    tier1: Annotated[bool, Meta(description="True if the token may append.")] = False
+    operations: Annotated[tuple[Name, ...], Meta(max_length=32, description="Allowed operations; by default all.")] = ()
+    grain_types: Annotated[
+        tuple[Name, ...], Meta(max_length=32, description="Allowed grain types; by default all.")
+    ] = ()
     lifetime_ms: Annotated[int, Meta(ge=1, le=LIFETIME_MAX_MS)] = LIFETIME_MS
     uses: Annotated[int, Meta(ge=1)] = 1
     writes: Annotated[int, Meta(ge=0)] = 0
@@ -99,10 +105,7 @@ class TemplateRequest(Shape):
 
     name: Name
     namespace: Namespace | None = None
-    owner: (
-        Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
-        | None
-    ) = None
+    owner: Owner | None = None
 
 
 class PagedQuery(Query):
@@ -117,8 +120,8 @@ class ExecuteRequest(Shape):
     token: Annotated[
         str,
         Meta(
-            description="What cal.prepare gave; good for five minutes, for one execution, by you alone.",
-            extra={"expected": "what prepare gave"},
+            description="The token that cal.prepare returned: valid for five minutes, one execution, and only for you.",
+            extra={"expected": "the token that prepare returned"},
             extra_json_schema={"minLength": 1, "maxLength": MAX_TOKEN_CHARS},
         ),
     ]
@@ -127,7 +130,4 @@ class ExecuteRequest(Shape):
 class OwnedExecuteRequest(ExecuteRequest):
     """The token of a prepared query, and the owner of the memory."""
 
-    owner: (
-        Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
-        | None
-    ) = None
+    owner: Owner | None = None

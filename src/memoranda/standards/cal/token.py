@@ -158,7 +158,7 @@ def refuse(reason: str) -> NoReturn:
 
 
 _REFUSALS: Final = {
-    BAD_SIGNATURE: ("The token does not hold here.", "Ask this server for a token, and send it as it came."),
+    BAD_SIGNATURE: ("The token is not valid here.", "Request a token from this server, and send it unchanged."),
     EXPIRED: ("The token has expired.", "Ask for a new one."),
     REPLAYED: ("The token was used already.", "Ask for a new one: a token runs one query, once."),
 }

@@ -316,7 +316,7 @@ class _Assembler:
         elif self.budget.unit == "tokens" and self.budget.amount < _TIGHT_TOKENS:
             level = "summary"
         else:
-            # Everything in full, if it all fits so (cal.md, *levels of disclosure*).
+            # Print every grain in full detail if all of them fit (cal.md, *levels of disclosure*).
             printer = self._make_printer(format_name, renderer, "full")
             packer = Packer(
                 self._build_selections(by_rank, printer, meter, "full", only_if_all_fit=True), printer, meter

@@ -34,7 +34,7 @@ class AssembleParser(TemplateParser):
         trailing: dict[str, object] = {}
         while (word := self.peek_keyword()) in TRAILING_CLAUSES:
             if word in trailing:
-                raise self.new_error("CAL-E002", f"{word} is given twice.", "Give each clause once.")
+                raise self.new_error("CAL-E002", f"{word} occurs twice.", "Use each clause once.")
             # C20: the printed grammar requires this order.
             if self.strict and any(TRAILING_CLAUSES.index(other) > TRAILING_CLAUSES.index(word) for other in trailing):
                 self.raise_unexpected("the end of the query")
@@ -83,7 +83,7 @@ class AssembleParser(TemplateParser):
             source = self.parse_source()
             label = label_of(source, len(sources))
             if label in labels:
-                raise self.new_error("CAL-E002", f"The label {label} is given twice.", "Rename one.", position=start)
+                raise self.new_error("CAL-E002", f"The label {label} occurs twice.", "Rename one.", position=start)
             labels.add(label)
             sources.append(source)
             if self.tokens[self.position] != ",":
@@ -145,7 +145,7 @@ class AssembleParser(TemplateParser):
             start = self.position
             label = self.parse_label_word()
             if label not in labels or label in priority:
-                message = f"No source is labelled {label}." if label not in labels else f"{label} is given twice."
+                message = f"No source is labelled {label}." if label not in labels else f"{label} occurs twice."
                 hint = f"The labels are {', '.join(labels)}."
                 raise self.new_error("CAL-E002", message, hint, position=start)
             priority.append(label)

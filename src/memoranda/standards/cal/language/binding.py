@@ -99,7 +99,7 @@ class _Binder:
         name = param.name
         if name not in self.values:
             if name not in self.params:
-                hint = f"Give it beside the query: {{{name!r}: …}}."
+                hint = f"Pass it with the query: {{{name!r}: …}}."
                 raise self.error_for(name, Problem("CAL-E008", f"${name} has no value.", hint))
             self.values[name] = self.convert_value(name, self.params[name], 0)
         return self.values[name]

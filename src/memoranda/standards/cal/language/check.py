@@ -140,7 +140,9 @@ def _check_recall(recall: Recall) -> Iterator[Warning]:
         if profile is None:
             yield Warning("CAL-W003", f"{prefix}: is not the prefix of a known domain profile.")
         elif f"profile:{profile}" not in tags:
-            yield Warning("CAL-W002", f'{condition.field} is asked without tags INCLUDE ["profile:{profile}"].')
+            yield Warning(
+                "CAL-W002", f'{condition.field} is used without the condition tags INCLUDE ["profile:{profile}"].'
+            )
     yield from _check_options(recall.options)
 
 

@@ -32,11 +32,10 @@ class ConditionParser(Cursor, ABC):
         for other in CONFLICTS.get(name, ()):
             # C8: section 8.13 prints ABOUT with LIKE in a branch of COALESCE.
             if other in draft.seen_clauses and not (draft.in_coalesce and {name, other} == {"ABOUT", "LIKE"}):
-                message = (
-                    f"{name} cannot stand beside {other}: both say the same."
-                    if name != other
-                    else (f"{name} can be asked once.")
-                )
+                if name == other:
+                    message = f"{name} can be used only once."
+                else:
+                    message = f"{name} cannot be combined with {other}: both set the same thing."
                 problem = Problem("CAL-E060", message, f"Keep {name} or {other}, not both.", codes.AMBIGUOUS_SHORTCUT)
                 raise self.error_from(problem, position)
         draft.seen_clauses.add(name)

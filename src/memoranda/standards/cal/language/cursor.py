@@ -15,7 +15,7 @@ from memoranda.standards.cal.language.lexer import Flaw, Span
 from memoranda.standards.cal.language.rules import Problem
 from memoranda.standards.cal.language.syntax import Count, Hash, HashOrParam, Param, Text, Value
 
-# Digits; every whole number with at most so many fits into 63 bits.
+# Digits. Every whole number with up to 18 digits fits into 63 bits.
 _DIGITS_OF_INTEGERS: Final = 18
 _BEGINS_NUMBER: Final = "0123456789-"
 _BOOLEANS: Final = {"TRUE": True, "FALSE": False}
@@ -248,7 +248,7 @@ class Cursor:
         if parameter.name in self.let_kinds:
             raise self.new_error(
                 "CAL-E020",
-                f"${parameter.name} is a LET, a list of values, and cannot stand for one.",
+                f"${parameter.name} is a LET, which is a list of values; here one value is needed.",
                 f"Use it as IN (${parameter.name}), or as a source of ASSEMBLE.",
                 position=start,
             )
@@ -276,7 +276,7 @@ class Cursor:
             self.raise_unexpected("a whole number")
         number = int(token) if len(token) <= _DIGITS_OF_INTEGERS else limits.INTEGER_MAX
         if number == 0 and not allows_zero:
-            raise self.new_error("CAL-E006", "0 cannot stand here.", "Write a whole number above 0.")
+            raise self.new_error("CAL-E006", "0 is not allowed here.", "Write a whole number above 0.")
         self.position += 1
         return number
 

@@ -140,7 +140,7 @@ def describe_bad_token(token: str) -> Flaw | None:
     if not token.isascii():
         return Flaw(
             "CAL-E002",
-            f"{quote_token(token)} holds characters that are not ASCII.",
+            f"{quote_token(token)} contains characters that are not ASCII.",
             "Words are written in the letters a to z; put other text in quotes.",
         )
     return None
@@ -164,7 +164,7 @@ def find_text_flaw(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | Non
     if match := BIDI.search(text):
         return Flaw(
             "CAL-E071",
-            f"The query holds the direction control U+{ord(match[0]):04X}.",
+            f"The query contains the direction control U+{ord(match[0]):04X}.",
             "Remove it: it makes the text read differently from what it says.",
             Span(*match.span()),
         )

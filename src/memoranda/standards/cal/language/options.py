@@ -42,7 +42,7 @@ class OptionParser(ConditionParser):
             option = self.parse_option(draft)
             if any(option.name == other.name for other in options):
                 raise self.new_error(
-                    "CAL-E002", f"{option.name} is given twice.", "Give each option once.", position=start
+                    "CAL-E002", f"{option.name} occurs twice.", "Use each option once.", position=start
                 )
             options.append(option)
             if not self.accept_comma():

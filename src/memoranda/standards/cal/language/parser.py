@@ -98,7 +98,7 @@ class Parser(EvolveParser):
         if number != "1":
             if not lexer.NUMBER.fullmatch(number):
                 self.raise_unexpected("1")
-            raise self.new_error("CAL-E100", f"CAL/{number[:20]} is not a version spoken here.", "Write CAL/1.")
+            raise self.new_error("CAL-E100", f"CAL/{number[:20]} is not a supported version.", "Write CAL/1.")
         self.position += 1
 
     # --- LET ---------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Parser(EvolveParser):
             if used == limits.LET_DEPTH:
                 raise self.new_error(
                     "CAL-E007",
-                    f"LET bindings build on one another at most {used} deep.",
+                    f"LET bindings can use one another at most {used} levels deep.",
                     "Join two of them.",
                     position=position,
                 )
@@ -151,7 +151,7 @@ class Parser(EvolveParser):
 
     def _not_visible_error(self, name: str, position: int) -> Exception:
         """Return the error for a LET that is used where it is not visible."""
-        message = f"${name} cannot be seen here."
+        message = f"${name} is not visible here."
         return self.new_error("CAL-E008", message, "Only ASSEMBLE lets a LET use those before it.", position=position)
 
     # --- statements --------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class Parser(EvolveParser):
             entry = self.parse_entry()
             if entry.label in entries:
                 raise self.new_error(
-                    "CAL-E002", f"The label {entry.label} is given twice.", "Rename one.", position=start
+                    "CAL-E002", f"The label {entry.label} occurs twice.", "Rename one.", position=start
                 )
             entries[entry.label] = entry
             if self.tokens[self.position] != ",":

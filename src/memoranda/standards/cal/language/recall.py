@@ -61,7 +61,7 @@ class RecallParser(StageParser):
     def begin_clause(self, draft: Draft, clause: str) -> None:
         """Move past the keyword of a clause; refuse a repeated clause and one that conflicts with another."""
         if clause in draft.seen_clauses:
-            raise self.new_error("CAL-E002", f"{self.peek_keyword()} is given twice.", "Give each clause once.")
+            raise self.new_error("CAL-E002", f"{self.peek_keyword()} occurs twice.", "Use each clause once.")
         self.register_clause(draft, clause)
         self.position += 1
 

@@ -168,7 +168,7 @@ def unknown_field_problem(
     plurals = " or ".join(fields.PLURAL_OF[owner] for owner in owners)
     if grain_type is None:
         return Problem(
-            "CAL-E061", f"{name} can be asked only of {plurals}.", f"Declare the type: RECALL {plurals.split()[0]}."
+            "CAL-E061", f"{name} is a field of {plurals} only.", f"Declare the type: RECALL {plurals.split()[0]}."
         )
     return Problem(
         "CAL-E060",

@@ -130,7 +130,7 @@ class StageParser(OptionParser):
             # pspec = ( 'content' | 'attr' ) '(' pfield { ',' pfield } ')' ;
             part = self.parse_choice(("content", "attr"))
             if part in name_lists:
-                raise self.new_error("CAL-E002", f"{part}(…) is given twice.", "Give each once.", position=start)
+                raise self.new_error("CAL-E002", f"{part}(…) occurs twice.", "Use each once.", position=start)
             self.expect("(")
             names = [self.parse_projected_field(draft)]
             while self.tokens[self.position] == ",":

@@ -124,11 +124,11 @@ def _check_tag_name(section: str, tag: Tag) -> Problem | None:
     """Return the problem of a tag's name, or None."""
     name = tag.name
     if not _NAME.fullmatch(name):
-        return _syntax_problem("a tag holds no name")
+        return _syntax_problem("a tag has no name")
     if tag.sign and name == LOOP:
         if tag.sign == "#" and section in _LOOP_SECTIONS:
             return None
-        return _syntax_problem("{{#each}} stands only in HEADER and FOOTER")
+        return _syntax_problem("{{#each}} is allowed only in HEADER and FOOTER")
     if name in VARIABLES or (tag.sign and name in CONDITIONS):
         return None
     near = suggest.did_you_mean(name, sorted(VARIABLES))
@@ -139,7 +139,7 @@ def _syntax_problem(reason: str) -> Problem:
     """Return the problem of a malformed tag."""
     return Problem(
         "CAL-E094",
-        f"The template does not read: {reason}.",
+        f"The template is malformed: {reason}.",
         "Use {{variable}}, {{#section}}…{{/section}} or {{^section}}.",
     )
 

@@ -47,11 +47,11 @@ class TemplateParser(RecallParser):
         begin = self.span_at(self.position).start
         while (word := self.peek_keyword()) in words.SECTIONS:
             if word in texts:
-                raise self.new_error("CAL-E095", f"{word} is given twice.", "Give each section once.")
+                raise self.new_error("CAL-E095", f"{word} occurs twice.", "Use each section once.")
             texts[word] = self.parse_section(word, begin)
         for word in ("ELEMENT_SUMMARY", "ELEMENT_OMIT"):
             if word in texts and "ELEMENT" not in texts:
-                raise self.new_error("CAL-E096", f"{word} needs an ELEMENT beside it.", "Add ELEMENT { … }.")
+                raise self.new_error("CAL-E096", f"{word} needs an ELEMENT section.", "Add ELEMENT { … }.")
         return Sections(**{word.lower(): text for word, text in texts.items()})
 
     def parse_section(self, word: str, template_start: int) -> str:

@@ -79,7 +79,7 @@ def from_json(value: object, *, strict: bool = False) -> Query:
     # The limit of bytes applies to queries as people write them; canonical text is longer.
     parsed = parser.parse_text(text, strict=strict, max_bytes=limits.QUERY_BYTES * limits.CANONICAL_GROWTH)
     if parsed != query:
-        refuse("a name in it is not one word")
+        refuse("a name is not a single word")
     return parsed
 
 
@@ -123,7 +123,7 @@ def _read_source(value: object) -> Source:
     """Read `{"label": …, "query": {…}}`, or with `"ref"`, the name of a LET, for the query."""
     form = require_members(value, "a source", ("label", "query", "ref"))
     if ("query" in form) == ("ref" in form):
-        refuse("a source has a query or a ref")
+        refuse("a source needs either query or ref")
     query = read_nested_recall(form["query"]) if "query" in form else Param(name=require_word(form["ref"], "ref"))
     return Source(label=read_optional(form, "label", require_word), query=query)
 
@@ -215,7 +215,7 @@ def _read_explain(value: object) -> Explain:
     """Read `{"query": {…}}`."""
     query = _read_statement(require_members(value, "explain", ("query",), ("query",))["query"])
     if isinstance(query, Explain):
-        refuse("explain does not explain itself")
+        refuse("explain cannot contain another explain")
     return Explain(query=query)
 
 

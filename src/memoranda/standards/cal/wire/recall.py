@@ -50,7 +50,7 @@ def read_nested_recall(value: object) -> Recall:
     """Read a RECALL where no other statement is allowed."""
     form = require_object(value, "a query")
     if form.get("statement", "recall") != "recall":
-        refuse("only a recall can stand here")
+        refuse("only a recall is allowed here")
     return read_recall({name: member for name, member in form.items() if name != "statement"})
 
 
@@ -176,7 +176,7 @@ def _check_option(name: str, word: str | None, value: Value | None) -> None:
     else:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
     if (value is None and needed) or (value is not None and not fits):
-        refuse(f"{name} does not take that")
+        refuse(f"{name} does not take this value")
 
 
 def _fold_case(name: str) -> str:
