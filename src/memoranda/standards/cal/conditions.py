@@ -174,21 +174,21 @@ def matches(condition: Condition, item: Item) -> bool:
         return _compare(condition.operator, item.score, condition.value)
     actual = value_of(item, condition.field)
     values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    wanted = [_plain_value(expected) for expected in values]
+    expected_values = [_plain_value(expected) for expected in values]
     if condition.operator == "INCLUDE":
-        return isinstance(actual, list) and all(_contains(actual, expected) for expected in wanted)
+        return isinstance(actual, list) and all(_contains(actual, expected) for expected in expected_values)
     if condition.operator == "EXCLUDE":
-        return isinstance(actual, list) and not any(_contains(actual, expected) for expected in wanted)
+        return isinstance(actual, list) and not any(_contains(actual, expected) for expected in expected_values)
     if condition.operator == "IN":
-        return any(_compare("=", actual, expected) for expected in wanted)
+        return any(_compare("=", actual, expected) for expected in expected_values)
     if condition.operator == "BETWEEN":
-        return _compare(">=", actual, wanted[0]) and _compare("<=", actual, wanted[1])
-    return not isinstance(condition.value, tuple) and _compare(condition.operator, actual, wanted[0])
+        return _compare(">=", actual, expected_values[0]) and _compare("<=", actual, expected_values[1])
+    return not isinstance(condition.value, tuple) and _compare(condition.operator, actual, expected_values[0])
 
 
-def _contains(members: list[Any], wanted: Any) -> bool:
+def _contains(members: list[Any], expected: Any) -> bool:
     """Return True if a member of the list equals the value."""
-    return any(_compare("=", member, wanted) for member in members)
+    return any(_compare("=", member, expected) for member in members)
 
 
 def _compare(operator: str, actual: Any, expected: Any) -> bool:

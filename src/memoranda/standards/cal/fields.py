@@ -61,7 +61,14 @@ GOAL_STATES: Final = ("active", "completed", "abandoned", "blocked", "satisfied"
 def _common_field(name: str, kind: FieldKind, operators: str, uses: str, words: str = "", code: str = "") -> Field:
     """Build a row; in `uses`, S stands for sortable, P for projectable and G for groupable."""
     return Field(
-        name, kind, frozenset(operators.split()), "S" in uses, "P" in uses, "G" in uses, tuple(words.split()), code
+        name=name,
+        kind=kind,
+        operators=frozenset(operators.split()),
+        sortable="S" in uses,
+        projectable="P" in uses,
+        groupable="G" in uses,
+        words=tuple(words.split()),
+        code=code,
     )
 
 
@@ -100,9 +107,16 @@ def _type_field(
 ) -> Field:
     """Build a row of a field that only some types have."""
     # Scalars can be sorted and projected, strings also grouped; arrays can only be projected.
-    text = kind in (FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD)
-    array = kind is FieldKind.ARRAY
-    return Field(name, kind, frozenset(operators.split()), not array, True, text, tuple(words.split()), code)
+    return Field(
+        name=name,
+        kind=kind,
+        operators=frozenset(operators.split()),
+        sortable=kind is not FieldKind.ARRAY,
+        projectable=True,
+        groupable=kind in (FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD),
+        words=tuple(words.split()),
+        code=code,
+    )
 
 
 _TYPE_FIELDS: Final[Mapping[str, tuple[Field, ...]]] = {

@@ -259,26 +259,26 @@ def _instant_of(value: Value | None, now: int, parse_time: Callable[[str, int], 
 
 def _sort_order(recall: Recall) -> list[Json]:
     """Return the sort keys: the last ORDER BY, then the hash."""
-    ordered = [stage for stage in recall.stages if isinstance(stage, OrderBy)]
-    if not ordered and recall.thread is None:
+    orders = [stage for stage in recall.stages if isinstance(stage, OrderBy)]
+    if not orders and recall.thread is None:
         return list(_DEFAULT_SORT)
     # A thread is ordered from its beginning.
-    last = ordered[-1] if ordered else OrderBy(field="time")
-    return [{"field": last.field, "dir": "desc" if last.descending else "asc"}, _DEFAULT_SORT[-1]]
+    order = orders[-1] if orders else OrderBy(field="time")
+    return [{"field": order.field, "dir": "desc" if order.descending else "asc"}, _DEFAULT_SORT[-1]]
 
 
 def _max_results(recall: Recall, *, is_inner: bool) -> Any:
     """Return the most results that a RECALL can have; None for COUNT, which counts all matches."""
     counts = [stage.count for stage in recall.stages if isinstance(stage, Limit)]
-    reduced = {stage.to for stage in recall.stages if isinstance(stage, Reduce)}
-    if "first" in reduced:
+    reducers = {stage.to for stage in recall.stages if isinstance(stage, Reduce)}
+    if "first" in reducers:
         return 1
     if counts:
         return _smallest_count(counts)
-    if "count" in reduced:
+    if "count" in reducers:
         return None
     # A subquery gets the greatest limit, because a truncated list would make IN miss members.
-    return limits.LIMIT_MAX if is_inner and reduced else limits.LIMIT_DEFAULT
+    return limits.LIMIT_MAX if is_inner and reducers else limits.LIMIT_DEFAULT
 
 
 def _smallest_count(counts: list[Count]) -> Any:
@@ -299,9 +299,9 @@ def _max_grains(recall: Recall, limit: Any) -> int:
     """Return the most grains that the answer to a RECALL can hold."""
     if any(isinstance(stage, Reduce) and stage.to == "count" for stage in recall.stages):
         return 0
-    most = limit if isinstance(limit, int) else limits.LIMIT_MAX
+    max_results = limit if isinstance(limit, int) else limits.LIMIT_MAX
     has_groups = any(isinstance(stage, GroupBy) for stage in recall.stages)
-    return most * _GRAINS_PER_GROUP if has_groups else most
+    return max_results * _GRAINS_PER_GROUP if has_groups else max_results
 
 
 def _let_workload(name: str, recall: Recall, now: int) -> _Workload:
@@ -368,11 +368,11 @@ def _plan_exists(statement: Exists, _: _Context, **more: Any) -> _Workload:
 def _plan_history(statement: History, context: _Context, **more: Any) -> _Workload:
     """Return the workload of a HISTORY: the versions of a grain, or one query for a subject and relation."""
     if statement.hash is not None:
-        first = {"op": "get", "hash": _value_json(statement.hash), **more}
+        get_grain = {"op": "get", "hash": _value_json(statement.hash), **more}
         if statement.diff is not None:
-            return _Workload((first, {**first, "hash": _value_json(statement.diff)}), 2, 2, 0)
-        walk = {"op": "get", "chain": "versions before and after", "limit": HISTORY_VERSIONS, **more}
-        return _Workload((first, walk), 1, 1 + HISTORY_VERSIONS, HISTORY_VERSIONS)
+            return _Workload((get_grain, {**get_grain, "hash": _value_json(statement.diff)}), 2, 2, 0)
+        get_versions = {"op": "get", "chain": "versions before and after", "limit": HISTORY_VERSIONS, **more}
+        return _Workload((get_grain, get_versions), 1, 1 + HISTORY_VERSIONS, HISTORY_VERSIONS)
     assert statement.subject is not None
     assert statement.relation is not None
     pairs = (("subject", statement.subject), ("relation", statement.relation))
@@ -440,18 +440,18 @@ _PLANNERS: Final[Mapping[type[Statement], Callable[..., _Workload]]] = {
 
 def _estimate_bounds(statement: Statement, grains: int) -> Json:
     """Return the most grains and tokens of the answer, and an estimate of its tokens."""
-    most_tokens: int | None = None
+    max_tokens: int | None = None
     if isinstance(statement, Assemble):
         budget_clause = statement.budget
         if budget_clause is not None and budget_clause.unit == "grains":
             grains = min(grains, budget_clause.amount)
         else:
-            most_tokens = budget.DEFAULT_TOKENS if budget_clause is None else budget_clause.amount
+            max_tokens = budget.DEFAULT_TOKENS if budget_clause is None else budget_clause.amount
     estimate = grains * TOKENS_PER_GRAIN
     return {
         "max_grains": grains,
-        "max_tokens": most_tokens,
-        "estimated_tokens": estimate if most_tokens is None else min(estimate, most_tokens),
+        "max_tokens": max_tokens,
+        "estimated_tokens": estimate if max_tokens is None else min(estimate, max_tokens),
     }
 
 

@@ -108,11 +108,11 @@ def open_token(document: object, key: bytes, *, now_ms: int) -> CapabilityToken:
         refuse(BAD_SIGNATURE)
     try:
         token = _read_token(document)
-        expected = _signature(_token_document(token), key)
+        expected_signature = _signature(_token_document(token), key)
     except ValueError:
         refuse(BAD_SIGNATURE)
     signature = document["signature"].encode("utf-8", "surrogatepass")
-    if not hmac.compare_digest(signature, expected.encode("ascii")):
+    if not hmac.compare_digest(signature, expected_signature.encode("ascii")):
         refuse(BAD_SIGNATURE)
     if now_ms >= token.expires_at:
         refuse(EXPIRED)

@@ -310,8 +310,8 @@ class _Assembler:
     ) -> tuple[Level, Packer, str]:
         """Choose the level of detail and select the grains; return the level, the packer and the text."""
         option = self.options.get("progressive_disclosure")
-        is_open = option is not None and option.word is None
-        if not is_open:
+        chooses_level = option is not None and option.word is None
+        if not chooses_level:
             level: Level = _LEVELS.get(option.word, "standard") if option is not None else "standard"
         elif self.budget.unit == "tokens" and self.budget.amount < _TIGHT_TOKENS:
             level = "summary"
@@ -332,7 +332,7 @@ class _Assembler:
         def shorten(grain: PricedGrain) -> PricedGrain | None:
             return self._price_element(replace(grain.element, level="summary"), printer, meter)
 
-        may_shorten = is_open and level != "summary" and self.budget.unit == "tokens"
+        may_shorten = chooses_level and level != "summary" and self.budget.unit == "tokens"
         packer = Packer(
             self._build_selections(by_rank, printer, meter, level), printer, meter, shorten if may_shorten else None
         )

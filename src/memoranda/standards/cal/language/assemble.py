@@ -18,10 +18,10 @@ class AssembleParser(TemplateParser):
 
     __slots__ = ()
 
-    def require_grains(self, user: str, position: int) -> None:
-        """Raise unless the RECALL parsed last returns grains; `user` names what needs them."""
+    def require_grains(self, consumer: str, position: int) -> None:
+        """Raise unless the RECALL parsed last returns grains; `consumer` names what needs them."""
         if self.result_kind != "grains":
-            message = f"{user} works on grains, and this query yields {self.result_kind}."
+            message = f"{consumer} works on grains, and this query yields {self.result_kind}."
             raise self.new_error("CAL-E021", message, "Leave out the last stage.", position=position)
 
     def parse_assemble(self) -> Assemble:

@@ -74,7 +74,8 @@ class _Binder:
         self.lets = {let.name for let in query.lets}
         for name in params:
             if name in self.lets or name == words.CURRENT_USER:
-                message = f"${name} is bound already{' by a LET' if name in self.lets else ''}."
+                binder_name = "a LET" if name in self.lets else "the server"
+                message = f"${name} is bound already by {binder_name}."
                 raise self.error_for(name, Problem("CAL-E009", message, "Leave it out, or give it another name."))
         self.params = params
         self.values: dict[str, Value] = {}
@@ -82,7 +83,10 @@ class _Binder:
     def error_for(self, name: str, problem: Problem) -> Exception:
         """Return the error for a parameter, at its first position in the text."""
         tokens = lexer.split_tokens(self.text)
-        span = lexer.find_spans(self.text)[tokens.index(f"${name}")] if f"${name}" in tokens else Span(0, 0)
+        token = f"${name}"
+        span = Span(0, 0)
+        if token in tokens:
+            span = lexer.find_spans(self.text)[tokens.index(token)]
         return error_at(self.text, span, problem)
 
     def raise_if_problem(self, param: Param, problem: Problem | None) -> None:
@@ -127,7 +131,9 @@ class _Binder:
         """Return a value of any kind with its parameters replaced."""
         if isinstance(value, tuple):
             return tuple(self.bind_value(member) for member in value)
-        return value if not isinstance(value, Param) or self.stays_unbound(value) else self.value_of(value)
+        if not isinstance(value, Param) or self.stays_unbound(value):
+            return value
+        return self.value_of(value)
 
     def bind_text(self, text: Text | None, *, is_time: bool = False) -> Text | None:
         """Return a text with its parameter replaced; refuse a value that is no string, or no time if `is_time`."""
@@ -143,9 +149,9 @@ class _Binder:
 
     def bind_hash(self, reference: HashOrParam | None) -> HashOrParam | None:
         """Return a hash with its parameter replaced."""
-        return (
-            reference if not isinstance(reference, Param) or self.stays_unbound(reference) else self.hash_of(reference)
-        )
+        if not isinstance(reference, Param) or self.stays_unbound(reference):
+            return reference
+        return self.hash_of(reference)
 
     def hash_of(self, param: Param) -> Hash:
         """Return the value of a parameter as a hash; strings of the form `sha256:…` are converted."""

@@ -181,8 +181,8 @@ def _option_text(option: Option) -> str:
         return f"{option.name}({'ttl = ' if option.name == 'cache' else ''}{value})"
     if not value:
         return f"{option.name}({option.word})"
-    inner = {"mmr": f", lambda = {value}", "threshold": f", {value}", "bounded": f"({value})"}[option.word]
-    return f"{option.name}({option.word}{inner})"
+    suffix = {"mmr": f", lambda = {value}", "threshold": f", {value}", "bounded": f"({value})"}[option.word]
+    return f"{option.name}({option.word}{suffix})"
 
 
 def _project_text(stage: Project) -> str:

@@ -77,9 +77,9 @@ class ConditionParser(Cursor, ABC):
     def unknown_field_error(self, grain_type: str | None, extra: frozenset[str] = frozenset()) -> QueryError:
         """Return the error for the next token: an unknown field; raise if it is no name at all."""
         token = self.tokens[self.position]
-        upper = token.upper()
-        may_be_field = token.lower() in fields.TYPES_WITH or upper not in words.KEYWORDS
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or upper in words.REFUSED or not may_be_field:
+        keyword = token.upper()
+        may_be_field = token.lower() in fields.TYPES_WITH or keyword not in words.KEYWORDS
+        if lexer.classify_token(token) is not lexer.TokenKind.WORD or keyword in words.REFUSED or not may_be_field:
             self.raise_unexpected("a field")
         return self.error_from(rules.unknown_field_problem(token.lower(), grain_type, strict=self.strict, extra=extra))
 
@@ -148,14 +148,14 @@ class ConditionParser(Cursor, ABC):
         if self.peek_keyword() == "RECALL":
             return self.parse_subquery(draft)
         values: list[Value] = []
-        strings = field.kind is FieldKind.STRING or field.kind is FieldKind.ANY
+        takes_strings = field.kind is FieldKind.STRING or field.kind is FieldKind.ANY
         while True:
             token = self.tokens[self.position]
             if len(values) == limits.IN_VALUES and token:
                 raise self.new_error(
                     "CAL-E011", f"IN takes at most {limits.IN_VALUES} values.", "Pass them as one array parameter."
                 )
-            if strings and token[:1] == '"' and len(token) > 1:
+            if takes_strings and token[:1] == '"' and len(token) > 1:
                 self.position += 1
                 values.append(lexer.unquote(token))
             elif token[:1] == "$":
@@ -190,7 +190,7 @@ class ConditionParser(Cursor, ABC):
             raise self.new_error(
                 "CAL-E007", f"Subqueries nest at most {limits.SUBQUERY_DEPTH} deep.", "Use LET for the inner ones."
             )
-        mode, yields, self.list_kind = self.list_kind, self.result_kind, ""
+        outer_list_kind, outer_result_kind, self.list_kind = self.list_kind, self.result_kind, ""
         query = self.parse_recall(draft.depth + 1)
         if self.result_kind != "values":
             raise self.new_error(
@@ -199,7 +199,7 @@ class ConditionParser(Cursor, ABC):
                 "End it with | SUBJECTS, | OBJECTS or | HASHES.",
                 position=start,
             )
-        self.list_kind, self.result_kind = mode, yields
+        self.list_kind, self.result_kind = outer_list_kind, outer_result_kind
         self.expect(")")
         return Subquery(query=query)
 

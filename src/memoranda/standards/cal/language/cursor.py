@@ -76,21 +76,23 @@ class Cursor:
     def span_at(self, position: int) -> Span:
         """Return the position of a token in the text."""
         spans = lexer.find_spans(self.text, self._base_offset)
-        for split in self._split_labels:
-            start, end = spans[split]
+        for label_index in self._split_labels:
+            start, end = spans[label_index]
             colon = self.text.index(":", start)
-            spans[split : split + 1] = [Span(start, colon), Span(colon, colon + 1), Span(colon + 1, end)]
+            spans[label_index : label_index + 1] = [Span(start, colon), Span(colon, colon + 1), Span(colon + 1, end)]
         return spans[min(position, len(spans) - 1)]
 
     def error_from(self, problem: Problem, position: int | None = None) -> QueryError:
         """Return the error for a broken rule at a token; by default at the next one."""
-        return error_at(self.text, self.span_at(self.position if position is None else position), problem)
+        span = self.span_at(self.position if position is None else position)
+        return error_at(self.text, span, problem)
 
     def new_error(
         self, code: str, message: str, suggestion: str | None = None, *, position: int | None = None
     ) -> QueryError:
         """Return an error with a message; without a suggestion, it gets an example of the statement."""
-        return self.error_from(Problem(code, message, suggestion or self.example_hint()), position)
+        problem = Problem(code, message, suggestion or self.example_hint())
+        return self.error_from(problem, position)
 
     def example_hint(self) -> str:
         """Return an example of the kind of statement being parsed."""
@@ -108,10 +110,13 @@ class Cursor:
         alternatives = _join_alternatives(expected)
         if not token:
             raise self.new_error("CAL-E002", f"The query ends where {alternatives} is expected.", position=position)
-        hint = suggest.suggest_replacement(token) or suggest.did_you_mean(
-            token, [candidate for candidate in expected if " " not in candidate]
+        # Phrases such as "a string in quotes" are no candidates for a misspelt word.
+        candidates = [alternative for alternative in expected if " " not in alternative]
+        hint = (
+            suggest.suggest_replacement(token)
+            or suggest.did_you_mean(token, candidates)
+            or suggest.did_you_mean(token, suggest.KEYWORDS)
         )
-        hint = hint or suggest.did_you_mean(token, suggest.KEYWORDS)
         raise self.new_error(
             "CAL-E002", f"Unexpected {lexer.quote_token(token)}; expected {alternatives}.", hint, position=position
         )
@@ -191,9 +196,9 @@ class Cursor:
         if self.tokens[self.position] != ",":
             return False
         self.position += 1
-        if (self.list_kind == "batch" and self.is_at_label()) or (
-            self.list_kind == "coalesce" and self.peek_keyword() == "RECALL"
-        ):
+        begins_entry = self.list_kind == "batch" and self.is_at_label()
+        begins_branch = self.list_kind == "coalesce" and self.peek_keyword() == "RECALL"
+        if begins_entry or begins_branch:
             self.position -= 1
             return False
         return True
@@ -261,11 +266,11 @@ class Cursor:
             return self.parse_value_parameter()
         if token[:1] == '"' and len(token) > 1:
             raise self.new_error("CAL-E015", "A hash is not written in quotes.", "Remove the quotes: sha256:a1b2c3d4…")
-        low = token.lower()
-        if not lexer.HASH.fullmatch(low):
+        lower_token = token.lower()
+        if not lexer.HASH.fullmatch(lower_token):
             self.raise_unexpected("a hash such as sha256:a1b2c3d4", "a parameter")
         self.position += 1
-        return Hash(text=low)
+        return Hash(text=lower_token)
 
     def parse_integer(self, *, allows_zero: bool = False) -> int:
         """Parse `INT`: digits, above 0 unless `allows_zero`."""

@@ -115,9 +115,9 @@ def _desugar_statement(statement: Statement) -> Statement:
     if isinstance(statement, Recall):
         return desugar_recall(statement)
     if isinstance(statement, Explain):
-        inner = _desugar_statement(statement.query)
-        assert not isinstance(inner, Explain)
-        return Explain(query=inner)
+        query = _desugar_statement(statement.query)
+        assert not isinstance(query, Explain)
+        return Explain(query=query)
     if isinstance(statement, SetOp | Coalesce):
         return _desugar_operand(statement)
     if isinstance(statement, Batch):

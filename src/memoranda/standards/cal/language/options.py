@@ -61,12 +61,12 @@ class OptionParser(ConditionParser):
         if name == "progressive_disclosure":
             self.position += 1
             return Option(name=name, word=self.parse_level())
-        reader = _OPTION_PARSERS.get(name)
-        if reader is None:
+        parser = _OPTION_PARSERS.get(name)
+        if parser is None:
             self.raise_unexpected(*OPTION_NAMES, "an x_ option")
         self.position += 1
         self.expect("(")
-        word, value = reader(self, draft)
+        word, value = parser(self, draft)
         self.expect(")")
         return Option(name=name, word=word, value=value)
 

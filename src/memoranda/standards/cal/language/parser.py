@@ -85,7 +85,8 @@ class Parser(EvolveParser):
             lets.append(self.parse_let_binding())
         statement = self.parse_statement()
         if self.tokens[self.position]:
-            self.raise_unexpected("the end of the query", *(CLAUSE_WORDS if isinstance(statement, Recall) else ()))
+            clauses = CLAUSE_WORDS if isinstance(statement, Recall) else ()
+            self.raise_unexpected("the end of the query", *clauses)
         return Query(statement=statement, lets=tuple(lets))
 
     def parse_version(self) -> None:
@@ -136,17 +137,17 @@ class Parser(EvolveParser):
                 continue
             if token[1:] == name:
                 raise self._not_visible_error(name, position)
-            used = self._let_depths.get(token[1:], 0)
-            if used:
+            used_depth = self._let_depths.get(token[1:], 0)
+            if used_depth:
                 self._let_uses.append((position, token[1:]))
-            if used == limits.LET_DEPTH:
+            if used_depth == limits.LET_DEPTH:
                 raise self.new_error(
                     "CAL-E007",
-                    f"LET bindings can use one another at most {used} levels deep.",
+                    f"LET bindings can use one another at most {used_depth} levels deep.",
                     "Join two of them.",
                     position=position,
                 )
-            depth = max(depth, used)
+            depth = max(depth, used_depth)
         return depth
 
     def _not_visible_error(self, name: str, position: int) -> Exception:
@@ -179,13 +180,13 @@ class Parser(EvolveParser):
     def parse_explainable(self) -> Explainable:
         """Parse every statement but EXPLAIN."""
         word = self.peek_keyword()
-        reader = _STATEMENT_PARSERS.get(word)
-        if reader is None:
+        parser = _STATEMENT_PARSERS.get(word)
+        if parser is None:
             self.raise_unexpected(
                 *(keyword for keyword in suggest.STATEMENTS if self.statement_word != "EXPLAIN" or keyword != "EXPLAIN")
             )
         self.statement_word = word
-        return reader(self)
+        return parser(self)
 
     # --- set operations, COALESCE, BATCH -----------------------------------------------------------------
 
@@ -244,7 +245,7 @@ class Parser(EvolveParser):
         """
         self.expect_keyword("COALESCE")
         self.expect("(")
-        mode, self.list_kind = self.list_kind, "coalesce"
+        outer_list_kind, self.list_kind = self.list_kind, "coalesce"
         branches: list[Recall] = []
         while True:
             start = self.position
@@ -260,7 +261,7 @@ class Parser(EvolveParser):
             self.position += 1
         if len(branches) < 2:
             self.expect(",")
-        self.list_kind = mode
+        self.list_kind = outer_list_kind
         self.expect(")")
         return Coalesce(branches=tuple(branches))
 
@@ -313,11 +314,11 @@ class Parser(EvolveParser):
         """
         self.expect_keyword("HISTORY")
         if self.peek_keyword() not in ("IN", "WHERE"):
-            first = self.parse_hash_or_parameter()
+            reference = self.parse_hash_or_parameter()
             if self.peek_keyword() != "DIFF":
-                return History(hash=first)
+                return History(hash=reference)
             self.position += 1
-            return History(hash=first, diff=self.parse_hash_or_parameter())
+            return History(hash=reference, diff=self.parse_hash_or_parameter())
         namespace = self.parse_in_clause() if self.peek_keyword() == "IN" else None
         self.expect_keyword("WHERE")
         subject = self.parse_equality("subject")

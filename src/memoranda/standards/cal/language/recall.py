@@ -39,10 +39,10 @@ class RecallParser(StageParser):
         while clause := _CLAUSE_PARSERS.get(self.tokens[self.position].upper()):
             clause(self, draft)
         recall = draft.to_recall()
-        if draft.extractor_position >= 0 and (
-            problem := rules.check_extractor(draft.grain_type, rules.type_in_where(recall))
-        ):
-            raise self.error_from(problem, draft.extractor_position)
+        if draft.extractor_position >= 0:
+            problem = rules.check_extractor(draft.grain_type, rules.type_in_where(recall))
+            if problem is not None:
+                raise self.error_from(problem, draft.extractor_position)
         return recall
 
     def parse_type_plural(self) -> str | None:
@@ -52,8 +52,8 @@ class RecallParser(StageParser):
         if singular:
             self.position += 1
             return singular
-        upper = token.upper()
-        is_word = token[:1].isalpha() and upper not in words.KEYWORDS and upper not in words.REFUSED
+        keyword = token.upper()
+        is_word = token[:1].isalpha() and keyword not in words.KEYWORDS and keyword not in words.REFUSED
         if is_word and lexer.classify_token(token) is lexer.TokenKind.WORD:
             raise self.error_from(rules.unknown_type_problem(token, plural=True))
         return None
@@ -113,9 +113,8 @@ class RecallParser(StageParser):
         start = self.position
         self.begin_clause(draft, "THREAD")
         if "session_id" not in draft.fields:
-            raise self.error_from(
-                rules.unknown_field_problem("session_id", draft.grain_type, strict=self.strict), start
-            )
+            problem = rules.unknown_field_problem("session_id", draft.grain_type, strict=self.strict)
+            raise self.error_from(problem, start)
         self.count_stages(draft, 1, start)
         if self.peek_keyword() == "FROM":
             self.position += 1

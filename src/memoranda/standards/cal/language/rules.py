@@ -5,6 +5,7 @@ The parser and the binding of parameters both apply them. Each `check_…` funct
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from memoranda.standards.cal import codes, fields, limits
@@ -36,6 +37,8 @@ _EXPECTED: Final = {
     FieldKind.HASH: "a hash, such as sha256:a1b2c3d4",
 }
 _NUMBERS: Final = (FieldKind.NUMBER, FieldKind.INSTANT)
+# In the order in which messages list them.
+_OPERATORS: Final = "= != >= <= > < IN BETWEEN INCLUDE EXCLUDE IS".split()
 
 
 def check_value(field: Field, operator: str, value: Value) -> Problem | None:
@@ -44,9 +47,19 @@ def check_value(field: Field, operator: str, value: Value) -> Problem | None:
         return _check_array(field, value)
     if operator in ("IN", "BETWEEN"):
         assert isinstance(value, tuple)
-        check = _check_range_end if operator == "BETWEEN" else check_scalar
-        return next((problem for member in value if (problem := check(field, member))), None)
+        return _first_problem(_check_range_end if operator == "BETWEEN" else check_scalar, field, value)
     return check_scalar(field, value)
+
+
+def _first_problem(
+    check: Callable[[Field, Value], Problem | None], field: Field, values: tuple[Value, ...]
+) -> Problem | None:
+    """Return the problem of the first value that has one, or None."""
+    for value in values:
+        problem = check(field, value)
+        if problem is not None:
+            return problem
+    return None
 
 
 def check_scalar(field: Field, value: Value) -> Problem | None:
@@ -108,7 +121,7 @@ def check_assignment(field: Field, value: Value) -> Problem | None:
     if field.kind is FieldKind.ARRAY:
         return _check_array(field, value)
     if field.name == "depends_on" and type(value) is tuple:
-        return next((problem for member in value if (problem := check_scalar(field, member))), None)
+        return _first_problem(check_scalar, field, value)
     return check_scalar(field, value)
 
 
@@ -134,18 +147,14 @@ def mismatch_problem(field: Field, expected: str | None = None) -> Problem:
 
 def operator_problem(field: Field, name: str, operator: str) -> Problem:
     """Return the problem that the field does not have this operator."""
-    operators = [
-        operator_name
-        for operator_name in "= != >= <= > < IN BETWEEN INCLUDE EXCLUDE IS".split()
-        if operator_name in field.operators
-    ]
+    operators = [candidate for candidate in _OPERATORS if candidate in field.operators]
     return Problem("CAL-E020", f"{name} does not take {operator}.", f"It takes {', '.join(operators)}.")
 
 
 def _unknown_word_problem(field: Field, text: str) -> Problem:
     """Return the problem that the text is not among the closed values of the field."""
-    near = suggest.did_you_mean(text, field.words)
-    return Problem(field.code, f'"{text[:80]}" is not a {field.name}.', near or f"Use {', '.join(field.words)}.")
+    hint = suggest.did_you_mean(text, field.words)
+    return Problem(field.code, f'"{text[:80]}" is not a {field.name}.', hint or f"Use {', '.join(field.words)}.")
 
 
 def unknown_type_problem(word: str, *, plural: bool) -> Problem:
@@ -201,6 +210,8 @@ def check_extractor(recall_type: str | None, declared_type: Value | None) -> Pro
 def type_in_where(recall: Recall) -> Value | None:
     """Return the value of `type = …` in WHERE, or None; a parameter only if there is no literal."""
     values = [condition.value for condition in recall.where if condition.field == "type"]
-    declared = next((value for value in values if type(value) is str), values[0] if values else None)
+    literals = [value for value in values if type(value) is str]
+    candidates = literals or values
+    declared = candidates[0] if candidates else None
     assert isinstance(declared, str | Param | None)
     return declared

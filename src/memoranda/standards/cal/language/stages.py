@@ -46,8 +46,8 @@ class StageParser(OptionParser):
     def _parse_piped_stage(self, draft: Draft) -> None:
         """Parse `stage = [ '|' (*C1: pipe optional*) ] ( … ) ;`, here with its pipe."""
         self.position += 1
-        reader = STAGE_PARSERS.get(self.peek_keyword())
-        if reader is None:
+        parser = STAGE_PARSERS.get(self.peek_keyword())
+        if parser is None:
             self.raise_unexpected(*STAGE_PARSERS)
         self.parse_stage(draft)
 

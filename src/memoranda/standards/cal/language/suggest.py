@@ -78,38 +78,40 @@ def suggest_replacement(token: str) -> str | None:
 def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
     """Return the candidate with the fewest edits to the word, at most two; the first of equals."""
     best, best_distance = None, MAX_DISTANCE + 1
-    low = word.lower()
-    letters = set(low)
+    lower_word = word.lower()
+    letters = set(lower_word)
     for candidate in candidates:
-        if abs(len(candidate) - len(low)) >= best_distance or len(low) < 2:
+        if abs(len(candidate) - len(lower_word)) >= best_distance or len(lower_word) < 2:
             continue
         # One edit changes at most two of the letters in which the words differ, so most candidates need no comparison.
         if len(letters ^ set(candidate.lower())) < 2 * best_distance:
-            distance = _edit_distance(low, candidate.lower(), best_distance)
+            distance = _edit_distance(lower_word, candidate.lower(), best_distance)
             # Two edits turn any short word into any other, so short words need a closer match.
-            if 0 < distance < min(best_distance, max(len(low), 3) - 1):
+            if 0 < distance < min(best_distance, max(len(lower_word), 3) - 1):
                 best, best_distance = candidate, distance
     return best
 
 
-def _edit_distance(one: str, other: str, bound: int) -> int:
+def _edit_distance(word: str, other: str, max_distance: int) -> int:
     """Return the number of edits between two words, where a swap of neighbours is one edit.
 
-    Stop and return `bound` as soon as the distance is known to reach it.
+    Stop and return `max_distance` as soon as the distance is known to reach it. The table of partial distances is
+    built row
+    by row, and only its last three rows are kept.
     """
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        after = [i]
-        for j, wanted in enumerate(other, 1):
-            cost = min(row[j] + 1, after[j - 1] + 1, row[j - 1] + (letter != wanted))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
-                cost = min(cost, before[j - 2] + 1)
-            after.append(cost)
-        if min(after) >= bound:
-            return bound
-        before, row = row, after
-    return row[-1]
+    row_before_last: list[int] = []
+    last_row = list(range(len(other) + 1))
+    for row_number, letter in enumerate(word, 1):
+        next_row = [row_number]
+        for column, other_letter in enumerate(other, 1):
+            cost = min(last_row[column] + 1, next_row[column - 1] + 1, last_row[column - 1] + (letter != other_letter))
+            if row_number > 1 and column > 1 and letter == other[column - 2] and word[row_number - 2] == other_letter:
+                cost = min(cost, row_before_last[column - 2] + 1)
+            next_row.append(cost)
+        if min(next_row) >= max_distance:
+            return max_distance
+        row_before_last, last_row = last_row, next_row
+    return last_row[-1]
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
@@ -120,16 +122,16 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
 
 def suggest_grain_type(word: str, *, plural: bool) -> str:
     """Return a suggestion for a word that is no grain type."""
-    low = word.lower()
+    lower_word = word.lower()
     names = fields.PLURALS if plural else fields.SINGULARS
     for old, new in OLD_TYPES.items():
-        if low in (old, f"{old}s"):
-            name = new if low == old else fields.PLURAL_OF[new]
+        if lower_word in (old, f"{old}s"):
+            name = new if lower_word == old else fields.PLURAL_OF[new]
             return f'Did you mean "{name}"? (OMS renamed {old.title()} -> {new.title()} in v1.2)'
-    if plural and low in fields.PLURAL_OF:
-        return f'Did you mean "{fields.PLURAL_OF[low]}"?'
-    if not plural and low in fields.PLURALS:
-        return f'Did you mean "{fields.PLURALS[low]}"?'
+    if plural and lower_word in fields.PLURAL_OF:
+        return f'Did you mean "{fields.PLURAL_OF[lower_word]}"?'
+    if not plural and lower_word in fields.PLURALS:
+        return f'Did you mean "{fields.PLURALS[lower_word]}"?'
     return did_you_mean(word, names) or f"The grain types are {', '.join(names)}."
 
 

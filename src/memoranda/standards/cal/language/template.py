@@ -131,8 +131,8 @@ def _check_tag_name(section: str, tag: Tag) -> Problem | None:
         return _syntax_problem("{{#each}} is allowed only in HEADER and FOOTER")
     if name in VARIABLES or (tag.sign and name in CONDITIONS):
         return None
-    near = suggest.did_you_mean(name, sorted(VARIABLES))
-    return Problem("CAL-E090", f'Unknown template variable "{name[:80]}".', near or "Use grain.content, grain.type, …")
+    hint = suggest.did_you_mean(name, sorted(VARIABLES))
+    return Problem("CAL-E090", f'Unknown template variable "{name[:80]}".', hint or "Use grain.content, grain.type, …")
 
 
 def _syntax_problem(reason: str) -> Problem:

@@ -148,8 +148,8 @@ def _element_cells(element: Element, now: int, iso: bool) -> Mapping[str, str]:
     # At the level "summary" this format omits four columns only, fewer than the projection does.
     level = "standard" if element.level == "summary" else element.level
     projected = project(element.item, level, now, iso=iso, shape=shape)
-    wanted = _CELL_NAMES[element.level, element.item.grain_type] if shape is None else columns_of(shape)
-    cells = {name: format_cell(value) for name, value in projected.attributes if name in wanted}
+    columns = _CELL_NAMES[element.level, element.item.grain_type] if shape is None else columns_of(shape)
+    cells = {name: format_cell(value) for name, value in projected.attributes if name in columns}
     cells["content"] = format_cell(projected.text)
     return cells
 
