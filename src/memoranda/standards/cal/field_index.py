@@ -91,11 +91,15 @@ def non_empty_texts(value: Any) -> list[str]:
 def index_texts(field: Field, value: Any) -> list[str]:
     """Return a field's value as normalised texts; conditions are normalised in the same way."""
     if isinstance(value, bool):
-        return ["true" if value else "false"] if field.kind is FieldKind.BOOLEAN else []
+        if field.kind is not FieldKind.BOOLEAN:
+            return []
+        return ["true"] if value else ["false"]
     if field.kind is FieldKind.ADDRESS:
         return [bare_address(text) for text in non_empty_texts(value)]
     texts = non_empty_texts(value)
-    return [oms_goal_state(text) for text in texts] if field.name == "goal_state" else texts
+    if field.name == "goal_state":
+        return [oms_goal_state(text) for text in texts]
+    return texts
 
 
 def is_number(value: Any) -> bool:

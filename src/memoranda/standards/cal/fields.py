@@ -173,13 +173,19 @@ def _build_table(grain_type: str | None, *, strict: bool) -> Mapping[str, Field]
 _TABLES: Final = {
     (name, strict): _build_table(name, strict=strict) for name in (None, *SINGULARS) for strict in (False, True)
 }
-TYPES_WITH: Final = MappingProxyType(
-    {
-        field.name: tuple(name for name in SINGULARS if field.name in {own.name for own in _TYPE_FIELDS[name]})
-        for fields in _TYPE_FIELDS.values()
-        for field in fields
-    }
-)
+
+
+def _types_by_field() -> Mapping[str, tuple[str, ...]]:
+    """Return the grain types that have a field, by the name of the field."""
+    types: dict[str, tuple[str, ...]] = {}
+    for grain_type in SINGULARS:
+        for field in _TYPE_FIELDS[grain_type]:
+            types[field.name] = (*types.get(field.name, ()), grain_type)
+    return MappingProxyType(types)
+
+
+# Name of a field that not every type has → the types that have it.
+TYPES_WITH: Final = _types_by_field()
 
 # Section 10.3.5: names of attributes that only the projection has, by type, and those of every type.
 PROJECTED: Final[Mapping[str, frozenset[str]]] = {

@@ -43,4 +43,6 @@ def _json_value(value: Any) -> Any:
         return base64_encode(value)
     if isinstance(value, Mapping):
         return {str(key): _json_value(member) for key, member in value.items()}
-    return [_json_value(member) for member in value] if isinstance(value, Sequence) else str(value)
+    if isinstance(value, Sequence):
+        return [_json_value(member) for member in value]
+    return str(value)

@@ -82,13 +82,15 @@ def bare_address(text: str) -> str:
 def contradicted_addresses(item: Item) -> list[str]:
     """Return the addresses of the grains that an item contradicts, from its links."""
     links = item.fields.get("related_to")
-    return [
-        bare_address(link["hash"])
-        for link in (links if isinstance(links, list) else ())
-        if isinstance(link, Mapping)
-        and link.get("relation_type") == "contradicts"
-        and isinstance(link.get("hash"), str)
-    ]
+    if not isinstance(links, list):
+        return []
+    addresses = []
+    for link in links:
+        if isinstance(link, Mapping) and link.get("relation_type") == "contradicts":
+            target = link.get("hash")
+            if isinstance(target, str):
+                addresses.append(bare_address(target))
+    return addresses
 
 
 def oms_goal_state(state: Any) -> Any:

@@ -322,7 +322,8 @@ def _plan_statement(statement: Statement, context: _Context, **more: Any) -> _Wo
 def _plan_assemble(statement: Assemble, context: _Context) -> _Workload:
     """Return the workload of an ASSEMBLE: one RECALL per source."""
     # Options of the ASSEMBLE apply to every source.
-    more = {"superseded": True} if any(option.name == "superseded" for option in statement.options) else {}
+    reads_superseded = any(option.name == "superseded" for option in statement.options)
+    more = {"superseded": True} if reads_superseded else {}
     works = []
     for index, source in enumerate(statement.sources):
         if isinstance(source.query, Param):

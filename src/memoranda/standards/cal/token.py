@@ -201,8 +201,11 @@ def _read_token(document: Mapping[Any, Any]) -> CapabilityToken:
 
 def _token_document(token: CapabilityToken) -> dict[str, Any]:
     """Return the members of a token as JSON, sorted by name."""
-    members = {name: getattr(token, name) for name in sorted(_MEMBER_NAMES)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in members.items()}
+    document = {}
+    for name in sorted(_MEMBER_NAMES):
+        value = getattr(token, name)
+        document[name] = list(value) if isinstance(value, tuple) else value
+    return document
 
 
 def _signature(document: Mapping[str, Any], key: bytes) -> str:

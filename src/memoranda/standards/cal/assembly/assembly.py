@@ -278,9 +278,10 @@ class _Assembler:
 
     def _deduplicated_by_rank(self) -> list[Sequence[Item]]:
         """Return the grains of each source by rank, without duplicates if `WITH dedup` requests that."""
-        by_rank: list[Sequence[Item]] = [
-            () if self.sources[index].error is not None else self.sources[index].items for index in self.order
-        ]
+        by_rank: list[Sequence[Item]] = []
+        for index in self.order:
+            source = self.sources[index]
+            by_rank.append(source.items if source.error is None else ())
         dedup = self.options.get("dedup")
         return by_rank if dedup is None or dedup.word is None else remove_duplicates(by_rank, dedup.word)
 

@@ -10,11 +10,13 @@ from memoranda.standards.cal.printing.plain import compact_json
 
 def remove_duplicates(by_rank: Sequence[Sequence[Item]], field: str) -> list[Sequence[Item]]:
     """Remove duplicates between sources; the source with the highest priority keeps its own (cal.md, *copies*)."""
+    # Key of a grain → rank of the first source that returned it.
     owners: dict[Hashable, int] = {}
-    return [
-        [item for item in items if owners.setdefault(_duplicate_key(item, field), rank) == rank]
-        for rank, items in enumerate(by_rank)
-    ]
+    unique: list[Sequence[Item]] = []
+    for rank, items in enumerate(by_rank):
+        own = [item for item in items if owners.setdefault(_duplicate_key(item, field), rank) == rank]
+        unique.append(own)
+    return unique
 
 
 def _duplicate_key(item: Item, field: str) -> Hashable:

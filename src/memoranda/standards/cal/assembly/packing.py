@@ -152,9 +152,8 @@ class Packer:
 
     def _fill(self, room: int) -> None:
         """Select grains whose costs fit into the room."""
-        selected = budget.select(
-            room, [[grain.cost for grain in selection.candidates] for selection in self.selections]
-        )
+        costs = [[grain.cost for grain in selection.candidates] for selection in self.selections]
+        selected = budget.select(room, costs)
         self.allocations = selected.allocations
         for selection, indexes in zip(self.selections, selected.chosen, strict=True):
             selection.chosen = {index: selection.candidates[index] for index in indexes}

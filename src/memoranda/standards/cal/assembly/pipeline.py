@@ -118,12 +118,17 @@ def _apply_stage(stage: Stage | Slice, outcome: Outcome) -> Outcome:
         return _apply_reduce(stage, outcome)
     if isinstance(stage, Select):
         assert isinstance(outcome, Grains)
-        return Rows([Row({name: value_of(item, name) for name in stage.fields}, item) for item in outcome.items])
+        return Rows([_select_fields(item, stage.fields) for item in outcome.items])
     if isinstance(stage, GroupBy):
         assert isinstance(outcome, Grains)
         return _group_by(stage.field, outcome.items)
     assert isinstance(stage, Project)
     return outcome
+
+
+def _select_fields(item: Item, names: Sequence[str]) -> Row:
+    """Return the selected fields of a grain as a row."""
+    return Row({name: value_of(item, name) for name in names}, item)
 
 
 def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
@@ -188,8 +193,11 @@ def _apply_reduce(stage: Reduce, outcome: Outcome) -> Outcome:
         return Values([item.hash for item in outcome.items])
     name = "subject" if stage.to == "subjects" else "object"
     values = (value_of(item, name) for item in outcome.items)
-    texts = (value if isinstance(value, str) else value_text(value) for value in values if value is not None)
-    return Values(list(dict.fromkeys(texts)))
+    texts: dict[str, None] = {}
+    for value in values:
+        if value is not None:
+            texts[value if isinstance(value, str) else value_text(value)] = None
+    return Values(list(texts))
 
 
 def _group_by(field: str, items: Sequence[Item]) -> Groups:
@@ -277,11 +285,13 @@ def find_contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
         is_current = item.superseded_by is None and item.verification != "retracted"
         if item.grain_type == "belief" and is_current and subject and relation:
             by_relation.setdefault((subject, relation), []).append(item)
-    return [
-        {"subject": subject, "relation": relation, "grains": [item.hash for item in beliefs]}
-        for (subject, relation), beliefs in by_relation.items()
-        if len({value_text(value_of(item, "object")) for item in beliefs}) > 1
-    ]
+    contradictions = []
+    for (subject, relation), beliefs in by_relation.items():
+        objects = {value_text(value_of(item, "object")) for item in beliefs}
+        if len(objects) > 1:
+            hashes = [item.hash for item in beliefs]
+            contradictions.append({"subject": subject, "relation": relation, "grains": hashes})
+    return contradictions
 
 
 # --- sets ------------------------------------------------------------------------------------------------

@@ -321,11 +321,13 @@ class _Binder:
 
     def bind_assemble(self, statement: Assemble) -> Assemble:
         """Return an ASSEMBLE with the parameters of its sources and options replaced."""
-        sources = tuple(
-            source if isinstance(source.query, Param) else replace(source, query=self.bind_recall(source.query))
-            for source in statement.sources
-        )
-        return replace(statement, sources=sources, options=self.bind_options(statement.options))
+        sources = []
+        for source in statement.sources:
+            # A parameter as a source is the name of a LET, which is bound on its own.
+            if isinstance(source.query, Recall):
+                source = replace(source, query=self.bind_recall(source.query))
+            sources.append(source)
+        return replace(statement, sources=tuple(sources), options=self.bind_options(statement.options))
 
     def bind_simple_statement(self, statement: Exists | History | Revert | Supersede | Add) -> Statement:
         """Return a statement without RECALL with its parameters replaced."""

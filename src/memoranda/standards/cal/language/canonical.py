@@ -136,7 +136,8 @@ def _recall_text(recall: Recall) -> str:
 
 def _namespace_text(namespace: Namespace) -> str:
     """Return `IN "name"` or `IN SCOPE "name"`."""
-    return f"IN {'SCOPE ' if namespace.scoped else ''}{_quote_text(namespace.name)}"
+    name = _quote_text(namespace.name)
+    return f"IN SCOPE {name}" if namespace.scoped else f"IN {name}"
 
 
 def _thread_text(thread: Thread) -> str:
@@ -167,7 +168,9 @@ def condition_text(condition: Condition) -> str:
 
 def _options_text(options: tuple[Option, ...]) -> list[str]:
     """Return `WITH option, …` as the only member of a list, or an empty list without options."""
-    return [f"WITH {', '.join(_option_text(option) for option in options)}"] if options else []
+    if not options:
+        return []
+    return ["WITH " + ", ".join(map(_option_text, options))]
 
 
 def _option_text(option: Option) -> str:
@@ -178,7 +181,8 @@ def _option_text(option: Option) -> str:
         return option.name
     value = "" if option.value is None else value_text(option.value)
     if option.word is None:
-        return f"{option.name}({'ttl = ' if option.name == 'cache' else ''}{value})"
+        prefix = "ttl = " if option.name == "cache" else ""
+        return f"{option.name}({prefix}{value})"
     if not value:
         return f"{option.name}({option.word})"
     suffix = {"mmr": f", lambda = {value}", "threshold": f", {value}", "bounded": f"({value})"}[option.word]
@@ -188,12 +192,16 @@ def _option_text(option: Option) -> str:
 def _project_text(stage: Project) -> str:
     """Return `PROJECT content(field, …), attr(field, …)`."""
     specs = (("content", stage.content), ("attr", stage.attributes))
-    return "PROJECT " + ", ".join(f"{name}({', '.join(names)})" for name, names in specs if names is not None)
+    parts = []
+    for name, fields_of_part in specs:
+        if fields_of_part is not None:
+            parts.append(f"{name}({', '.join(fields_of_part)})")
+    return "PROJECT " + ", ".join(parts)
 
 
 _STAGE_WRITERS: Final[Mapping[type[Stage], Callable[[Any], str]]] = {
     Select: lambda stage: f"SELECT {', '.join(stage.fields)}",
-    OrderBy: lambda stage: f"ORDER BY {stage.field} {'DESC' if stage.descending else 'ASC'}",
+    OrderBy: lambda stage: f"ORDER BY {stage.field} " + ("DESC" if stage.descending else "ASC"),
     Limit: lambda stage: f"LIMIT {value_text(stage.count)}",
     Offset: lambda stage: f"OFFSET {value_text(stage.count)}",
     GroupBy: lambda stage: f"GROUP BY {stage.field}",
@@ -212,7 +220,7 @@ def _assemble_text(statement: Assemble) -> str:
         parts.append(statement.name)
     if statement.intent is not None:
         parts.append(f"FOR {_quote_text(statement.intent)}")
-    parts.append(f"FROM {', '.join(_source_text(source) for source in statement.sources)}")
+    parts.append("FROM " + ", ".join(map(_source_text, statement.sources)))
     if statement.budget is not None:
         parts.append(f"BUDGET {statement.budget.amount} {statement.budget.unit}")
     if statement.priority:
@@ -294,7 +302,8 @@ def _batch_text(statement: Batch) -> str:
 
 def _coalesce_text(statement: Coalesce) -> str:
     """Return `COALESCE(RECALL …, RECALL …)`."""
-    return f"COALESCE({', '.join(_recall_text(branch) for branch in statement.branches)})"
+    branches = ", ".join(map(_recall_text, statement.branches))
+    return f"COALESCE({branches})"
 
 
 def _assignments_text(assignments: tuple[Assignment, ...]) -> str:

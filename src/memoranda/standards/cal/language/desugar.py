@@ -22,6 +22,7 @@ from memoranda.standards.cal.language.syntax import (
     Query,
     Recall,
     SetOp,
+    Source,
     Stage,
     Statement,
     Subquery,
@@ -121,13 +122,9 @@ def _desugar_statement(statement: Statement) -> Statement:
     if isinstance(statement, SetOp | Coalesce):
         return _desugar_operand(statement)
     if isinstance(statement, Batch):
-        return Batch(entries=tuple(_desugar_entry(source) for source in statement.entries))
+        return Batch(entries=tuple(_desugar_entry(entry) for entry in statement.entries))
     if isinstance(statement, Assemble):
-        sources = tuple(
-            source if isinstance(source.query, Param) else replace(source, query=desugar_recall(source.query))
-            for source in statement.sources
-        )
-        return replace(statement, sources=sources)
+        return replace(statement, sources=tuple(map(_desugar_source, statement.sources)))
     return statement
 
 
@@ -142,6 +139,13 @@ def _desugar_operand(statement: Recall | Coalesce | SetOp) -> Recall | Coalesce 
         left_operand=_desugar_operand(statement.left_operand),
         right_operand=_desugar_operand(statement.right_operand),
     )
+
+
+def _desugar_source(source: Source) -> Source:
+    """Return a source of ASSEMBLE without shortcuts. The name of a LET stays: the LET is desugared on its own."""
+    if isinstance(source.query, Param):
+        return source
+    return replace(source, query=desugar_recall(source.query))
 
 
 def _desugar_entry(entry: Entry) -> Entry:

@@ -149,7 +149,10 @@ def describe_bad_token(token: str) -> Flaw | None:
 def find_text_flaw(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
     """Return the first fault of the text as a whole, or None: too long, not UTF-8, or with direction controls."""
     size = len(text)
-    if size > max_bytes or (not text.isascii() and (size := len(text.encode("utf-8", "surrogatepass"))) > max_bytes):
+    # A text with too many characters has too many bytes as well, so only others need to be encoded.
+    if size <= max_bytes and not text.isascii():
+        size = len(text.encode("utf-8", "surrogatepass"))
+    if size > max_bytes:
         return Flaw(
             "CAL-E001",
             f"The query has {size} bytes; at most {max_bytes} are allowed.",

@@ -36,14 +36,18 @@ _UNIT_MS: Final = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": D
 def first_ms(text: str, now: int) -> int | None:
     """Return the first millisecond of the span that an expression names, or None if it is no time expression."""
     words = text.strip().lower()
-    if words in ("now", "today", "yesterday"):
-        return now if words == "now" else now - now % DAY_MS - (DAY_MS if words == "yesterday" else 0)
+    today = now - now % DAY_MS
+    if words == "now":
+        return now
+    if words == "today":
+        return today
+    if words == "yesterday":
+        return today - DAY_MS
     if match := _BACK.fullmatch(words) or _AGO.fullmatch(words):
         return _subtract(now, int(match[1] or 1), match[2])
     if match := _THIS.fullmatch(words):
         return _start_of_current(now, match[1])
     if match := _WEEKDAY.fullmatch(words):
-        today = now - now % DAY_MS
         # 1970-01-01 was a Thursday, three days after a Monday.
         days = (today // DAY_MS + 3 - _WEEKDAYS.index(match[1])) % 7
         return today - (days or 7) * DAY_MS

@@ -85,11 +85,11 @@ class ModelTokens:
         """Return the number of tokens of a text."""
         valid_text = text.encode("utf-8", "replace").decode("utf-8")
         # The parts at odd indexes are the long runs.
-        return sum(
-            len(self._encoding.encode_ordinary(piece))
-            for index, part in enumerate(_LONG_RUN.split(valid_text))
-            for piece in (_split_run(part) if index % 2 else (part,))
-        )
+        tokens = 0
+        for index, part in enumerate(_LONG_RUN.split(valid_text)):
+            pieces = _split_run(part) if index % 2 else (part,)
+            tokens += sum(len(self._encoding.encode_ordinary(piece)) for piece in pieces)
+        return tokens
 
     @cached_property
     def _encoding(self) -> Any:

@@ -50,9 +50,11 @@ _LEVELS: Final[Mapping[Level, int]] = {"summary": 0, "standard": 1, "full": 2}
 _COLUMNS: Final = {
     (level, grain_type): _level_columns(level, grain_type) for level in _LEVELS for grain_type in _STANDARD
 }
+# The cells that are computed for a row: its columns, and the deadline of a goal.
 _CELL_NAMES: Final = {
-    key: (*columns, _DEADLINE) if key[1] == "goal" and key[0] != "summary" else columns
-    for key, columns in _COLUMNS.items()
+    **_COLUMNS,
+    ("standard", "goal"): (*_COLUMNS["standard", "goal"], _DEADLINE),
+    ("full", "goal"): (*_COLUMNS["full", "goal"], _DEADLINE),
 }
 
 
@@ -80,7 +82,10 @@ def row_text(element: Element, now: int, iso: bool) -> str:
 
 def write_table(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     """Return a table of arbitrary rows and columns."""
-    lines = [_join_row({column: format_cell(row.get(column)) for column in columns}, columns) for row in rows]
+    lines = []
+    for row in rows:
+        cells = {column: format_cell(row.get(column)) for column in columns}
+        lines.append(_join_row(cells, columns))
     return "\n".join([_table_head(name, columns, len(lines)), *lines])
 
 

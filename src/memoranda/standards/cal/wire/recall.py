@@ -158,7 +158,7 @@ def _read_option(value: object) -> Option:
         value_name = OPTION_VALUE_MEMBERS.get(name) if name != "consistency" or word == "bounded" else None
     allowed = tuple(member for member in ("option", word_name, value_name) if member is not None)
     require_members(form, name, allowed)
-    option_value = read_value(form[value_name], value_name) if value_name is not None and value_name in form else None
+    option_value = None if value_name is None else read_optional(form, value_name, read_value)
     _check_option(name, word, option_value)
     return Option(name=name, word=word, value=option_value)
 
@@ -230,17 +230,18 @@ def _read_group_by(form: object) -> Stage:
     return GroupBy(field=require_word(members["field"], "field").lower())
 
 
+def _read_projected_names(value: object, label: str) -> tuple[str, ...]:
+    """Read the field names of PROJECT."""
+    return tuple(map(_fold_case, require_words(value, label)))
+
+
 def _read_project(form: object) -> Stage:
     """Read `{"stage": "project", "content": […], "attr": […]}`."""
     members = require_members(form, "project", ("stage", "content", "attr"))
     if len(members) == 1:
         refuse("project needs content or attr")
-    names = {
-        name: tuple(_fold_case(word) for word in require_words(members[name], name))
-        for name in ("content", "attr")
-        if name in members
-    }
-    return Project(content=names.get("content"), attributes=names.get("attr"))
+    content = read_optional(members, "content", _read_projected_names)
+    return Project(content=content, attributes=read_optional(members, "attr", _read_projected_names))
 
 
 _STAGE_READERS: Final[Mapping[str, Callable[[object], Stage]]] = {
