@@ -482,9 +482,9 @@ class Queries:
 
     def condition(self, grain_type: str | None, without: set[str], depth: int) -> Condition:
         known = {name: each for name, each in fields.fields_of(grain_type).items() if name not in without}
-        own = [name for name in known if name not in fields.COMMON]
+        own = [name for name in known if name not in fields.COMMON_FIELDS]
         name = self.pick(own) if own and self.chance(0.5) else self.pick((*known, *DOMAIN))
-        found = known.get(name, fields.DOMAIN)
+        found = known.get(name, fields.DOMAIN_FIELD)
         operator = self.pick(sorted(found.operators))
         if name == "user_id" and operator == "=" and self.chance(0.2):
             return Condition(field=name, operator=operator, value=Param(name="current_user_id"))
@@ -536,7 +536,7 @@ class Queries:
 
     def when(self, parts: dict[str, Any], without: set[str]) -> None:
         chance = self.random.random()
-        time = fields.COMMON["time"]
+        time = fields.COMMON_FIELDS["time"]
         if chance < 0.12:
             parts["since"] = self.pick(SINCE)
         elif chance < 0.2:

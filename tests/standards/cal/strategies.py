@@ -98,7 +98,7 @@ def scalars(field: Field) -> st.SearchStrategy[Value]:
 def conditions(draw: st.DrawFn, grain_type: str | None, *, depth: int, without: frozenset[str]) -> Condition:
     known = {name: field for name, field in fields.fields_of(grain_type).items() if name not in without}
     name = draw(st.sampled_from([*known, "hc:patient_id", "xx:foo"]))
-    field = known.get(name, fields.DOMAIN)
+    field = known.get(name, fields.DOMAIN_FIELD)
     operator = draw(st.sampled_from(sorted(field.operators)))
     value: Any
     if operator == "IS":

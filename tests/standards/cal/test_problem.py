@@ -53,7 +53,7 @@ def test_the_worked_error_of_the_specification_is_ours_to_the_letter() -> None:
         ("RECALL AS pdf", [*words.FORMATS, *words.PRESETS]),
         ("DESCRIBE everything", list(words.DESCRIBE_TARGETS)),
         ("RECALL WHERE relation IS WISH", list(words.CATEGORIES)),
-        ('RECALL WHERE colour = "red"', list(fields.COMMON)),
+        ('RECALL WHERE colour = "red"', list(fields.COMMON_FIELDS)),
         ('RECALL goals WHERE goal_state = "lost"', list(fields.GOAL_STATES)),
         ('RECALL actions WHERE action_phase = "x"', ["definition", "call", "result", "complete"]),
         ('RECALL consents WHERE consent_action = "x"', ["grant", "withdraw"]),

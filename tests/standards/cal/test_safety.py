@@ -45,7 +45,7 @@ def token_tables() -> Iterator[str]:
     """Every word that any rule of the grammar asks for."""
     yield from words.KEYWORDS
     yield from words.CATEGORIES
-    yield from words.FUTURE
+    yield from words.FUTURE_KEYWORDS
     yield from (*words.FORMATS, *words.PRESETS, *words.SECTIONS, *words.DESCRIBE_TARGETS, *words.BUDGET_UNITS)
     yield from (*words.STREAM_OPTIONS, *words.SET_OPERATORS, *words.OPERATORS)
     yield from (*parser._STATEMENT_PARSERS, *assemble.TRAILING_CLAUSES, *parser._ENTRY_WORDS)

@@ -34,7 +34,7 @@ from memoranda.standards.cal.language.syntax import Condition, Hash, Param, Subq
 # Fields of conditions that need a search.
 SEARCH: Final = frozenset(("query", *SEMANTIC))
 # Fields that the field index does not answer: the executor searches, looks up the grain, or checks after retrieval.
-_ELSEWHERE: Final = SEARCH | {"hash", "contradicted", "namespace", "score"}
+_NOT_INDEXED: Final = SEARCH | {"hash", "contradicted", "namespace", "score"}
 
 
 class IndexQuery(msgspec.Struct, frozen=True):
@@ -52,9 +52,9 @@ def build_index_query(condition: Condition, grain_type: str | None, now: int) ->
     """
     name, operator, value = condition.field, condition.operator, condition.value
     assert not isinstance(value, Subquery | Param)
-    if name in _ELSEWHERE:
+    if name in _NOT_INDEXED:
         return IndexQuery()
-    field = table.fields_of(grain_type).get(name, table.DOMAIN)
+    field = table.fields_of(grain_type).get(name, table.DOMAIN_FIELD)
     if field.kind is FieldKind.ANY:
         return _domain_query(name, operator, value)
     if name == "time":

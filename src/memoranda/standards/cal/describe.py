@@ -69,10 +69,12 @@ def grain_types() -> list[dict[str, Any]]:
 
 def field_rows(grain_type: str | None = None) -> list[dict[str, Any]]:
     """Return the fields that every type has, then those of one type, or of all types."""
-    rows = [_field_row(field, None) for field in fields.COMMON.values()]
+    rows = [_field_row(field, None) for field in fields.COMMON_FIELDS.values()]
     for name in fields.SINGULARS if grain_type is None else (grain_type,):
         rows += (
-            _field_row(field, name) for field in fields.fields_of(name).values() if field.name not in fields.COMMON
+            _field_row(field, name)
+            for field in fields.fields_of(name).values()
+            if field.name not in fields.COMMON_FIELDS
         )
     return rows
 
@@ -130,11 +132,16 @@ def capabilities(
 
     The level "extended" requires search across languages, and so multilingual embeddings; without them it is "core".
     """
-    switched = {"evolve": tier1_enabled, "two_phase": tier1_enabled, "streaming": streaming, "templates": templates}
+    optional_features = {
+        "evolve": tier1_enabled,
+        "two_phase": tier1_enabled,
+        "streaming": streaming,
+        "templates": templates,
+    }
     return {
         "cal_conformance": "core",
         "cal_version": CAL_VERSION,
-        "features": [*EXTENDED_FEATURES, *FULL_FEATURES, *(name for name, is_on in switched.items() if is_on)],
+        "features": [*EXTENDED_FEATURES, *FULL_FEATURES, *(name for name, is_on in optional_features.items() if is_on)],
         "cross_lingual_search": False,
         "embedding_model": embedding_model,
         "supported_languages": list(languages),

@@ -24,8 +24,10 @@ from memoranda.standards.oms.registry import BY_BYTE
 SEMANTIC: Final = frozenset(("content", "plan", "steps", "premises"))
 # Field → its name in the index, where they differ.
 INDEX_NAMES: Final = {"user_id": "user", "session_id": "session", "verification_status": "verification", "type": "form"}
-_COMMON_TEXTS: Final = ("source_type", "recall_priority", "epistemic_status")
-_TEXTS: Final = frozenset((FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD, FieldKind.BOOLEAN, FieldKind.ARRAY))
+_COMMON_TEXT_FIELDS: Final = ("source_type", "recall_priority", "epistemic_status")
+_TEXT_KINDS: Final = frozenset(
+    (FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD, FieldKind.BOOLEAN, FieldKind.ARRAY)
+)
 # Index name under which the names of all domain fields are kept, and suffixes for booleans and lists among them.
 DOMAIN_FIELD_NAMES, BOOLEAN_SUFFIX, LIST_SUFFIX = "domain", ":?", ":[]"
 
@@ -39,11 +41,11 @@ def field_index_of(grain: Grain) -> FieldIndex:
         return FieldIndex(address=grain.address, at=Instant(0), subject=subject, relation=relation, object=object_)
     texts = [("tag", tag) for tag in non_empty_texts(fields.get("structural_tags"))]
     texts += [("link", link["relation_type"]) for link in _typed_links(fields)]
-    texts += [(name, text) for name in _COMMON_TEXTS for text in non_empty_texts(fields.get(name))]
+    texts += [(name, text) for name in _COMMON_TEXT_FIELDS for text in non_empty_texts(fields.get(name))]
     numbers: list[tuple[str, float]] = []
     for field in _own_fields(kind.name):
         value = field_of(kind.name, fields, field.name)
-        if field.kind in _TEXTS:
+        if field.kind in _TEXT_KINDS:
             texts += [(field.name, text) for text in index_texts(field, value)]
         elif is_number(value):
             numbers.append((field.name, float(value)))
@@ -70,7 +72,7 @@ def clamp_instant(instant: int) -> Instant:
 @cache
 def _own_fields(grain_type: str) -> tuple[Field, ...]:
     """Return the fields of a type that are indexed by their own name."""
-    elsewhere = {*table.COMMON, *INDEX_NAMES, *SEMANTIC}
+    elsewhere = {*table.COMMON_FIELDS, *INDEX_NAMES, *SEMANTIC}
     return tuple(field for name, field in table.fields_of(grain_type).items() if name not in elsewhere)
 
 

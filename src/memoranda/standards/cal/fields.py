@@ -73,7 +73,7 @@ def _common_field(name: str, kind: FieldKind, operators: str, uses: str, words: 
 
 
 _NUMERIC: Final = "= != >= <= > <"
-COMMON: Final = MappingProxyType(
+COMMON_FIELDS: Final = MappingProxyType(
     {
         field.name: field
         for field in (
@@ -167,7 +167,7 @@ def _build_table(grain_type: str | None, *, strict: bool) -> Mapping[str, Field]
     """Return the fields of a grain type, or the common ones for None, by name."""
     own = _TYPE_FIELDS[grain_type] if grain_type else ()
     extra = {field.name: field for field in own if not (strict and (grain_type, field.name) in _LENIENT_FIELDS)}
-    return MappingProxyType({**COMMON, **extra})
+    return MappingProxyType({**COMMON_FIELDS, **extra})
 
 
 _TABLES: Final = {
@@ -215,7 +215,7 @@ PROFILES: Final = MappingProxyType(
         "int": "integration",
     }
 )
-DOMAIN: Final = Field(
+DOMAIN_FIELD: Final = Field(
     "domain field",
     FieldKind.ANY,
     frozenset((*_NUMERIC.split(), "IN", "BETWEEN", "INCLUDE", "EXCLUDE")),
@@ -229,13 +229,13 @@ SETTABLE: Final = MappingProxyType(
     {
         field.name: field
         for field in (
-            COMMON["subject"],
-            COMMON["relation"],
-            COMMON["object"],
+            COMMON_FIELDS["subject"],
+            COMMON_FIELDS["relation"],
+            COMMON_FIELDS["object"],
             _type_field("content"),
-            COMMON["confidence"],
-            COMMON["importance"],
-            COMMON["tags"],
+            COMMON_FIELDS["confidence"],
+            COMMON_FIELDS["importance"],
+            COMMON_FIELDS["tags"],
             _TABLES["goal", False]["goal_state"],
             _TABLES["goal", False]["assigned_agent"],
             _TABLES["goal", False]["deadline"],
@@ -245,14 +245,14 @@ SETTABLE: Final = MappingProxyType(
         )
     }
 )
-_BASE: Final = ("subject", "relation", "object", "confidence", "importance", "tags")
+_TRIPLE_FIELDS: Final = ("subject", "relation", "object", "confidence", "importance", "tags")
 ADDABLE: Final = MappingProxyType(
     {
-        "belief": frozenset(_BASE),
-        "observation": frozenset((*_BASE, "observer_id", "observer_type")),
-        "goal": frozenset((*_BASE, "goal_state", "assigned_agent", "deadline", "depends_on")),
+        "belief": frozenset(_TRIPLE_FIELDS),
+        "observation": frozenset((*_TRIPLE_FIELDS, "observer_id", "observer_type")),
+        "goal": frozenset((*_TRIPLE_FIELDS, "goal_state", "assigned_agent", "deadline", "depends_on")),
         # C13: the README of the specification adds one.
-        "reasoning": frozenset((*_BASE, "content")),
+        "reasoning": frozenset((*_TRIPLE_FIELDS, "content")),
     }
 )
 ADD_REQUIRED: Final = ("subject", "relation", "object")

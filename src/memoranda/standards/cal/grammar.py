@@ -117,14 +117,14 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "sfield": "common_field | type_field",
         "pfield": "sfield | DOMAIN_FIELD | X_ID | "
         + _alternatives(sorted(fields.PROJECTED_ALWAYS | fields.PROJECTED_ANYWHERE)),
-        "common_field": _alternatives(fields.COMMON),
+        "common_field": _alternatives(fields.COMMON_FIELDS),
         "type_field": _alternatives(fields.TYPES_WITH),
         "add_field": _alternatives(fields.SETTABLE),
         "evolve_field": _alternatives(name for name in fields.SETTABLE if name in fields.EVOLVABLE),
     }
 )
 
-_PREFACE: Final = """\
+_INTRODUCTION: Final = """\
 /* CAL 1.0 as it is read here. "x" stands for itself; RULE? is optional, RULE* any number, RULE+ at least one.
    Words in quotes are written in either case; capitals without quotes are tokens, described at the end.
    White space is free; -- begins a comment that ends with the line. Each clause of RECALL and ASSEMBLE stands once.
@@ -135,15 +135,15 @@ _WIDTH: Final = 120
 @cache
 def ebnf() -> str:
     """Return the grammar, one rule after another."""
-    rules = [fill(f"{name} ::= {right}", _WIDTH, subsequent_indent="    ", break_long_words=False,
-                  break_on_hyphens=False) for name, right in RULES.items()]  # fmt: skip
-    tokens = [f"{name} ::= /* {looks} */" for name, looks in TOKENS.items()]
-    return "\n".join((_PREFACE, *rules, *tokens, ""))
+    rules = [fill(f"{name} ::= {definition}", _WIDTH, subsequent_indent="    ", break_long_words=False,
+                  break_on_hyphens=False) for name, definition in RULES.items()]  # fmt: skip
+    tokens = [f"{name} ::= /* {description} */" for name, description in TOKENS.items()]
+    return "\n".join((_INTRODUCTION, *rules, *tokens, ""))
 
 
 # --- the card --------------------------------------------------------------------------------------------
 
-_READS: Final = (
+_READ_EXAMPLES: Final = (
     'RECALL beliefs ABOUT "alice" WHERE confidence >= 0.8 | LIMIT 10 AS markdown',
     'RECALL MY goals WHERE goal_state = "active" AND tags INCLUDE ["work"]',
     'RECALL events LIKE "deployment failed" SINCE "last 7 days"',
@@ -162,7 +162,7 @@ _READS: Final = (
     "EXPLAIN RECALL beliefs RECENT 3",
     "DESCRIBE fields goal",
 )  # fmt: skip
-_WRITES: Final = (
+_WRITE_EXAMPLES: Final = (
     'ADD belief SET subject = "alice" SET relation = "prefers" SET object = "tea" REASON "she said so"',
     'SUPERSEDE $hash SET object = "coffee" SET confidence = 0.9 REASON "she changed her mind"',
     'REVERT $hash REASON "it was a misunderstanding"',
@@ -178,11 +178,11 @@ def prompt_card() -> str:
     parts = (
         "# CAL/1: ask a memory what belongs into the context now",
         "Read:",
-        *(f"  {example}" for example in _READS),
+        *(f"  {example}" for example in _READ_EXAMPLES),
         "Evolve (appends; needs permission):",
-        *(f"  {example}" for example in _WRITES),
+        *(f"  {example}" for example in _WRITE_EXAMPLES),
         f"Types: {', '.join(fields.PLURALS)} (RECALL without one: any type).",
-        "Fields of every type: " + _fields_line(fields.COMMON) + ".",
+        "Fields of every type: " + _fields_line(fields.COMMON_FIELDS) + ".",
         "More, if the type is named: "
         + "; ".join(f"{plural} {_fields_line(_type_fields(singular))}" for plural, singular in fields.PLURALS.items()
                     if _type_fields(singular))
@@ -212,12 +212,12 @@ def prompt_card() -> str:
 
 def _type_fields(grain_type: str) -> dict[str, fields.Field]:
     """Return the fields that this type has and not every type."""
-    return {name: field for name, field in fields.fields_of(grain_type).items() if name not in fields.COMMON}
+    return {name: field for name, field in fields.fields_of(grain_type).items() if name not in fields.COMMON_FIELDS}
 
 
 def _closed_values() -> dict[str, tuple[str, ...]]:
     """Return the fields with a closed list of values."""
-    tables = (fields.COMMON, *map(_type_fields, fields.SINGULARS))
+    tables = (fields.COMMON_FIELDS, *map(_type_fields, fields.SINGULARS))
     return {field.name: field.words for table in tables for field in table.values() if field.words}
 
 

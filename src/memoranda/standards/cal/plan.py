@@ -82,17 +82,17 @@ def explain(query: Query, *, now: int) -> Json:
     """Return the plan of a query, or of the query inside EXPLAIN. Time expressions are relative to `now`."""
     query = _unwrap_explain(query)
     statement = query.statement
-    let_work = {let.name: _let_workload(let.name, let.query, now) for let in query.lets}
-    context = _Context(now, {name: work.grains for name, work in let_work.items()})
-    work = _join_workloads([*let_work.values()], _plan_statement(statement, context))
+    let_workloads = {let.name: _let_workload(let.name, let.query, now) for let in query.lets}
+    context = _Context(now, {name: workload.grains for name, workload in let_workloads.items()})
+    workload = _join_workloads([*let_workloads.values()], _plan_statement(statement, context))
     return {
         "statement": writer.statement_json(statement)["statement"],
         "tier": tier_of(statement),
         "canonical": canonical(query),
         "desugared": canonical(desugar(query.original or query)),
-        "steps": list(work.steps),
-        "store_ops": {"min": work.low, "max": work.high},
-        "bounds": _estimate_bounds(statement, work.grains),
+        "steps": list(workload.steps),
+        "store_ops": {"min": workload.low, "max": workload.high},
+        "bounds": _estimate_bounds(statement, workload.grains),
         "budget": _describe_budget(statement) if isinstance(statement, Assemble) else None,
         "side_effects": side_effects(statement),
         "warnings": [warning._asdict() for warning in check.find_warnings(query)],
@@ -139,18 +139,18 @@ def _value_json(value: Value) -> Any:
     return value.text if isinstance(value, Hash) else writer.value_json(value)
 
 
-def _join_workloads(before: list[_Workload], last: _Workload) -> _Workload:
+def _join_workloads(preparations: list[_Workload], last: _Workload) -> _Workload:
     """Join steps that prepare others with the last one, which alone returns grains."""
-    workloads = (*before, last)
-    steps = tuple(step for work in workloads for step in work.steps)
-    low = sum(work.low for work in workloads)
-    high = sum(work.high for work in workloads)
+    workloads = (*preparations, last)
+    steps = tuple(step for workload in workloads for step in workload.steps)
+    low = sum(workload.low for workload in workloads)
+    high = sum(workload.high for workload in workloads)
     return _Workload(steps, low, high, last.grains)
 
 
-def _combine_workloads(works: list[_Workload]) -> _Workload:
+def _combine_workloads(workloads: list[_Workload]) -> _Workload:
     """Combine workloads whose results are all returned."""
-    return _join_workloads(works, _NO_WORK)._replace(grains=sum(work.grains for work in works))
+    return _join_workloads(workloads, _NO_WORK)._replace(grains=sum(workload.grains for workload in workloads))
 
 
 _NO_WORK: Final = _Workload((), 0, 0, 0)
@@ -159,34 +159,34 @@ _NO_WORK: Final = _Workload((), 0, 0, 0)
 # --- RECALL ----------------------------------------------------------------------------------------------
 
 
-def _recall_workload(recall: Recall, context: _Context, *, is_inner: bool = False, **more: Any) -> _Workload:
-    """Return the workload of one RECALL; `more` are members that each of its steps gets."""
-    plain = desugar_recall(recall)
-    before = [
+def _recall_workload(recall: Recall, context: _Context, *, is_inner: bool = False, **extra_members: Any) -> _Workload:
+    """Return the workload of one RECALL; each of its steps gets the `extra_members`."""
+    desugared = desugar_recall(recall)
+    preparations = [
         _recall_workload(test.value.query, context, is_inner=True, feeds=test.field)
-        for test in plain.where
+        for test in desugared.where
         if isinstance(test.value, Subquery)
     ]
-    if plain.thread is not None and plain.thread.message is not None:
+    if desugared.thread is not None and desugared.thread.message is not None:
         # Adds nothing to the least number: without the message, this read replaces the query.
-        get_message = {"op": "get", "hash": _value_json(plain.thread.message), **more}
-        before.append(_Workload((get_message,), 0, 1, 0))
-    has_search = any(condition.field in _SEARCHED for condition in plain.where)
-    limit = _max_results(plain, is_inner=is_inner)
-    offset = _total_offset(plain)
+        get_message = {"op": "get", "hash": _value_json(desugared.thread.message), **extra_members}
+        preparations.append(_Workload((get_message,), 0, 1, 0))
+    has_search = any(condition.field in _SEARCHED for condition in desugared.where)
+    limit = _max_results(desugared, is_inner=is_inner)
+    offset = _total_offset(desugared)
     step: Json = {
         "op": "search" if has_search else "query",
-        "filters": _build_filters(plain, context.now),
-        "sort": _sort_order(plain),
+        "filters": _build_filters(desugared, context.now),
+        "sort": _sort_order(desugared),
         "limit": limit,
     }
     if offset is not None:
         step["offset"] = offset
-    if any(option.name == "superseded" for option in plain.options):
+    if any(option.name == "superseded" for option in desugared.options):
         step["superseded"] = True
-    step |= more
+    step |= extra_members
     steps = (step, *(_fallback_step(step, fallback) for fallback in _find_fallbacks(recall)))
-    return _join_workloads(before, _Workload(steps, 1, len(steps), _max_grains(plain, limit)))
+    return _join_workloads(preparations, _Workload(steps, 1, len(steps), _max_grains(desugared, limit)))
 
 
 class _Fallback(NamedTuple):
@@ -312,46 +312,51 @@ def _let_workload(name: str, recall: Recall, now: int) -> _Workload:
 # --- the other statements --------------------------------------------------------------------------------
 
 
-def _plan_statement(statement: Statement, context: _Context, **more: Any) -> _Workload:
+def _plan_statement(statement: Statement, context: _Context, **extra_members: Any) -> _Workload:
     """Return the workload of a statement."""
     if isinstance(statement, Recall):
-        return _recall_workload(statement, context, **more)
-    return _PLANNERS[type(statement)](statement, context, **more)
+        return _recall_workload(statement, context, **extra_members)
+    return _PLANNERS[type(statement)](statement, context, **extra_members)
 
 
 def _plan_assemble(statement: Assemble, context: _Context) -> _Workload:
     """Return the workload of an ASSEMBLE: one RECALL per source."""
     # Options of the ASSEMBLE apply to every source.
     reads_superseded = any(option.name == "superseded" for option in statement.options)
-    more = {"superseded": True} if reads_superseded else {}
-    works = []
+    extra_members = {"superseded": True} if reads_superseded else {}
+    workloads = []
     for index, source in enumerate(statement.sources):
         if isinstance(source.query, Param):
             # The LET runs once, before the statement, and its steps are already in the plan.
-            works.append(_NO_WORK._replace(grains=context.lets[source.query.name]))
+            workloads.append(_NO_WORK._replace(grains=context.lets[source.query.name]))
         else:
-            works.append(_recall_workload(source.query, context, source=label_of(source, index), **more))
-    return _combine_workloads(works)
+            workloads.append(_recall_workload(source.query, context, source=label_of(source, index), **extra_members))
+    return _combine_workloads(workloads)
 
 
 def _plan_set(statement: SetOp, context: _Context) -> _Workload:
     """Return the workload of a set operation: that of both operands."""
-    left_work, right_work = (
+    left_workload, right_workload = (
         _plan_statement(operand, context) for operand in (statement.left_operand, statement.right_operand)
     )
     grains = {
-        "union": left_work.grains + right_work.grains,
-        "intersect": min(left_work.grains, right_work.grains),
-        "except": left_work.grains,
+        "union": left_workload.grains + right_workload.grains,
+        "intersect": min(left_workload.grains, right_workload.grains),
+        "except": left_workload.grains,
     }
-    return _combine_workloads([left_work, right_work])._replace(grains=grains[statement.operator])
+    return _combine_workloads([left_workload, right_workload])._replace(grains=grains[statement.operator])
 
 
-def _plan_coalesce(statement: Coalesce, context: _Context, **more: Any) -> _Workload:
+def _plan_coalesce(statement: Coalesce, context: _Context, **extra_members: Any) -> _Workload:
     """Return the workload of a COALESCE: at least its first branch, at most all of them."""
-    works = [_recall_workload(branch, context, branch=index, **more) for index, branch in enumerate(statement.branches)]
+    workloads = [
+        _recall_workload(branch, context, branch=index, **extra_members)
+        for index, branch in enumerate(statement.branches)
+    ]
     # The first branch may have results; then no other one runs.
-    return _combine_workloads(works)._replace(low=works[0].low, grains=max(work.grains for work in works))
+    return _combine_workloads(workloads)._replace(
+        low=workloads[0].low, grains=max(workload.grains for workload in workloads)
+    )
 
 
 def _plan_batch(statement: Batch, context: _Context) -> _Workload:
@@ -361,18 +366,18 @@ def _plan_batch(statement: Batch, context: _Context) -> _Workload:
     )
 
 
-def _plan_exists(statement: Exists, _: _Context, **more: Any) -> _Workload:
+def _plan_exists(statement: Exists, _: _Context, **extra_members: Any) -> _Workload:
     """Return the workload of an EXISTS."""
-    return _Workload(({"op": "exists", "hash": _value_json(statement.hash), **more},), 1, 1, 0)
+    return _Workload(({"op": "exists", "hash": _value_json(statement.hash), **extra_members},), 1, 1, 0)
 
 
-def _plan_history(statement: History, context: _Context, **more: Any) -> _Workload:
+def _plan_history(statement: History, context: _Context, **extra_members: Any) -> _Workload:
     """Return the workload of a HISTORY: the versions of a grain, or one query for a subject and relation."""
     if statement.hash is not None:
-        get_grain = {"op": "get", "hash": _value_json(statement.hash), **more}
+        get_grain = {"op": "get", "hash": _value_json(statement.hash), **extra_members}
         if statement.diff is not None:
             return _Workload((get_grain, {**get_grain, "hash": _value_json(statement.diff)}), 2, 2, 0)
-        get_versions = {"op": "get", "chain": "versions before and after", "limit": HISTORY_VERSIONS, **more}
+        get_versions = {"op": "get", "chain": "versions before and after", "limit": HISTORY_VERSIONS, **extra_members}
         return _Workload((get_grain, get_versions), 1, 1 + HISTORY_VERSIONS, HISTORY_VERSIONS)
     assert statement.subject is not None
     assert statement.relation is not None
@@ -388,7 +393,7 @@ def _plan_history(statement: History, context: _Context, **more: Any) -> _Worklo
         "sort": [{"field": "created_at", "dir": "desc"}],
         "limit": HISTORY_VERSIONS,
         "superseded": True,
-        **more,
+        **extra_members,
     }
     return _Workload((step,), 1, 1, HISTORY_VERSIONS)
 

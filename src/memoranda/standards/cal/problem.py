@@ -23,7 +23,7 @@ def _full_codes(numbers: str) -> tuple[str, ...]:
     return tuple(f"CAL-E{number}" for number in numbers.split())
 
 
-_STATUS: Final[Mapping[str, int]] = {
+_HTTP_STATUS_BY_CODE: Final[Mapping[str, int]] = {
     code: status
     for status, numbers in {
         403: "044 045",
@@ -44,7 +44,7 @@ _STATUS: Final[Mapping[str, int]] = {
 
 def http_status(cal_code: str) -> int:
     """Return the HTTP status of a code; 400 for mistakes in the query, and for unknown codes."""
-    return _STATUS.get(cal_code, DEFAULT_STATUS)
+    return _HTTP_STATUS_BY_CODE.get(cal_code, DEFAULT_STATUS)
 
 
 def error_envelope(error: QueryError) -> dict[str, Any]:
@@ -69,10 +69,10 @@ def error_envelope(error: QueryError) -> dict[str, Any]:
 
 # --- expected tokens -------------------------------------------------------------------------------------
 
-_UNEXPECTED: Final = "Unexpected "
-_EXPECTED: Final = "; expected "
+_UNEXPECTED_PREFIX: Final = "Unexpected "
+_EXPECTED_MARKER: Final = "; expected "
 _ENDS_PREFIX: Final = "The query ends where "
-_ENDS_TAIL: Final = " is expected."
+_ENDS_SUFFIX: Final = " is expected."
 
 
 def expected_of(error: QueryError) -> tuple[str, ...]:
@@ -80,15 +80,15 @@ def expected_of(error: QueryError) -> tuple[str, ...]:
     message = error.message
     if error.cal_code != "CAL-E002":
         return ()
-    if message.startswith(_UNEXPECTED) and _EXPECTED in message:
+    if message.startswith(_UNEXPECTED_PREFIX) and _EXPECTED_MARKER in message:
         # The unexpected token comes first and may hold any text, so split at the last marker.
-        alternatives = message.rpartition(_EXPECTED)[2].removesuffix(".")
-    elif message.startswith(_ENDS_PREFIX) and message.endswith(_ENDS_TAIL):
-        alternatives = message.removeprefix(_ENDS_PREFIX).removesuffix(_ENDS_TAIL)
+        alternatives = message.rpartition(_EXPECTED_MARKER)[2].removesuffix(".")
+    elif message.startswith(_ENDS_PREFIX) and message.endswith(_ENDS_SUFFIX):
+        alternatives = message.removeprefix(_ENDS_PREFIX).removesuffix(_ENDS_SUFFIX)
     else:
         return ()
-    most, _, last = alternatives.rpartition(" or ")
-    return (*most.split(", "), last) if most else (last,)
+    all_but_last, _, last = alternatives.rpartition(" or ")
+    return (*all_but_last.split(", "), last) if all_but_last else (last,)
 
 
 # --- valid values ----------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ _VALID_VALUES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {
         "CAL-E003": fields.SINGULARS,
         # The fields of every type; further ones depend on the type.
-        "CAL-E004": tuple(fields.COMMON),
+        "CAL-E004": tuple(fields.COMMON_FIELDS),
         # The fields that every statement can set; further ones depend on the statement.
         "CAL-E017": tuple(name for name in fields.SETTABLE if name in fields.EVOLVABLE),
         "CAL-E042": ("belief",),
@@ -129,7 +129,7 @@ def _valid_values(code: str, expected: tuple[str, ...]) -> Sequence[str]:
 
 # --- examples --------------------------------------------------------------------------------------------
 
-_HASH: Final = "sha256:a1b2c3d4"
+_EXAMPLE_HASH: Final = "sha256:a1b2c3d4"
 _EXAMPLE_PREFIX: Final = "Example: "
 # Complete queries for the examples in `suggest` that are none.
 _COMPLETE_EXAMPLES: Final = {
@@ -138,11 +138,11 @@ _COMPLETE_EXAMPLES: Final = {
     "LET": f"{suggest.EXAMPLES['LET']} RECALL events WHERE subject IN ($people)",
 }
 _EXAMPLES_BY_HINT: Final[Mapping[str, str]] = {
-    f"{_EXAMPLE_PREFIX}{shape}": _COMPLETE_EXAMPLES.get(word, shape.replace("sha256:…", _HASH))
+    f"{_EXAMPLE_PREFIX}{shape}": _COMPLETE_EXAMPLES.get(word, shape.replace("sha256:…", _EXAMPLE_HASH))
     for word, shape in suggest.EXAMPLES.items()
 }
-_TEMPLATE: Final = suggest.EXAMPLES["DEFINE"]
-_ASSEMBLE: Final = "ASSEMBLE FROM known: (RECALL beliefs), said: (RECALL events)"
+_TEMPLATE_EXAMPLE: Final = suggest.EXAMPLES["DEFINE"]
+_ASSEMBLE_EXAMPLE: Final = "ASSEMBLE FROM known: (RECALL beliefs), said: (RECALL events)"
 _EXAMPLES_BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "CAL-E003": 'RECALL beliefs WHERE subject = "alice"',
@@ -157,13 +157,13 @@ _EXAMPLES_BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "CAL-E012": "RECALL beliefs | ORDER BY time DESC | LIMIT 10 | SELECT subject, object",
         "CAL-E013": suggest.EXAMPLES["("],
         "CAL-E014": "RECALL beliefs",
-        "CAL-E015": f"EXISTS {_HASH}",
+        "CAL-E015": f"EXISTS {_EXAMPLE_HASH}",
         **dict.fromkeys(_full_codes("016 017 018 050 051"), suggest.EXAMPLES["ADD"]),
         "CAL-E019": _EXAMPLES_BY_HINT[f"{_EXAMPLE_PREFIX}{suggest.EXAMPLES['SUPERSEDE']}"],
         "CAL-E020": 'RECALL beliefs WHERE confidence >= 0.8 AND time = "last 7 days" AND tags INCLUDE ["work"]',
         "CAL-E021": "RECALL beliefs | ORDER BY confidence DESC | SELECT subject, object",
         "CAL-E022": "RECALL beliefs | SUBJECTS",
-        "CAL-E030": f"{_ASSEMBLE} BUDGET 4000 tokens",
+        "CAL-E030": f"{_ASSEMBLE_EXAMPLE} BUDGET 4000 tokens",
         "CAL-E060": 'RECALL events ABOUT "alice" RECENT 5',
         "CAL-E061": 'RECALL goals WHERE goal_state = "active"',
         "CAL-E062": 'RECALL actions WHERE action_phase = "result"',
@@ -171,8 +171,8 @@ _EXAMPLES_BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "CAL-E064": 'RECALL consents WHERE consent_action = "grant"',
         "CAL-E065": 'RECALL WHERE recall_priority = "hot"',
         "CAL-E066": 'RECALL WHERE epistemic_status = "certain"',
-        **dict.fromkeys(_full_codes("077 078"), f"{_ASSEMBLE} STREAM {{ progress, chunk_size = 100 }}"),
-        **dict.fromkeys(_full_codes("085 086 087 088 090 091 092 093 094 095 096"), _TEMPLATE),
+        **dict.fromkeys(_full_codes("077 078"), f"{_ASSEMBLE_EXAMPLE} STREAM {{ progress, chunk_size = 100 }}"),
+        **dict.fromkeys(_full_codes("085 086 087 088 090 091 092 093 094 095 096"), _TEMPLATE_EXAMPLE),
         "CAL-E100": "CAL/1 RECALL beliefs",
     }
 )

@@ -42,10 +42,10 @@ from memoranda.standards.cal.printing.printers import FormatPrinter, TemplatePri
 from memoranda.standards.cal.printing.projection import Level
 from memoranda.standards.cal.printing.template_render import TemplateRenderer, utilization
 
-_NO_TEMPLATES: Final[Mapping[str, DefineTemplate]] = MappingProxyType({})
+_WITHOUT_TEMPLATES: Final[Mapping[str, DefineTemplate]] = MappingProxyType({})
 _DEFAULT_FORMAT: Final = "sml"
 # Words of the grammar → our levels (cal.md, *headlines*).
-_LEVELS: Final[Mapping[str | None, Level]] = {"summary": "summary", "headlines": "standard", "full": "full"}
+_LEVEL_BY_WORD: Final[Mapping[str | None, Level]] = {"summary": "summary", "headlines": "standard", "full": "full"}
 # Section 14.3: with fewer tokens than this, summaries of more grains are worth more than details of fewer.
 _TIGHT_TOKENS: Final = 1000
 # Tokens that a grain is estimated to take before it is printed (cal.md, *toon by itself*).
@@ -197,7 +197,7 @@ def assemble(
     *,
     now: int,
     counter: TokenCounter = BYTES_OVER_FOUR,
-    templates: Mapping[str, DefineTemplate] = _NO_TEMPLATES,
+    templates: Mapping[str, DefineTemplate] = _WITHOUT_TEMPLATES,
     auto_toon: bool = False,
 ) -> Assembly:
     """Return the text assembled from the results of the sources, with a report. Raise QueryError if all failed."""
@@ -313,7 +313,7 @@ class _Assembler:
         option = self.options.get("progressive_disclosure")
         chooses_level = option is not None and option.word is None
         if not chooses_level:
-            level: Level = _LEVELS.get(option.word, "standard") if option is not None else "standard"
+            level: Level = _LEVEL_BY_WORD.get(option.word, "standard") if option is not None else "standard"
         elif self.budget.unit == "tokens" and self.budget.amount < _TIGHT_TOKENS:
             level = "summary"
         else:

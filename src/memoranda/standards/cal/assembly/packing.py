@@ -145,10 +145,10 @@ class Packer:
         """Return True if all candidates probably fit; a cheap estimate."""
         if self._meter.unit != "tokens":
             return sum(len(selection.candidates) for selection in self.selections) <= self._meter.amount
-        lines = self._meter.measure(
+        line_size = self._meter.measure(
             "".join(grain.line for selection in self.selections for grain in selection.candidates)
         )
-        return lines <= self._meter.amount and self._measure_overhead() + lines <= self._meter.amount
+        return line_size <= self._meter.amount and self._measure_overhead() + line_size <= self._meter.amount
 
     def _fill(self, room: int) -> None:
         """Select grains whose costs fit into the room."""
@@ -164,13 +164,13 @@ class Packer:
 
     def _measure_overhead(self) -> int:
         """Return the size of the text without its lines: the envelope, and the title of each group."""
-        heads = self._empty_selections()
-        for head, selection in zip(heads, self.selections, strict=True):
-            first = {grain.element.item.grain_type: grain for grain in reversed(selection.candidates)}
-            head.candidates = list(first.values())
-            head.chosen = dict(enumerate(head.candidates))
-        lines = self._meter.measure("".join(grain.line for head in heads for grain in head.candidates))
-        return max(0, self._meter.measure(self._printer.print_text(heads)) - lines)
+        headings = self._empty_selections()
+        for heading, selection in zip(headings, self.selections, strict=True):
+            first_by_type = {grain.element.item.grain_type: grain for grain in reversed(selection.candidates)}
+            heading.candidates = list(first_by_type.values())
+            heading.chosen = dict(enumerate(heading.candidates))
+        line_size = self._meter.measure("".join(grain.line for heading in headings for grain in heading.candidates))
+        return max(0, self._meter.measure(self._printer.print_text(headings)) - line_size)
 
     def _measure_lines(self) -> int:
         """Return the size of the lines of all chosen grains."""
@@ -184,16 +184,16 @@ class Packer:
         may_share_again = may_add
         for _ in range(_PRINT_ROUNDS):
             text = self._printer.print_text(self.selections)
-            over = self._meter.measure(text) - limit
-            if over <= 0:
+            excess = self._meter.measure(text) - limit
+            if excess <= 0:
                 best = [dict(selection.chosen) for selection in self.selections], text
-                if not may_add or -over * _CLOSE_ENOUGH_DIVISOR < limit or not self._add_fitting(-over):
+                if not may_add or -excess * _CLOSE_ENOUGH_DIVISOR < limit or not self._add_fitting(-excess):
                     break
-            elif may_share_again and over * _CLOSE_ENOUGH_DIVISOR > limit:
+            elif may_share_again and excess * _CLOSE_ENOUGH_DIVISOR > limit:
                 # The overhead is much greater than estimated: select again, with the room that really remains.
                 may_share_again = False
-                self._fill(max(0, limit - max(overhead, limit + over - self._measure_lines())))
-            elif not self._drop_last(over):
+                self._fill(max(0, limit - max(overhead, limit + excess - self._measure_lines())))
+            elif not self._drop_last(excess):
                 break
         if best is None:
             return self._halve_until_fit(limit)

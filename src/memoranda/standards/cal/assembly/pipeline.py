@@ -158,10 +158,10 @@ def _sort_by(
 ) -> list[Any]:
     """Return the entries ordered by a value; `item` returns the grain of an entry."""
     by_address = sorted(items, key=lambda entry: item(entry).address)
-    present = [entry for entry in by_address if value(entry) is not None]
-    missing = [entry for entry in by_address if value(entry) is None]
+    with_value = [entry for entry in by_address if value(entry) is not None]
+    without_value = [entry for entry in by_address if value(entry) is None]
     # The sort is stable, also with reverse=True, so ties stay ordered by address.
-    return [*sorted(present, key=lambda entry: _sort_key(value(entry)), reverse=descending), *missing]
+    return [*sorted(with_value, key=lambda entry: _sort_key(value(entry)), reverse=descending), *without_value]
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:
@@ -250,17 +250,23 @@ def diversify(
     `weight` is the weight of relevance, and 1 - `weight` that of diversity. Stops after `limit` items.
     """
     candidates = list(items)
-    nearest = [0.0] * len(candidates)
+    greatest_similarities = [0.0] * len(candidates)
     chosen: list[Item] = []
     while candidates:
-        gains = [weight * item.score - (1.0 - weight) * near for item, near in zip(candidates, nearest, strict=True)]
+        gains = [
+            weight * item.score - (1.0 - weight) * greatest_similarity
+            for item, greatest_similarity in zip(candidates, greatest_similarities, strict=True)
+        ]
         best = max(range(len(candidates)), key=lambda index: (gains[index], -index))
         selected = candidates.pop(best)
-        nearest.pop(best)
+        greatest_similarities.pop(best)
         chosen.append(selected)
         if len(chosen) == limit:
             break
-        nearest = [max(near, similarity(item, selected)) for item, near in zip(candidates, nearest, strict=True)]
+        greatest_similarities = [
+            max(greatest_similarity, similarity(item, selected))
+            for item, greatest_similarity in zip(candidates, greatest_similarities, strict=True)
+        ]
     return chosen
 
 

@@ -42,8 +42,8 @@ class Feed:
     def __call__(self, *events: Event) -> Iterator[Event]:
         """Yield the requested events with their number and the id of the assembly."""
         for event in events:
-            if (kind := event["type"]) in self._wanted:
-                numbered = {"type": kind, "assembly_id": self._assembly_id, "seq": self._seq} | event
+            if (event_type := event["type"]) in self._wanted:
+                numbered = {"type": event_type, "assembly_id": self._assembly_id, "seq": self._seq} | event
                 self._seq += 1
                 yield numbered
 
@@ -116,22 +116,22 @@ def source_started(label: str, index: int) -> Event:
     return {"type": "source_started", "source": label, "index": index}
 
 
-def source_ended(gathered: SourceResult, estimated_tokens: int) -> tuple[Event, ...]:
+def source_ended(result: SourceResult, estimated_tokens: int) -> tuple[Event, ...]:
     """Build the event that a source has returned; if it failed, also an error, which no option suppresses."""
-    label = gathered.label
-    if gathered.error is not None:
-        problem = {"code": gathered.error.cal_code, "message": gathered.error.message}
+    label = result.label
+    if result.error is not None:
+        problem = {"code": result.error.cal_code, "message": result.error.message}
         return (
-            {"type": "source_completed", "source": label, "duration_ms": gathered.duration_ms, "error": problem},
-            error_event(gathered.error, source=label, fatal=False),
+            {"type": "source_completed", "source": label, "duration_ms": result.duration_ms, "error": problem},
+            error_event(result.error, source=label, fatal=False),
         )
     completed = {
         "type": "source_completed",
         "source": label,
-        "grain_count": len(gathered.items),
-        "total": gathered.total,
+        "grain_count": len(result.items),
+        "total": result.total,
         "estimated_tokens": estimated_tokens,
-        "duration_ms": gathered.duration_ms,
+        "duration_ms": result.duration_ms,
     }
     return (completed,)
 

@@ -188,7 +188,7 @@ class AssembleParser(TemplateParser):
     def _raise_unknown_stream_option(self, name: str) -> None:
         """Raise the error for a name that is no option of STREAM."""
         options = (*words.STREAM_OPTIONS, "chunk_size")
-        if lexer.classify_token(name) is not lexer.TokenKind.WORD or name.upper() in words.REFUSED:
+        if lexer.classify_token(name) is not lexer.TokenKind.WORD or name.upper() in words.REFUSED_WORDS:
             self.raise_unexpected(*options)
         hint = suggest.did_you_mean(name, options) or f"The options are {', '.join(options)}."
         raise self.new_error("CAL-E077", f"{lexer.quote_token(name)} is not an option of STREAM.", hint)

@@ -50,7 +50,7 @@ from memoranda.standards.cal.language.syntax import (
     Value,
 )
 
-_S = TypeVar("_S", bound=Statement)
+_StatementT = TypeVar("_StatementT", bound=Statement)
 
 
 def bind(query: Query, params: Mapping[str, object], *, text: str = "", current_user: str | None = None) -> Query:
@@ -187,7 +187,7 @@ class _Binder:
         value = condition.value
         if isinstance(value, Subquery):
             return replace(condition, value=Subquery(query=self.bind_recall(value.query)))
-        field = fields.fields_of(grain_type).get(condition.field, fields.DOMAIN)
+        field = fields.fields_of(grain_type).get(condition.field, fields.DOMAIN_FIELD)
         if condition.operator == "IN":
             assert isinstance(value, tuple)
             return replace(condition, value=self.bind_members(field, value))
@@ -250,7 +250,7 @@ class _Binder:
         """Return a BETWEEN clause with its parameters replaced."""
         if between is None:
             return None
-        time = fields.COMMON["time"]
+        time = fields.COMMON_FIELDS["time"]
         return Between(
             low=self.bind_operand(time, "BETWEEN", between.low), high=self.bind_operand(time, "BETWEEN", between.high)
         )
@@ -295,7 +295,7 @@ class _Binder:
             bound.append(Assignment(field=assignment.field, value=value))
         return tuple(bound)
 
-    def bind_statement(self, statement: _S) -> _S:
+    def bind_statement(self, statement: _StatementT) -> _StatementT:
         """Return the statement with its parameters replaced."""
         bound: Any = statement
         if isinstance(statement, Recall):

@@ -111,16 +111,16 @@ def find_warnings(query: Query) -> tuple[Warning, ...]:
 
     They concern unknown relations, domain fields without their profile, and options without effect.
     """
-    warnings_by_order: dict[Warning, None] = {}
+    unique_warnings: dict[Warning, None] = {}
     for recall in walk_recalls(query):
-        warnings_by_order |= dict.fromkeys(_check_recall(recall))
+        unique_warnings |= dict.fromkeys(_check_recall(recall))
     statement = query.statement.query if isinstance(query.statement, Explain) else query.statement
     if isinstance(statement, Assemble):
-        warnings_by_order |= dict.fromkeys(_check_options(statement.options))
+        unique_warnings |= dict.fromkeys(_check_options(statement.options))
     elif isinstance(statement, Add | Supersede):
         relations = (assignment.value for assignment in statement.assignments if assignment.field == "relation")
-        warnings_by_order |= dict.fromkeys(_check_relations(relations))
-    return tuple(warnings_by_order)
+        unique_warnings |= dict.fromkeys(_check_relations(relations))
+    return tuple(unique_warnings)
 
 
 def _check_recall(recall: Recall) -> Iterator[Warning]:
@@ -175,13 +175,15 @@ def measure_complexity(query: Query) -> int:
 
     A condition counts 1, a subquery 5, a source of ASSEMBLE 5, and a search text 10.
     """
-    total = 0
+    complexity = 0
     for recall in walk_recalls(query):
-        total += len(recall.where)
-        total += 5 * sum(isinstance(condition.value, Subquery) for condition in recall.where)
-        total += 10 * (recall.like is not None) + 10 * sum(condition.field == "query" for condition in recall.where)
+        complexity += len(recall.where)
+        complexity += 5 * sum(isinstance(condition.value, Subquery) for condition in recall.where)
+        complexity += 10 * (recall.like is not None) + 10 * sum(
+            condition.field == "query" for condition in recall.where
+        )
     statement = query.statement.query if isinstance(query.statement, Explain) else query.statement
-    return total + (5 * len(statement.sources) if isinstance(statement, Assemble) else 0)
+    return complexity + (5 * len(statement.sources) if isinstance(statement, Assemble) else 0)
 
 
 # Section 20: points of `measure_complexity`; queries with more are refused before they run (one condition = 1 point).

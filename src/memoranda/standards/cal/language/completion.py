@@ -131,7 +131,7 @@ def _names_in(before: str) -> list[str]:
 @cache
 def _vocabulary() -> tuple[str, ...]:
     """Return every word, field name, grain type and closed value of the language."""
-    tables = (fields.COMMON, *(fields.fields_of(name) for name in fields.SINGULARS))
+    tables = (fields.COMMON_FIELDS, *(fields.fields_of(name) for name in fields.SINGULARS))
     names = [name for table in tables for name in table]
     closed = [f'"{word}"' for table in tables for field in table.values() for word in field.words]
     projected = sorted(fields.PROJECTED_ALWAYS | fields.PROJECTED_ANYWHERE)

@@ -70,8 +70,8 @@ class ConditionParser(Cursor, ABC):
         """
         # `sha256:` always begins a hash, well formed or not, and never a field.
         is_domain = lexer.DOMAIN_FIELD.fullmatch(name) and not name.startswith("sha256:")
-        if is_domain and name.partition(":")[0].upper() not in words.REFUSED:
-            return fields.DOMAIN
+        if is_domain and name.partition(":")[0].upper() not in words.REFUSED_WORDS:
+            return fields.DOMAIN_FIELD
         raise self.unknown_field_error(draft.grain_type)
 
     def unknown_field_error(self, grain_type: str | None, extra: frozenset[str] = frozenset()) -> QueryError:
@@ -79,7 +79,11 @@ class ConditionParser(Cursor, ABC):
         token = self.tokens[self.position]
         keyword = token.upper()
         may_be_field = token.lower() in fields.TYPES_WITH or keyword not in words.KEYWORDS
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or keyword in words.REFUSED or not may_be_field:
+        if (
+            lexer.classify_token(token) is not lexer.TokenKind.WORD
+            or keyword in words.REFUSED_WORDS
+            or not may_be_field
+        ):
             self.raise_unexpected("a field")
         return self.error_from(rules.unknown_field_problem(token.lower(), grain_type, strict=self.strict, extra=extra))
 

@@ -150,9 +150,9 @@ class Cursor:
     def parse_name(self, purpose: str) -> str:
         """Parse the name of a context or template: no reserved word, at most 64 characters."""
         token = self.tokens[self.position]
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED:
+        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
             self.raise_unexpected(purpose)
-        if token.upper() in words.RESERVED:
+        if token.upper() in words.RESERVED_WORDS:
             raise self.new_error(
                 "CAL-E002", f"{token} is a reserved word and cannot be {purpose}.", "Choose another name."
             )
@@ -183,7 +183,7 @@ class Cursor:
     def parse_label_word(self) -> str:
         """Parse a label without its colon."""
         token = self.tokens[self.position]
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED:
+        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
             self.raise_unexpected("a label")
         self.position += 1
         return token

@@ -28,7 +28,7 @@ from memoranda.standards.cal.language.syntax import (
     Subquery,
 )
 
-_DETECTION = Option(name="contradiction_detection")
+_CONTRADICTION_DETECTION = Option(name="contradiction_detection")
 
 
 def desugar(query: Query) -> Query:
@@ -96,8 +96,8 @@ def _desugar_condition(condition: Condition) -> Condition:
 
 def _desugar_options(recall: Recall) -> tuple[Option, ...]:
     """Return the options, with contradiction detection if the RECALL has CONTRADICTIONS."""
-    if recall.contradictions and _DETECTION not in recall.options:
-        return (*recall.options, _DETECTION)
+    if recall.contradictions and _CONTRADICTION_DETECTION not in recall.options:
+        return (*recall.options, _CONTRADICTION_DETECTION)
     return recall.options
 
 

@@ -16,7 +16,7 @@ class EvolveParser(AssembleParser):
     def parse_type_singular(self) -> str:
         """Parse `type_singular = 'belief' | … ;`."""
         token = self.tokens[self.position]
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED:
+        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
             self.raise_unexpected("a grain type")
         if token.lower() not in fields.SINGULARS:
             raise self.error_from(rules.unknown_type_problem(token, plural=False))
@@ -35,9 +35,9 @@ class EvolveParser(AssembleParser):
         assignments = self.parse_assignments(fields.ADDABLE[grain_type])
         reason = self.parse_reason()
         values = {assignment.field: assignment.value for assignment in assignments}
-        missing = [name for name in fields.ADD_REQUIRED if values.get(name, "") == ""]
-        if missing:
-            raise self.new_error("CAL-E050", f"ADD needs {' and '.join(missing)}.", position=start)
+        missing_fields = [name for name in fields.ADD_REQUIRED if values.get(name, "") == ""]
+        if missing_fields:
+            raise self.new_error("CAL-E050", f"ADD needs {' and '.join(missing_fields)}.", position=start)
         return Add(grain_type=grain_type, assignments=assignments, reason=reason)
 
     def parse_supersede(self) -> Supersede:
@@ -67,7 +67,7 @@ class EvolveParser(AssembleParser):
             token = self.tokens[start]
             name = token.lower()
             if name not in allowed:
-                if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED:
+                if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
                     self.raise_unexpected("a field")
                 names = [field for field in fields.SETTABLE if field in allowed]
                 hint = suggest.did_you_mean(name, names) or f"The fields here are {', '.join(names)}."

@@ -25,7 +25,7 @@ OPTION_NAMES: Final = (
 )
 _LEVELS: Final = ("summary", "headlines", "full")
 _CONSISTENCIES: Final = ("eventual", "bounded", "linearizable")
-_FRACTION: Final = fields.COMMON["score"]
+_FRACTION: Final = fields.COMMON_FIELDS["score"]
 
 
 class OptionParser(ConditionParser):
@@ -40,7 +40,7 @@ class OptionParser(ConditionParser):
         while True:
             start = self.position
             option = self.parse_option(draft)
-            if any(option.name == other.name for other in options):
+            if any(option.name == earlier_option.name for earlier_option in options):
                 raise self.new_error(
                     "CAL-E002", f"{option.name} occurs twice.", "Use each option once.", position=start
                 )
@@ -122,7 +122,7 @@ class OptionParser(ConditionParser):
         """Parse `common_field | type_field`."""
         name = self.tokens[self.position].lower()
         # The sources of an ASSEMBLE can have different types, so any field of any type is accepted.
-        if draft is not None or (name not in fields.COMMON and name not in fields.TYPES_WITH):
+        if draft is not None or (name not in fields.COMMON_FIELDS and name not in fields.TYPES_WITH):
             self.parse_stage_field(draft)
             return name, None
         self.position += 1

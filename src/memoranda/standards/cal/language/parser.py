@@ -335,7 +335,7 @@ class Parser(EvolveParser):
         """Parse `name '=' value`, where the name is a common field."""
         self.parse_choice((name,))
         self.expect("=")
-        return cast(Text, self.parse_checked_value(fields.COMMON[name]))
+        return cast(Text, self.parse_checked_value(fields.COMMON_FIELDS[name]))
 
     def parse_describe(self) -> Describe:
         """Parse `describe = DESCRIBE ( 'grain_types' | 'fields' [ type_singular ] | 'capabilities' | … ) ;`."""

@@ -53,7 +53,7 @@ class RecallParser(StageParser):
             self.position += 1
             return singular
         keyword = token.upper()
-        is_word = token[:1].isalpha() and keyword not in words.KEYWORDS and keyword not in words.REFUSED
+        is_word = token[:1].isalpha() and keyword not in words.KEYWORDS and keyword not in words.REFUSED_WORDS
         if is_word and lexer.classify_token(token) is lexer.TokenKind.WORD:
             raise self.error_from(rules.unknown_type_problem(token, plural=True))
         return None
@@ -105,7 +105,7 @@ class RecallParser(StageParser):
     def _parse_between(self, draft: Draft) -> None:
         """Parse `BETWEEN value AND value`."""
         self.begin_clause(draft, "BETWEEN")
-        low, high = self.parse_range(fields.COMMON["time"])
+        low, high = self.parse_range(fields.COMMON_FIELDS["time"])
         draft.between = Between(low=low, high=high)
 
     def _parse_thread(self, draft: Draft) -> None:

@@ -153,10 +153,10 @@ class StageParser(OptionParser):
             return token
         if name in draft.fields:
             return self.parse_field_for(draft, "projectable")
-        own = fields.PROJECTED_ALWAYS | fields.PROJECTED.get(draft.grain_type or "", frozenset())
-        is_domain = kind is lexer.TokenKind.DOMAIN_FIELD and name.split(":")[0].upper() not in words.REFUSED
-        if name not in own and not is_domain:
-            raise self.unknown_field_error(draft.grain_type, own)
+        attribute_names = fields.PROJECTED_ALWAYS | fields.PROJECTED.get(draft.grain_type or "", frozenset())
+        is_domain = kind is lexer.TokenKind.DOMAIN_FIELD and name.split(":")[0].upper() not in words.REFUSED_WORDS
+        if name not in attribute_names and not is_domain:
+            raise self.unknown_field_error(draft.grain_type, attribute_names)
         self.position += 1
         return name
 

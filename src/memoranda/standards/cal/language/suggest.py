@@ -60,7 +60,8 @@ STATEMENTS: Final = tuple(word for word in EXAMPLES if word not in ("LET", "("))
 # Words of other query languages → how to express them in CAL.
 _REPLACEMENTS: Final = {
     **dict.fromkeys(
-        sorted(words.REFUSED), "CAL reads and appends; nothing in it removes. SUPERSEDE and REVERT keep all versions."
+        sorted(words.REFUSED_WORDS),
+        "CAL reads and appends; nothing in it removes. SUPERSEDE and REVERT keep all versions.",
     ),
     "OR": "Conditions are joined by AND; for alternatives use IN (…), COALESCE or UNION.",
     "NOT": "There is no NOT; use !=, EXCLUDE or EXCEPT.",

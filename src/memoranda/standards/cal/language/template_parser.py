@@ -29,7 +29,7 @@ class TemplateParser(RecallParser):
         self.position += 1
         token = self.tokens[self.position]
         name = token.lower()
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED:
+        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
             self.raise_unexpected(*words.PRESETS)
         if name == "data":
             raise self.new_error("CAL-E086", "data cannot be extended.", "Extend structured, readable or compact.")

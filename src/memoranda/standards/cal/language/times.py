@@ -19,12 +19,12 @@ from memoranda.standards.cal.language.syntax import Option
 # Epochs below this are in seconds, others in milliseconds: 1e11 seconds are the year 5138, 1e11 ms are 1973.
 SECONDS_BELOW: Final = 100_000_000_000
 # An arbitrary current time (2026-03-03), to test if a text is an expression at all.
-_SOME_NOW: Final = 1_772_539_200_000
+_ARBITRARY_NOW: Final = 1_772_539_200_000
 
 _UNIT: Final = r"(second|minute|hour|day|week|month|year)"
-_BACK: Final = re.compile(rf"(?:last|past|previous)(?: +(\d{{1,6}}))? +{_UNIT}s?", re.ASCII)
-_AGO: Final = re.compile(rf"(\d{{1,6}}) +{_UNIT}s? +ago", re.ASCII)
-_THIS: Final = re.compile(r"this +(hour|day|week|month|year)", re.ASCII)
+_LAST_UNITS: Final = re.compile(rf"(?:last|past|previous)(?: +(\d{{1,6}}))? +{_UNIT}s?", re.ASCII)
+_UNITS_AGO: Final = re.compile(rf"(\d{{1,6}}) +{_UNIT}s? +ago", re.ASCII)
+_THIS_UNIT: Final = re.compile(r"this +(hour|day|week|month|year)", re.ASCII)
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAY: Final = re.compile(rf"(?:last +)?({'|'.join(_WEEKDAYS)})", re.ASCII)
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
@@ -43,9 +43,9 @@ def first_ms(text: str, now: int) -> int | None:
         return today
     if words == "yesterday":
         return today - DAY_MS
-    if match := _BACK.fullmatch(words) or _AGO.fullmatch(words):
+    if match := _LAST_UNITS.fullmatch(words) or _UNITS_AGO.fullmatch(words):
         return _subtract(now, int(match[1] or 1), match[2])
-    if match := _THIS.fullmatch(words):
+    if match := _THIS_UNIT.fullmatch(words):
         return _start_of_current(now, match[1])
     if match := _WEEKDAY.fullmatch(words):
         # 1970-01-01 was a Thursday, three days after a Monday.
@@ -83,7 +83,7 @@ def time_option(options: Iterable[Option], name: str, now: int) -> int | None:
 
 def is_time_expression(text: str) -> bool:
     """Return True if the text is a time expression."""
-    return first_ms(text, _SOME_NOW) is not None
+    return first_ms(text, _ARBITRARY_NOW) is not None
 
 
 def parse_span(text: str) -> tuple[int, int] | None:
@@ -110,14 +110,14 @@ def _date_span(match: re.Match[str]) -> tuple[int, int]:
     """Return first and last millisecond of a year, a month or a day."""
     year, month, day = (int(part) if part else None for part in match.groups())
     assert year is not None
-    first = datetime(year, month or 1, day or 1, tzinfo=UTC)
+    first_day = datetime(year, month or 1, day or 1, tzinfo=UTC)
     if day:
         days = 1
     elif month:
         days = calendar.monthrange(year, month)[1]
     else:
         days = 366 if calendar.isleap(year) else 365
-    start = _to_ms(first)
+    start = _to_ms(first_day)
     return start, start + days * DAY_MS - 1
 
 

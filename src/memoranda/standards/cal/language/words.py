@@ -39,13 +39,13 @@ CATEGORIES: Final = {
 }
 
 # Reserved for later versions of the specification; no grammar rule uses them.
-FUTURE: Final = _words(
+FUTURE_KEYWORDS: Final = _words(
     """FIND RELATE TIMELINE TRACE GRAPH ANNOTATE MATCHING SIMILAR NEAR TAGGED USER VIA DEPTH TOP UNTIL LAST HAVING
     DIVERSITY MMR THRESHOLD RERANK PROVENANCE SUPERSEDED EXPLANATION SCORE_BREAKDOWN CONSISTENCY EVENTUAL BOUNDED
     LINEARIZABLE CACHE PIN UNPIN MERGE LANG CHUNK PAUSE RESUME CANCEL"""
 )
 # No context and no template may have one of these names.
-RESERVED: Final = KEYWORDS | CATEGORIES.keys() | FUTURE
+RESERVED_WORDS: Final = KEYWORDS | CATEGORIES.keys() | FUTURE_KEYWORDS
 
 FORMATS: Final = ("markdown", "json", "yaml", "text", "sml", "triples", "toon")
 # Other names of four formats (section 10.1), and the only parents of a template.
@@ -64,4 +64,4 @@ EXTENSION_PREFIX: Final = "x_"
 CURRENT_USER: Final = "current_user_id"
 
 # Section 2.4: words that are refused wherever a name or a keyword may stand. The grammar has no token for them.
-REFUSED: Final = _words("DELETE DROP FORGET ERASE DESTROY PURGE TRUNCATE INSERT CREATE WRITE STORE")
+REFUSED_WORDS: Final = _words("DELETE DROP FORGET ERASE DESTROY PURGE TRUNCATE INSERT CREATE WRITE STORE")

@@ -36,8 +36,8 @@ class BytesOverFour:
 
 BYTES_OVER_FOUR: Final = BytesOverFour()
 
-_DENSE: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-_MARKS: Final = bytes(byte for byte in range(33, 127) if not chr(byte).isalnum())
+_CAPITALS_AND_DIGITS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+_PUNCTUATION: Final = bytes(byte for byte in range(33, 127) if not chr(byte).isalnum())
 
 
 class Estimate:
@@ -54,8 +54,8 @@ class Estimate:
     def count(self, text: str) -> int:
         """Return the number of tokens of a text."""
         data = text.encode("utf-8", "surrogatepass")
-        dense = len(data) - len(data.translate(None, _DENSE))
-        marks = len(data) - len(data.translate(None, _MARKS))
+        dense = len(data) - len(data.translate(None, _CAPITALS_AND_DIGITS))
+        marks = len(data) - len(data.translate(None, _PUNCTUATION))
         return (len(data) + 3 * dense + marks + 3) >> 2
 
 

@@ -82,11 +82,11 @@ def humanize(relation: Any) -> str:
     return relation[relation.find(":") + 1 :].replace("_", " ")
 
 
-def relative_time(then_ms: int, now_ms: int) -> str:
+def relative_time(instant_ms: int, now_ms: int) -> str:
     """Return the age of an instant in words (cal.md, *relative times*); a future one as its date."""
-    age = now_ms - then_ms
+    age = now_ms - instant_ms
     if age < 0:
-        return iso_date(then_ms)
+        return iso_date(instant_ms)
     if age < DAY_MS:
         minutes = age // 60_000
         return f"{minutes}m ago" if minutes < 60 else f"{minutes // 60}h ago"
@@ -95,7 +95,7 @@ def relative_time(then_ms: int, now_ms: int) -> str:
         return "yesterday" if days == 1 else f"{days}d ago"
     if days < 30:
         return f"{days // 7}w ago"
-    moment = _to_datetime(then_ms)
+    moment = _to_datetime(instant_ms)
     if days < 365:
         return f"{_MONTHS[moment.month - 1]} {moment.day}"
     return f"{_MONTHS[moment.month - 1]} {moment.year}" if days < 730 else str(moment.year)
@@ -168,12 +168,12 @@ def _to_ms(value: Any) -> int | None:
 
 def _time_attribute(item: Item, now: int, iso: bool) -> str | None:
     """Return the time that a grain is about, or else its creation, relative to now unless `iso`."""
-    then = _to_ms(item.fields.get("timestamp_ms"))
-    if then is None:
-        then = _to_ms(item.fields.get("created_at"))
-    if then is None:
+    instant_ms = _to_ms(item.fields.get("timestamp_ms"))
+    if instant_ms is None:
+        instant_ms = _to_ms(item.fields.get("created_at"))
+    if instant_ms is None:
         return None
-    return iso_time(then) if iso else relative_time(then, now)
+    return iso_time(instant_ms) if iso else relative_time(instant_ms, now)
 
 
 def _date_attribute(value: Any) -> Scalar | None:
@@ -349,7 +349,7 @@ _OWN_ATTRIBUTES: Final[Mapping[str, tuple[_Attributes, _Attributes]]] = {
         (),
     ),
 }
-_FULL_ONLY: Final[_Attributes] = (
+_FULL_EXTRA: Final[_Attributes] = (
     ("source", _field_reader("source_type")),
     ("observed", _time_attribute),
     ("importance", _field_reader("importance")),
@@ -361,8 +361,8 @@ _FULL_ONLY: Final[_Attributes] = (
 def _full_attributes(grain_type: str) -> _Attributes:
     """Return the attributes of a type at the level "full"."""
     # The standard level of an event has its time already (cal.md, *worth saying*).
-    more = tuple(attribute for attribute in _FULL_ONLY if attribute[0] != "observed" or grain_type != "event")
-    return _STANDARD[grain_type] + more
+    extra = tuple(attribute for attribute in _FULL_EXTRA if attribute[0] != "observed" or grain_type != "event")
+    return _STANDARD[grain_type] + extra
 
 
 _SUMMARY: Final = {grain_type: always for grain_type, (always, _) in _OWN_ATTRIBUTES.items()}

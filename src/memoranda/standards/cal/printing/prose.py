@@ -22,7 +22,7 @@ from memoranda.standards.cal.printing.projection import (
 from memoranda.standards.sml.render import one_line
 
 # Type → the attributes printed before the text, and the separator after them (cal.md, *lines of prose*).
-_LEADS: Final = {
+_LEADING_ATTRIBUTES: Final = {
     "belief": (("subject",), " "),
     "goal": (("subject",), ": "),
     "event": (("role",), ": "),
@@ -106,20 +106,20 @@ def _project_element(element: Element, now: int, iso: bool) -> Projection:
     return project(element.item, element.level, now, iso=iso, shape=element.shape)
 
 
-def _line_body(projected: Projection, unnamed: frozenset[str]) -> str:
+def _line_body(projection: Projection, unnamed_attributes: frozenset[str]) -> str:
     """Return the text of a line: leading attributes, text, then other attributes in parentheses."""
-    lead_names, separator = _LEADS[projected.grain_type]
-    if projected.is_sentence:
+    lead_names, separator = _LEADING_ATTRIBUTES[projection.grain_type]
+    if projection.is_sentence:
         separator = ": "
     lead: dict[str, str] = {}
     notes = []
-    for name, value in projected.attributes:
+    for name, value in projection.attributes:
         value_text = one_line(to_text(value))
         if name in lead_names:
             lead[name] = value_text
         else:
-            notes.append(value_text if name in unnamed else f"{name}: {value_text}")
-    text = one_line(projected.text)
+            notes.append(value_text if name in unnamed_attributes else f"{name}: {value_text}")
+    text = one_line(projection.text)
     if lead:
         lead_text = " ".join(lead[name] for name in lead_names if name in lead)
         text = f"{lead_text}{separator}{text}"

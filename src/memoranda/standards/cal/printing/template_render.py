@@ -43,7 +43,7 @@ USE_VARIABLES: Final = ("budget.used", "budget.remaining", "budget.utilization")
 _DEFAULT_PARENT: Final = "readable"
 _FORMAT_OF: Final = {"structured": "sml", "readable": "markdown", "compact": "text"}
 # The sections of each parent around its elements, written as templates.
-_PARENTS: Final[Mapping[str, Sections]] = {
+_PARENT_SECTIONS: Final[Mapping[str, Sections]] = {
     "structured": Sections(
         header='<context{{#assembly.intent}} intent="{{assembly.intent}}"{{/assembly.intent}}>\n',
         source_break="",
@@ -57,7 +57,7 @@ _PARENTS: Final[Mapping[str, Sections]] = {
     "compact": Sections(),
 }
 # The end of a value that could become a tag together with the text after it.
-_OPEN_END: Final = re.compile(r"<(?=/?[a-z]*\Z)", re.IGNORECASE)
+_POSSIBLE_TAG_START: Final = re.compile(r"<(?=/?[a-z]*\Z)", re.IGNORECASE)
 _QUOTE_OR_ANGLE: Final = re.compile(r'["<>]')
 
 
@@ -115,7 +115,7 @@ class _Block(NamedTuple):
     """`{{#name}}…{{/name}}`, or its opposite with `^`."""
 
     name: str
-    inverted: bool
+    is_inverted: bool
     pieces: list[Any]
 
 
@@ -174,7 +174,7 @@ class TemplateRenderer:
     _parent: Sections = field(init=False)
 
     def __post_init__(self) -> None:
-        parent = _PARENTS.get(self.extends or _DEFAULT_PARENT)
+        parent = _PARENT_SECTIONS.get(self.extends or _DEFAULT_PARENT)
         if parent is None:
             code = "CAL-E086" if self.extends == "data" else "CAL-E087"
             raise QueryError("A template extends structured, readable or compact.", cal_code=code)
@@ -274,7 +274,7 @@ class TemplateRenderer:
             elif piece.name == template.LOOP:
                 for inner in islice(scope.grain_scopes(), EACH_MAX_GRAINS):
                     yield from self._fill_pieces(piece.pieces, inner)
-            elif is_truthy(variable_value(scope, piece.name)) != piece.inverted:
+            elif is_truthy(variable_value(scope, piece.name)) != piece.is_inverted:
                 yield from self._fill_pieces(piece.pieces, scope)
 
     def _format_value(self, value: Any, in_quotes: bool) -> str:
@@ -288,7 +288,7 @@ class TemplateRenderer:
         if self.extends != "structured":
             return text
         # A stored value must not form a tag, not even with the text after it (cal.md, *forged tags*).
-        text = _OPEN_END.sub("&lt;", text)
+        text = _POSSIBLE_TAG_START.sub("&lt;", text)
         return text.replace('"', "'") if in_quotes else text
 
 
@@ -342,10 +342,10 @@ def _created_at_value(element: Element, _: Scope) -> str | None:
 def _relative_time_value(element: Element, scope: Scope) -> str | None:
     """Return the age of a grain in words, or its time if `iso`."""
     fields = element.item.fields
-    then = fields.get("timestamp_ms", fields.get("created_at"))
-    if type(then) is not int:
+    instant_ms = fields.get("timestamp_ms", fields.get("created_at"))
+    if type(instant_ms) is not int:
         return None
-    return iso_time(then) if scope.iso else relative_time(then, scope.now)
+    return iso_time(instant_ms) if scope.iso else relative_time(instant_ms, scope.now)
 
 
 _GRAIN_VARIABLES: Final[Mapping[str, Callable[[Element, Scope], Any]]] = {

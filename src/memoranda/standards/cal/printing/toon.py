@@ -96,7 +96,7 @@ def format_cell(value: Any) -> str:
     if isinstance(value, int | float):
         return format_number(value)
     text = harmless(value if type(value) is str else to_text(value))
-    if _PLAIN.fullmatch(text) and text not in _LITERALS:
+    if _NEEDS_NO_QUOTES.fullmatch(text) and text not in _LITERALS:
         return text
     # TOON has no escapes for the other line breaks, so they become spaces.
     return f'"{_OTHER_BREAKS.sub(" ", text).translate(_ESCAPES)}"'
@@ -112,9 +112,9 @@ def format_number(value: float) -> str:
 
 
 # Cells that need quotes: empty ones, with space at an end, with a hyphen first, numbers, or with special characters.
-_SPECIAL: Final = r',:"\\\[\]{}\x00-\x1f\x7f-\x9f\u2028\u2029'
-_PLAIN: Final = re.compile(
-    rf"(?!-|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z)(?!\s)[^{_SPECIAL}]+(?<!\s)",
+_SPECIAL_CHARACTERS: Final = r',:"\\\[\]{}\x00-\x1f\x7f-\x9f\u2028\u2029'
+_NEEDS_NO_QUOTES: Final = re.compile(
+    rf"(?!-|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z)(?!\s)[^{_SPECIAL_CHARACTERS}]+(?<!\s)",
 )
 _LITERALS: Final = frozenset(("true", "false", "null"))
 _OTHER_BREAKS: Final = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -167,5 +167,5 @@ def _group_columns(group: Sequence[Element], rows: Sequence[Mapping[str, str]]) 
     if grain_type == "goal" and "state" in columns and any(_DEADLINE in cells for cells in rows):
         # The deadline comes right after the state, before the columns of the level "full".
         columns = (*_STANDARD["goal"], _DEADLINE, *columns[len(_STANDARD["goal"]) :])
-    shape_names = [name for element in group if element.shape is not None for name in columns_of(element.shape)]
-    return tuple(dict.fromkeys((*columns, *shape_names))) if shape_names else columns
+    projected_names = [name for element in group if element.shape is not None for name in columns_of(element.shape)]
+    return tuple(dict.fromkeys((*columns, *projected_names))) if projected_names else columns

@@ -9,16 +9,16 @@ from memoranda.standards.cal.printing.plain import dump_json
 from memoranda.standards.sml.render import plain_number
 
 # Strings that need no quotes: they begin with a letter, so are no number and no date, and contain no YAML syntax.
-_PLAIN: Final = re.compile(r"[^\W\d_](?:[^:#\[\]{}\"\\`\n\r\t]*[^:#\[\]{}\"\\`\s])?")
+_NEEDS_NO_QUOTES: Final = re.compile(r"[^\W\d_](?:[^:#\[\]{}\"\\`\n\r\t]*[^:#\[\]{}\"\\`\s])?")
 # The booleans and nulls of YAML 1.1 and 1.2.
 _RESERVED: Final = frozenset("true false yes no on off y n null".split())
 # Common keys, known to need no quotes, so that they need not be tested.
-_NAMES: Final = frozenset(
+_COMMON_KEYS: Final = frozenset(
     """type subject confidence role time state deadline tool phase observer reasoning_type context trigger threshold
     count action grantor grantee source observed importance tags verification_status relation object content""".split()
 )
 # Characters that must be escaped in a YAML string, but not in a JSON string.
-_UNPRINTED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_MUST_ESCAPE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def yaml_text(value: Any) -> str:
@@ -31,7 +31,7 @@ def yaml_lines(value: Any) -> list[str]:
     output = []
     if isinstance(value, dict) and value:
         for key, member in value.items():
-            name = key if key in _NAMES else _string_text(key)
+            name = key if key in _COMMON_KEYS else _string_text(key)
             if isinstance(member, dict | list) and member:
                 output.append(f"{name}:")
                 output += [f"  {line}" for line in yaml_lines(member)]
@@ -62,6 +62,6 @@ def _scalar_text(value: Any) -> str:
 
 def _string_text(text: str) -> str:
     """Return a string as YAML, in quotes if it needs them."""
-    if text.isprintable() and _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
+    if text.isprintable() and _NEEDS_NO_QUOTES.fullmatch(text) and text.lower() not in _RESERVED:
         return text
-    return _UNPRINTED.sub(lambda match: f"\\u{ord(match[0]):04x}", dump_json(text))
+    return _MUST_ESCAPE.sub(lambda match: f"\\u{ord(match[0]):04x}", dump_json(text))

@@ -87,7 +87,7 @@ def _hash_json(value: Hash | Param | None) -> Any:
 
 def _recall_json(recall: Recall) -> Json:
     """Return the clauses of a RECALL, in the order of `RECALL_MEMBERS`."""
-    plain = _without_absent(
+    clauses = _without_absent(
         my=recall.my,
         grain_type=None if recall.grain_type is None else fields.PLURAL_OF[recall.grain_type],
         about=_optional_json(recall.about),
@@ -101,12 +101,12 @@ def _recall_json(recall: Recall) -> Json:
         contradictions=recall.contradictions,
     )
     # Three members are named like keywords of Python.
-    words = {
+    keyword_clauses = {
         "in": None if recall.namespace is None else _namespace_json(recall.namespace),
         "with": _options_json(recall.options),
         "as": recall.format,
     }
-    members = plain | _without_absent(**words)
+    members = clauses | _without_absent(**keyword_clauses)
     return {name: members[name] for name in RECALL_MEMBERS if name in members}
 
 
