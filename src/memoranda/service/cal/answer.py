@@ -89,7 +89,7 @@ def text_of(found: Found, recall: Recall, now: int) -> str:
     if isinstance(outcome, Grains):
         level, iso = level_of(recall), any(option.name == "iso_timestamps" for option in recall.options)
         elements = [Element(item=item, level=level, shape=found.shape) for item in outcome.items]
-        return formats.recall_text(recall.format, elements, now, iso=iso)
+        return formats.recall_text(recall.format, elements, now, iso_times=iso)
     if isinstance(outcome, Rows):
         return formats.values_text(recall.format, [jsonable(row.fields) for row in outcome.items])
     if isinstance(outcome, Total):

@@ -341,12 +341,12 @@ class _Assembler:
 
     def _make_printer(self, format_name: str, renderer: TemplateRenderer | None, level: Level) -> Printer:
         """Return the printer for a format or a template."""
-        iso = "iso_timestamps" in self.options
+        iso_times = "iso_timestamps" in self.options
         name, intent = self.statement.name, self.statement.intent
         if renderer is None:
-            return FormatPrinter(format_name, name, intent, self.budget, self.counter, self.now, iso)
+            return FormatPrinter(format_name, name, intent, self.budget, self.counter, self.now, iso_times)
         positions = {self.sources[index].label: (index, rank) for rank, index in enumerate(self.order, start=1)}
-        return TemplatePrinter(renderer, level, positions, name, intent, self.budget, self.counter, self.now, iso)
+        return TemplatePrinter(renderer, level, positions, name, intent, self.budget, self.counter, self.now, iso_times)
 
     def _build_selections(
         self,

@@ -46,11 +46,11 @@ def cached_on_element(write: Callable[[Element, int, bool], T]) -> Callable[[Ele
     """
 
     @wraps(write)
-    def write_once(element: Element, now: int, iso: bool) -> T:
-        key = (write, now, iso)
+    def write_once(element: Element, now: int, iso_times: bool) -> T:
+        key = (write, now, iso_times)
         result: T | None = element.cache.get(key)
         if result is None:
-            result = element.cache[key] = write(element, now, iso)
+            result = element.cache[key] = write(element, now, iso_times)
         return result
 
     return write_once

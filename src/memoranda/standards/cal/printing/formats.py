@@ -37,9 +37,9 @@ def canonical_format(name: str) -> str:
     return format_name
 
 
-def recall_text(format: str, elements: Sequence[Element], now: int, *, iso: bool = False) -> str:  # noqa: A002
+def recall_text(format: str, elements: Sequence[Element], now: int, *, iso_times: bool = False) -> str:  # noqa: A002
     """Return the text of RECALL … AS: no envelope, no heading, no indentation."""
-    return _RECALL_WRITERS[canonical_format(format)](elements, now, iso)
+    return _RECALL_WRITERS[canonical_format(format)](elements, now, iso_times)
 
 
 def assembled_text(
@@ -48,15 +48,15 @@ def assembled_text(
     frame: Frame,
     now: int,
     *,
-    iso: bool = False,
+    iso_times: bool = False,
 ) -> str:
     """Return the text of ASSEMBLE. The elements are in output order, by priority of their sources."""
-    return _ASSEMBLE_WRITERS[canonical_format(format)](elements, frame, now, iso)
+    return _ASSEMBLE_WRITERS[canonical_format(format)](elements, frame, now, iso_times)
 
 
-def line_of(format: str, element: Element, now: int, *, iso: bool = False) -> str:  # noqa: A002
+def line_of(format: str, element: Element, now: int, *, iso_times: bool = False) -> str:  # noqa: A002
     """Return the line of one element, with indentation and line break (cal.md, *cost of an element*)."""
-    return _LINE_WRITERS[canonical_format(format)](element, now, iso)
+    return _LINE_WRITERS[canonical_format(format)](element, now, iso_times)
 
 
 def values_text(format: str, value: Any) -> str:  # noqa: A002
@@ -124,43 +124,45 @@ def _values_table(value: Any) -> str:
 
 
 @cached_on_element
-def _sml_element(element: Element, now: int, iso: bool) -> str:
+def _sml_element(element: Element, now: int, iso_times: bool) -> str:
     """Return one element in SML."""
-    projected = project(element.item, element.level, now, iso=iso, shape=element.shape)
+    projected = project(element.item, element.level, now, iso_times=iso_times, shape=element.shape)
     return sml.element(projected.grain_type, projected.attributes, projected.text)
 
 
-def _sml_groups(elements: Sequence[Element], now: int, iso: bool) -> list[list[str]]:
+def _sml_groups(elements: Sequence[Element], now: int, iso_times: bool) -> list[list[str]]:
     """Return the elements of each group in SML."""
-    return [[_sml_element(element, now, iso) for element in group] for group in group_elements(elements)]
+    return [[_sml_element(element, now, iso_times) for element in group] for group in group_elements(elements)]
 
 
 # --- tables -------------------------------------------------------------------------------------------------
 
 _RECALL_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str]]] = {
-    "sml": lambda elements, now, iso: sml.bare(_sml_groups(elements, now, iso)),
+    "sml": lambda elements, now, iso_times: sml.bare(_sml_groups(elements, now, iso_times)),
     "markdown": prose.markdown,
-    "text": lambda elements, now, iso: prose.join_lines(prose.text_line, elements, now, iso),
-    "triples": lambda elements, now, iso: prose.join_lines(prose.triple_line, elements, now, iso),
+    "text": lambda elements, now, iso_times: prose.join_lines(prose.text_line, elements, now, iso_times),
+    "triples": lambda elements, now, iso_times: prose.join_lines(prose.triple_line, elements, now, iso_times),
     "json": structured.json_list,
     "yaml": structured.yaml_list,
     "toon": toon.recall_tables,
 }
 _ASSEMBLE_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, bool], str]]] = {
-    "sml": lambda elements, frame, now, iso: sml.context(frame.intent, _sml_groups(elements, now, iso)),
-    "markdown": lambda elements, frame, now, iso: prose.markdown(elements, now, iso, frame),
-    "text": lambda elements, _, now, iso: prose.join_lines(prose.text_line, elements, now, iso),
-    "triples": lambda elements, _, now, iso: prose.join_lines(prose.triple_line, elements, now, iso),
-    "json": lambda elements, frame, now, iso: dump_json(structured.framed_document(elements, frame, now, iso)),
+    "sml": lambda elements, frame, now, iso_times: sml.context(frame.intent, _sml_groups(elements, now, iso_times)),
+    "markdown": lambda elements, frame, now, iso_times: prose.markdown(elements, now, iso_times, frame),
+    "text": lambda elements, _, now, iso_times: prose.join_lines(prose.text_line, elements, now, iso_times),
+    "triples": lambda elements, _, now, iso_times: prose.join_lines(prose.triple_line, elements, now, iso_times),
+    "json": lambda elements, frame, now, iso_times: dump_json(
+        structured.framed_document(elements, frame, now, iso_times)
+    ),
     "yaml": structured.yaml_framed,
     "toon": toon.assembled_tables,
 }
 _LINE_WRITERS: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
-    "sml": lambda element, now, iso: sml.line(_sml_element(element, now, iso)),
-    "markdown": lambda element, now, iso: prose.markdown_line(element, now, iso) + "\n",
-    "text": lambda element, now, iso: prose.text_line(element, now, iso) + "\n",
-    "triples": lambda element, now, iso: prose.triple_line(element, now, iso) + "\n",
-    "json": lambda element, now, iso: dump_json(structured.grain_members(element, now, iso)) + ",",
+    "sml": lambda element, now, iso_times: sml.line(_sml_element(element, now, iso_times)),
+    "markdown": lambda element, now, iso_times: prose.markdown_line(element, now, iso_times) + "\n",
+    "text": lambda element, now, iso_times: prose.text_line(element, now, iso_times) + "\n",
+    "triples": lambda element, now, iso_times: prose.triple_line(element, now, iso_times) + "\n",
+    "json": lambda element, now, iso_times: dump_json(structured.grain_members(element, now, iso_times)) + ",",
     "yaml": structured.yaml_item,
-    "toon": lambda element, now, iso: f"{toon.INDENT}{toon.row_text(element, now, iso)}\n",
+    "toon": lambda element, now, iso_times: f"{toon.INDENT}{toon.row_text(element, now, iso_times)}\n",
 }

@@ -30,11 +30,11 @@ class FormatPrinter(msgspec.Struct, frozen=True):
     budget: Budget
     counter: TokenCounter
     now: int
-    iso: bool
+    iso_times: bool
 
     def print_line(self, element: Element) -> str:
         """Return the line of one grain, with its line break."""
-        return line_of(self.format, element, self.now, iso=self.iso)
+        return line_of(self.format, element, self.now, iso_times=self.iso_times)
 
     def print_text(self, selections: Sequence[SourceSelection]) -> str:
         """Return the text of all chosen grains, with headings and envelope."""
@@ -52,7 +52,7 @@ class FormatPrinter(msgspec.Struct, frozen=True):
     def _print_with_usage(self, elements: Sequence[Element], used: int) -> str:
         """Return the text, which states that `used` units of the budget are used."""
         frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
-        return assembled_text(self.format, elements, frame, self.now, iso=self.iso)
+        return assembled_text(self.format, elements, frame, self.now, iso_times=self.iso_times)
 
     def _print_toon(self, elements: Sequence[Element]) -> str:
         """Return the text in toon, which states its size without the line that states it."""
@@ -76,7 +76,7 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
     budget: Budget
     counter: TokenCounter
     now: int
-    iso: bool
+    iso_times: bool
 
     def print_line(self, element: Element) -> str:
         """Return the line of one grain, with its line break."""
@@ -102,7 +102,7 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
     def _scope(self, parts: Sequence[SourcePart], used: int) -> Scope:
         """Return the scope of the whole text."""
         frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
-        return Scope(frame=frame, level=self.level, now=self.now, iso=self.iso, parts=parts)
+        return Scope(frame=frame, level=self.level, now=self.now, iso_times=self.iso_times, parts=parts)
 
     def _source_part(self, selection: SourceSelection) -> SourcePart:
         """Return the chosen grains of one source, as the template sees them."""

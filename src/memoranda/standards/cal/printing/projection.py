@@ -41,13 +41,16 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     is_sentence: bool = False
 
 
-def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Project | None = None) -> Projection:
-    """Return the projection of a grain at a level of detail; PROJECT overrides the level (cal.md, *PROJECT*)."""
+def project(item: Item, level: Level, now: int, *, iso_times: bool = False, shape: Project | None = None) -> Projection:
+    """Return the projection of a grain at a level of detail; PROJECT (`shape`) overrides the level (cal.md, *PROJECT*).
+
+    `now` is in milliseconds. With `iso_times`, times are printed as instants, and not relative to now.
+    """
     if shape is not None:
-        return _project_shape(item, shape, now, iso)
+        return _project_shape(item, shape, now, iso_times)
     attributes: list[tuple[str, Scalar]] = []
     for name, reader in _BY_LEVEL[level][item.grain_type]:
-        value = reader(item, now, iso)
+        value = reader(item, now, iso_times)
         if value is not None:
             attributes.append((name, value))
     is_sentence = is_view(item.fields)
@@ -166,14 +169,14 @@ def _to_ms(value: Any) -> int | None:
     return int(value) if type(value) is float and math.isfinite(value) else None
 
 
-def _time_attribute(item: Item, now: int, iso: bool) -> str | None:
-    """Return the time that a grain is about, or else its creation, relative to now unless `iso`."""
+def _time_attribute(item: Item, now: int, iso_times: bool) -> str | None:
+    """Return the time that a grain is about, or else its creation, relative to now unless `iso_times`."""
     instant_ms = _to_ms(item.fields.get("timestamp_ms"))
     if instant_ms is None:
         instant_ms = _to_ms(item.fields.get("created_at"))
     if instant_ms is None:
         return None
-    return iso_time(instant_ms) if iso else relative_time(instant_ms, now)
+    return iso_time(instant_ms) if iso_times else relative_time(instant_ms, now)
 
 
 def _date_attribute(value: Any) -> Scalar | None:
@@ -296,59 +299,89 @@ _AttributeReader: TypeAlias = Callable[[Item, int, bool], Scalar | None]
 
 def _field_reader(name: str) -> _AttributeReader:
     """Return a reader of one payload field."""
-    return lambda item, _now, _iso: to_scalar(item.fields.get(name))
+    return lambda item, _now, _iso_times: to_scalar(item.fields.get(name))
 
 
-def _subject_attribute(item: Item, _now: int, _iso: bool) -> Scalar | None:
+def _subject_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
     """Return the subject, with "user" for the owner of a memory of another standard."""
     subject = item.fields.get("subject")
     return (subject_of(item.fields) or None) if type(subject) is str else to_scalar(subject)
 
 
-def _phase_attribute(item: Item, _now: int, _iso: bool) -> Scalar | None:
+def _phase_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
     """Return the phase of an action."""
     phase = item.fields.get("action_phase", "complete")
     return "completed" if phase == "complete" else to_scalar(phase)
 
 
-def _permission_attribute(item: Item, _now: int, _iso: bool) -> str:
+def _permission_attribute(item: Item, _now: int, _iso_times: bool) -> str:
     """Return whether a consent is granted or withdrawn."""
     return "withdrawn" if item.fields.get("is_withdrawal") else "granted"
 
 
-def _verification_attribute(item: Item, _now: int, _iso: bool) -> str | None:
+def _verification_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
     """Return the verification status unless it is the usual one (cal.md)."""
     # Only what is worth saying (cal.md).
     return None if item.verification == "unverified" else item.verification
 
 
+def _deadline_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+    """Return the deadline of a goal as a date."""
+    return _date_attribute(value_of(item, "deadline"))
+
+
+def _expiry_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+    """Return the date at which a consent expires."""
+    return _date_attribute(value_of(item, "expires_at"))
+
+
+def _context_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+    """Return the name of a state's context."""
+    return context_label(item.fields.get("context")) or None
+
+
+def _text_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+    """Return the text of a grain, or None if it is empty."""
+    return text_of(item) or None
+
+
+def _relation_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+    """Return the relation of a grain in words, or None if it has none."""
+    return humanize(value_of(item, "relation")) or None
+
+
 _Attributes: TypeAlias = tuple[tuple[str, _AttributeReader], ...]
-# Section 10.3.2: those of every level, then those that the summary leaves out.
-_OWN_ATTRIBUTES: Final[Mapping[str, tuple[_Attributes, _Attributes]]] = {
-    "belief": ((("subject", _subject_attribute),), (("confidence", _field_reader("confidence")),)),
-    "event": ((("role", _field_reader("role")),), (("time", _time_attribute),)),
-    "goal": (
-        (("subject", _subject_attribute),),
-        (
-            ("state", _field_reader("goal_state")),
-            ("deadline", lambda item, _now, _iso: _date_attribute(item.fields.get("deadline"))),
-        ),
-    ),
-    "action": ((("tool", _field_reader("tool_name")),), (("phase", _phase_attribute),)),
-    "observation": ((), (("observer", _field_reader("observer_id")),)),
-    "reasoning": ((), (("type", _field_reader("inference_method")),)),
-    "state": ((), (("context", lambda item, _now, _iso: context_label(item.fields.get("context")) or None),)),
-    "workflow": ((), (("trigger", _field_reader("trigger")), ("state", _field_reader("goal_state")))),
-    "consensus": ((), (("threshold", _field_reader("threshold")), ("count", _field_reader("agreement_count")))),
+# Section 10.3.2: the attributes of every level, by grain type.
+_SUMMARY: Final[Mapping[str, _Attributes]] = {
+    "belief": (("subject", _subject_attribute),),
+    "event": (("role", _field_reader("role")),),
+    "goal": (("subject", _subject_attribute),),
+    "action": (("tool", _field_reader("tool_name")),),
+    "observation": (),
+    "reasoning": (),
+    "state": (),
+    "workflow": (),
+    "consensus": (),
     "consent": (
-        (
-            ("action", _permission_attribute),
-            ("grantor", _field_reader("subject_did")),
-            ("grantee", _field_reader("grantee_did")),
-        ),
-        (),
+        ("action", _permission_attribute),
+        ("grantor", _field_reader("subject_did")),
+        ("grantee", _field_reader("grantee_did")),
     ),
 }
+# The attributes that the levels "standard" and "full" add, by grain type.
+_STANDARD_EXTRA: Final[Mapping[str, _Attributes]] = {
+    "belief": (("confidence", _field_reader("confidence")),),
+    "event": (("time", _time_attribute),),
+    "goal": (("state", _field_reader("goal_state")), ("deadline", _deadline_attribute)),
+    "action": (("phase", _phase_attribute),),
+    "observation": (("observer", _field_reader("observer_id")),),
+    "reasoning": (("type", _field_reader("inference_method")),),
+    "state": (("context", _context_attribute),),
+    "workflow": (("trigger", _field_reader("trigger")), ("state", _field_reader("goal_state"))),
+    "consensus": (("threshold", _field_reader("threshold")), ("count", _field_reader("agreement_count"))),
+    "consent": (),
+}
+# The attributes that only the level "full" adds, for all types.
 _FULL_EXTRA: Final[_Attributes] = (
     ("source", _field_reader("source_type")),
     ("observed", _time_attribute),
@@ -365,9 +398,8 @@ def _full_attributes(grain_type: str) -> _Attributes:
     return _STANDARD[grain_type] + extra
 
 
-_SUMMARY: Final = {grain_type: always for grain_type, (always, _) in _OWN_ATTRIBUTES.items()}
-_STANDARD: Final = {grain_type: always + standard for grain_type, (always, standard) in _OWN_ATTRIBUTES.items()}
-_FULL: Final = {grain_type: _full_attributes(grain_type) for grain_type in _OWN_ATTRIBUTES}
+_STANDARD: Final = {grain_type: _SUMMARY[grain_type] + extra for grain_type, extra in _STANDARD_EXTRA.items()}
+_FULL: Final = {grain_type: _full_attributes(grain_type) for grain_type in _SUMMARY}
 _BY_LEVEL: Final[Mapping[Level, Mapping[str, _Attributes]]] = {
     "summary": _SUMMARY,
     "standard": _STANDARD,
@@ -381,26 +413,26 @@ _BY_LEVEL: Final[Mapping[Level, Mapping[str, _Attributes]]] = {
 _HIDDEN: Final = frozenset(("hash", "namespace", NATIVE_KEY))
 _ADDRESS: Final = re.compile(r"(?:sha256:)?[0-9a-f]{64}", re.IGNORECASE)
 _PROJECTED_READERS: Final[Mapping[str, _AttributeReader]] = {
-    "content": lambda item, _now, _iso: text_of(item) or None,
-    "relation": lambda item, _now, _iso: humanize(value_of(item, "relation")) or None,
+    "content": _text_attribute,
+    "relation": _relation_attribute,
     "source": _field_reader("source_type"),
     "observed": _time_attribute,
     "time": _time_attribute,
-    "deadline": lambda item, _now, _iso: _date_attribute(value_of(item, "deadline")),
-    "expires_at": lambda item, _now, _iso: _date_attribute(value_of(item, "expires_at")),
+    "deadline": _deadline_attribute,
+    "expires_at": _expiry_attribute,
 }
 
 
-def _project_shape(item: Item, shape: Project, now: int, iso: bool) -> Projection:
+def _project_shape(item: Item, shape: Project, now: int, iso_times: bool) -> Projection:
     """Return the projection of a grain as PROJECT defines it."""
     if shape.content is None:
         text = text_of(item)
     else:
-        texts = (to_text(_read_attribute(item, name, now, iso)) for name in shape.content)
+        texts = (to_text(_read_attribute(item, name, now, iso_times)) for name in shape.content)
         text = " ".join(filter(None, texts))
     attributes: list[tuple[str, Scalar]] = []
     for name in dict.fromkeys(shape.attributes or ()):
-        value = _read_attribute(item, name, now, iso)
+        value = _read_attribute(item, name, now, iso_times)
         if value is not None:
             attributes.append((name, value))
     return Projection(grain_type=item.grain_type, text=text, attributes=tuple(attributes))
@@ -411,7 +443,7 @@ def columns_of(shape: Project) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(shape.attributes or ()) if name not in _HIDDEN)
 
 
-def _read_attribute(item: Item, name: str, now: int, iso: bool) -> Scalar | None:
+def _read_attribute(item: Item, name: str, now: int, iso_times: bool) -> Scalar | None:
     """Return the value of a field or attribute that PROJECT names; None if it is missing or never printed."""
     if name in _HIDDEN:
         return None
@@ -420,7 +452,7 @@ def _read_attribute(item: Item, name: str, now: int, iso: bool) -> Scalar | None
     own_readers = dict(_STANDARD[item.grain_type])
     reader = own_readers.get(name) or _PROJECTED_READERS.get(name)
     if reader is not None:
-        return reader(item, now, iso)
+        return reader(item, now, iso_times)
     value = value_of(item, name)
     if value is None and name.startswith(EXTENSION_PREFIX):
         context = item.fields.get("context")

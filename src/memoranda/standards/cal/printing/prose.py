@@ -61,19 +61,19 @@ _ACTORS: Final = {
 
 
 @cached_on_element
-def markdown_line(element: Element, now: int, iso: bool) -> str:
+def markdown_line(element: Element, now: int, iso_times: bool) -> str:
     """Return a line such as `- alice prefers dark mode (confidence: 0.92)`."""
-    return f"- {_line_body(_project_element(element, now, iso), _UNNAMED)}"
+    return f"- {_line_body(_project_element(element, now, iso_times), _UNNAMED)}"
 
 
 @cached_on_element
-def text_line(element: Element, now: int, iso: bool) -> str:
+def text_line(element: Element, now: int, iso_times: bool) -> str:
     """Return a line such as `[belief] alice prefers dark mode (0.92)`."""
-    return f"[{element.item.grain_type}] {_line_body(_project_element(element, now, iso), _UNNAMED_IN_TEXT)}"
+    return f"[{element.item.grain_type}] {_line_body(_project_element(element, now, iso_times), _UNNAMED_IN_TEXT)}"
 
 
 @cached_on_element
-def triple_line(element: Element, now: int, iso: bool) -> str:
+def triple_line(element: Element, now: int, iso_times: bool) -> str:
     """Return a line such as `(alice, prefers, dark mode)` (cal.md, *triples*)."""
     fields, grain_type, shape = element.item.fields, element.item.grain_type, element.shape
     subject, relation, object_ = subject_of(fields), humanize(fields.get("relation")), fields.get("object")
@@ -82,28 +82,30 @@ def triple_line(element: Element, now: int, iso: bool) -> str:
         subject = subject or _actor_of(element)
         object_ = text_of(element.item)
     if shape is not None and shape.content is not None:
-        object_ = _project_element(element, now, iso).text
+        object_ = _project_element(element, now, iso_times).text
     return f"({one_line(subject)}, {one_line(relation)}, {one_line(to_text(object_))})"
 
 
-def markdown(elements: Sequence[Element], now: int, iso: bool, frame: Frame | None = None) -> str:
+def markdown(elements: Sequence[Element], now: int, iso_times: bool, frame: Frame | None = None) -> str:
     """Return the groups with their titles, after a heading if the frame has an intent or a name."""
     title = frame and (frame.intent or frame.name)
     parts = [f"## Context: {one_line(title)}"] if title else []
     for group in group_elements(elements):
-        lines = [_TITLES[group[0].item.grain_type], *(markdown_line(element, now, iso) for element in group)]
+        lines = [_TITLES[group[0].item.grain_type], *(markdown_line(element, now, iso_times) for element in group)]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
-def join_lines(write: Callable[[Element, int, bool], str], elements: Iterable[Element], now: int, iso: bool) -> str:
+def join_lines(
+    write: Callable[[Element, int, bool], str], elements: Iterable[Element], now: int, iso_times: bool
+) -> str:
     """Return the lines of all elements."""
-    return "\n".join(write(element, now, iso) for element in elements)
+    return "\n".join(write(element, now, iso_times) for element in elements)
 
 
-def _project_element(element: Element, now: int, iso: bool) -> Projection:
+def _project_element(element: Element, now: int, iso_times: bool) -> Projection:
     """Return the projection of an element."""
-    return project(element.item, element.level, now, iso=iso, shape=element.shape)
+    return project(element.item, element.level, now, iso_times=iso_times, shape=element.shape)
 
 
 def _line_body(projection: Projection, unnamed_attributes: frozenset[str]) -> str:

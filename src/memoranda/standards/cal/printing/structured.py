@@ -16,10 +16,10 @@ _MEMBER_NAMES: Final = {("reasoning", "type"): "reasoning_type"}
 
 
 @cached_on_element
-def grain_members(element: Element, now: int, iso: bool) -> dict[str, Any]:
+def grain_members(element: Element, now: int, iso_times: bool) -> dict[str, Any]:
     """Return one grain as members: type, attributes, relation and object of a triple, content."""
     item = element.item
-    projected = project(item, element.level, now, iso=iso, shape=element.shape)
+    projected = project(item, element.level, now, iso_times=iso_times, shape=element.shape)
     document: dict[str, Any] = {"type": item.grain_type}
     for name, value in projected.attributes:
         document[_MEMBER_NAMES.get((item.grain_type, name), name)] = plain_value(value, is_read=True)
@@ -33,12 +33,12 @@ def grain_members(element: Element, now: int, iso: bool) -> dict[str, Any]:
     return document
 
 
-def json_list(elements: Sequence[Element], now: int, iso: bool) -> str:
+def json_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
     """Return the grains as a JSON array."""
-    return dump_json([grain_members(element, now, iso) for element in elements])
+    return dump_json([grain_members(element, now, iso_times) for element in elements])
 
 
-def framed_document(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> dict[str, Any]:
+def framed_document(elements: Sequence[Element], frame: Frame, now: int, iso_times: bool) -> dict[str, Any]:
     """Return an assembled context as a document."""
     usage: dict[str, Any] = {"used": frame.used, "total": frame.total}
     document: dict[str, Any] = {"context": frame.name, "intent": frame.intent}
@@ -47,31 +47,31 @@ def framed_document(elements: Sequence[Element], frame: Frame, now: int, iso: bo
     else:
         # A budget in grains cannot be named after its unit: `grains` is the list below.
         document["budget"] = {**usage, "unit": frame.unit}
-    document["grains"] = [grain_members(element, now, iso) for element in elements]
+    document["grains"] = [grain_members(element, now, iso_times) for element in elements]
     return document
 
 
-def yaml_list(elements: Sequence[Element], now: int, iso: bool) -> str:
+def yaml_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
     """Return the grains as a YAML list."""
-    items = ["\n".join(_yaml_lines(element, now, iso)) for element in elements]
+    items = ["\n".join(_yaml_lines(element, now, iso_times)) for element in elements]
     return "\n".join(items) or yaml_text.yaml_text([])
 
 
-def yaml_framed(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> str:
+def yaml_framed(elements: Sequence[Element], frame: Frame, now: int, iso_times: bool) -> str:
     """Return an assembled context as YAML."""
-    head = yaml_text.yaml_text(framed_document((), frame, now, iso))
+    head = yaml_text.yaml_text(framed_document((), frame, now, iso_times))
     if not elements:
         return head
-    items = "".join([yaml_item(element, now, iso) for element in elements])
+    items = "".join([yaml_item(element, now, iso_times) for element in elements])
     return head.removesuffix(" []") + "\n" + items.removesuffix("\n")
 
 
-def yaml_item(element: Element, now: int, iso: bool) -> str:
+def yaml_item(element: Element, now: int, iso_times: bool) -> str:
     """Return the lines of one grain in the YAML of a context."""
-    return "".join([f"  {line}\n" for line in _yaml_lines(element, now, iso)])
+    return "".join([f"  {line}\n" for line in _yaml_lines(element, now, iso_times)])
 
 
 @cached_on_element
-def _yaml_lines(element: Element, now: int, iso: bool) -> list[str]:
+def _yaml_lines(element: Element, now: int, iso_times: bool) -> list[str]:
     """Return one grain as the lines of a YAML list item."""
-    return yaml_text.yaml_lines([grain_members(element, now, iso)])
+    return yaml_text.yaml_lines([grain_members(element, now, iso_times)])

@@ -79,7 +79,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     frame: Frame
     level: Level
     now: int
-    iso: bool
+    iso_times: bool
     parts: Sequence[SourcePart] = ()
     part: SourcePart | None = None
     element: Element | None = None
@@ -90,7 +90,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             frame=self.frame,
             level=self.level,
             now=self.now,
-            iso=self.iso,
+            iso_times=self.iso_times,
             parts=self.parts,
             part=part,
             element=element,
@@ -199,7 +199,7 @@ class TemplateRenderer:
             text, name = self.sections.element_summary, "ELEMENT_SUMMARY"
         if text is None:
             format_name = _FORMAT_OF[self.extends or _DEFAULT_PARENT]
-            return line_of(format_name, element, scope.now, iso=scope.iso)
+            return line_of(format_name, element, scope.now, iso_times=scope.iso_times)
         return self._fill(name, text, scope) + "\n"
 
     def try_loops(self, scope: Scope) -> None:
@@ -313,7 +313,7 @@ def _content_value(element: Element, scope: Scope) -> str:
     """Return the text of a grain, as PROJECT defines it if there is one."""
     if element.shape is None:
         return text_of(element.item)
-    return project(element.item, element.level, scope.now, iso=scope.iso, shape=element.shape).text
+    return project(element.item, element.level, scope.now, iso_times=scope.iso_times, shape=element.shape).text
 
 
 def _tags_value(element: Element, _: Scope) -> str:
@@ -340,12 +340,12 @@ def _created_at_value(element: Element, _: Scope) -> str | None:
 
 
 def _relative_time_value(element: Element, scope: Scope) -> str | None:
-    """Return the age of a grain in words, or its time if `iso`."""
+    """Return the age of a grain in words, or its time if `iso_times`."""
     fields = element.item.fields
     instant_ms = fields.get("timestamp_ms", fields.get("created_at"))
     if type(instant_ms) is not int:
         return None
-    return iso_time(instant_ms) if scope.iso else relative_time(instant_ms, scope.now)
+    return iso_time(instant_ms) if scope.iso_times else relative_time(instant_ms, scope.now)
 
 
 _GRAIN_VARIABLES: Final[Mapping[str, Callable[[Element, Scope], Any]]] = {

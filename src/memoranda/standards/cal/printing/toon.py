@@ -58,12 +58,12 @@ _CELL_NAMES: Final = {
 }
 
 
-def recall_tables(elements: Sequence[Element], now: int, iso: bool) -> str:
+def recall_tables(elements: Sequence[Element], now: int, iso_times: bool) -> str:
     """Return one table per type, in the order of first occurrence (cal.md, *tables of toon*), not indented."""
-    return "\n".join(_write_tables(elements, now, iso, ""))
+    return "\n".join(_write_tables(elements, now, iso_times, ""))
 
 
-def assembled_tables(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> str:
+def assembled_tables(elements: Sequence[Element], frame: Frame, now: int, iso_times: bool) -> str:
     """Return name, intent and budget of a context, then its tables."""
     lines = []
     if frame.name is not None:
@@ -71,12 +71,12 @@ def assembled_tables(elements: Sequence[Element], frame: Frame, now: int, iso: b
     if frame.intent is not None:
         lines.append(f"intent: {format_cell(frame.intent)}")
     lines.append(f"{frame.unit}: {frame.used}/{frame.total}")
-    return "\n".join([*lines, *_write_tables(elements, now, iso, INDENT)])
+    return "\n".join([*lines, *_write_tables(elements, now, iso_times, INDENT)])
 
 
-def row_text(element: Element, now: int, iso: bool) -> str:
+def row_text(element: Element, now: int, iso_times: bool) -> str:
     """Return the row of one grain as if it were alone in its table."""
-    cells = _element_cells(element, now, iso)
+    cells = _element_cells(element, now, iso_times)
     return _join_row(cells, _group_columns([element], [cells]))
 
 
@@ -121,14 +121,14 @@ _OTHER_BREAKS: Final = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def _write_tables(elements: Sequence[Element], now: int, iso: bool, indent: str) -> list[str]:
+def _write_tables(elements: Sequence[Element], now: int, iso_times: bool, indent: str) -> list[str]:
     """Return the lines of one table per grain type."""
     by_type: dict[str, list[Element]] = {}
     for element in elements:
         by_type.setdefault(element.item.grain_type, []).append(element)
     lines = []
     for grain_type, group in by_type.items():
-        rows = [_element_cells(element, now, iso) for element in group]
+        rows = [_element_cells(element, now, iso_times) for element in group]
         columns = _group_columns(group, rows)
         lines.append(_table_head(PLURAL_OF[grain_type], columns, len(rows)))
         lines += [indent + _join_row(cells, columns) for cells in rows]
@@ -147,12 +147,12 @@ def _join_row(cells: Mapping[str, str], columns: Sequence[str]) -> str:
 
 
 @cached_on_element
-def _element_cells(element: Element, now: int, iso: bool) -> Mapping[str, str]:
+def _element_cells(element: Element, now: int, iso_times: bool) -> Mapping[str, str]:
     """Return the cells of a grain by the names of their columns."""
     shape = element.shape
     # At the level "summary" this format omits four columns only, fewer than the projection does.
     level = "standard" if element.level == "summary" else element.level
-    projected = project(element.item, level, now, iso=iso, shape=shape)
+    projected = project(element.item, level, now, iso_times=iso_times, shape=shape)
     columns = _CELL_NAMES[element.level, element.item.grain_type] if shape is None else columns_of(shape)
     cells = {name: format_cell(value) for name, value in projected.attributes if name in columns}
     cells["content"] = format_cell(projected.text)
