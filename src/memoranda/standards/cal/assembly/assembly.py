@@ -152,7 +152,7 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def used(self) -> int:
-        """The used part of the budget, in its unit."""
+        """The used amount of the budget, in its unit."""
         return self.tokens_used if self.budget.unit == "tokens" else len(self.items)
 
     @property

@@ -168,7 +168,7 @@ def find_text_flaw(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | Non
         return Flaw(
             "CAL-E071",
             f"The query contains the direction control U+{ord(match[0]):04X}.",
-            "Remove it: it makes the text read differently from what it says.",
+            "Remove it: it displays the text in another order than it is stored.",
             Span(*match.span()),
         )
     return None

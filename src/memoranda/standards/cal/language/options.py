@@ -83,7 +83,7 @@ class OptionParser(ConditionParser):
         return tuple(arguments)
 
     def parse_level(self) -> str | None:
-        """Parse `[ '(' ( 'summary' | 'headlines' | 'full' ) ')' ]`."""
+        """Parse the argument of progressive_disclosure: `[ '(' ( 'summary' | 'headlines' | 'full' ) ')' ]`."""
         if self.tokens[self.position] != "(":
             return None
         self.position += 1
@@ -92,7 +92,7 @@ class OptionParser(ConditionParser):
         return level
 
     def _parse_diversity(self) -> tuple[str, Value | None]:
-        """Parse `'mmr' [ ',' 'lambda' '=' NUM ] | 'threshold' ',' NUM`."""
+        """Parse the arguments of diversity: `'mmr' [ ',' 'lambda' '=' NUM ] | 'threshold' ',' NUM`."""
         method = self.parse_choice(("mmr", "threshold"))
         if method == "mmr" and self.tokens[self.position] != ",":
             return method, None
@@ -109,7 +109,7 @@ class OptionParser(ConditionParser):
         return method, number
 
     def _parse_consistency(self) -> tuple[str, Value | None]:
-        """Parse `'eventual' | 'bounded' '(' NUM ')' | 'linearizable'`."""
+        """Parse the arguments of consistency: `'eventual' | 'bounded' '(' NUM ')' | 'linearizable'`."""
         level = self.parse_choice(_CONSISTENCIES)
         if level != "bounded":
             return level, None
@@ -119,7 +119,7 @@ class OptionParser(ConditionParser):
         return level, number
 
     def _parse_dedup(self, draft: Draft | None) -> tuple[str, None]:
-        """Parse `common_field | type_field`."""
+        """Parse the argument of dedup: `common_field | type_field`."""
         name = self.tokens[self.position].lower()
         # The sources of an ASSEMBLE can have different types, so any field of any type is accepted.
         if draft is not None or (name not in fields.COMMON_FIELDS and name not in fields.TYPES_WITH):
@@ -129,11 +129,11 @@ class OptionParser(ConditionParser):
         return name, None
 
     def _parse_locale(self) -> tuple[None, str]:
-        """Parse `STR`."""
+        """Parse the argument of locale: `STR`."""
         return None, self.parse_string()
 
     def _parse_cache(self) -> tuple[None, int]:
-        """Parse `'ttl' '=' INT`; the time to live is in seconds."""
+        """Parse the argument of cache: `'ttl' '=' INT`; the time to live is in seconds."""
         self.parse_choice(("ttl",))
         self.expect("=")
         return None, self.parse_integer()

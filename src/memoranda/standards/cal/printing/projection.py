@@ -190,7 +190,7 @@ def _date_attribute(value: Any) -> Scalar | None:
 
 
 def _first_text(fields: Fields, *names: str) -> str:
-    """Return the first of the fields that is not empty."""
+    """Return the text of the first field that is not empty."""
     for name in names:
         if text := to_text(fields.get(name)):
             return text
