@@ -95,7 +95,7 @@ def _read_statement(value: object) -> Statement:
     name = form.get("statement")
     reader = _STATEMENT_READERS.get(name) if isinstance(name, str) else None
     if reader is None:
-        refuse(f"statement is one of {', '.join(_STATEMENT_READERS)}")
+        refuse(f"statement must be one of {', '.join(_STATEMENT_READERS)}")
     return reader({member: member_value for member, member_value in form.items() if member != "statement"})
 
 
@@ -133,7 +133,7 @@ def _read_budget(value: object, label: str) -> Budget:
     form = require_members(value, label, ("amount", "unit"), ("amount", "unit"))
     unit = form["unit"]
     if unit not in words.BUDGET_UNITS:
-        refuse("the unit of a budget is tokens or grains")
+        refuse("the unit of a budget must be tokens or grains")
     return Budget(amount=_read_positive_integer(form["amount"], "amount"), unit=unit)
 
 
@@ -159,7 +159,7 @@ def _read_sections(value: object) -> Sections:
     """Read the sections of a template."""
     form = require_members(value, "a template", Sections.__struct_fields__)
     if not form:
-        refuse("a template has at least one section")
+        refuse("a template needs at least one section")
     # Checked only, not normalised to NFC: template text is no string literal.
     for name, text in form.items():
         require_text(text, name)
@@ -184,7 +184,7 @@ def _read_set(value: object) -> SetOp:
     if not isinstance(left_operand, Recall | Coalesce | SetOp) or not isinstance(
         right_operand, Recall | Coalesce | SetOp
     ):
-        refuse("an operand is a recall, a coalesce or a set")
+        refuse("an operand must be a recall, a coalesce or a set")
     return SetOp(operator=form["op"], left_operand=left_operand, right_operand=right_operand)
 
 
@@ -240,7 +240,7 @@ def _read_entry(value: object) -> Entry:
     form = require_members(value, "an entry", ("label", "query"), ("label", "query"))
     query = _read_statement(form["query"])
     if not isinstance(query, Recall | Exists | History | Describe | Coalesce):
-        refuse("an entry is a recall, exists, history, describe or coalesce")
+        refuse("an entry must be a recall, exists, history, describe or coalesce")
     return Entry(label=require_word(form["label"], "label"), query=query)
 
 
@@ -248,7 +248,7 @@ def _read_coalesce(value: object) -> Coalesce:
     """Read `{"branches": […]}`."""
     branches = require_list(require_members(value, "coalesce", ("branches",), ("branches",))["branches"], "branches")
     if len(branches) < 2:
-        refuse("coalesce has at least two branches")
+        refuse("coalesce needs at least two branches")
     return Coalesce(branches=tuple(read_nested_recall(branch) for branch in branches))
 
 

@@ -59,7 +59,7 @@ def read_recall(value: object) -> Recall:
     form = require_members(value, "a recall", RECALL_MEMBERS)
     between = require_list(form["between"], "between") if "between" in form else []
     if "between" in form and len(between) != 2:
-        refuse("between has two ends")
+        refuse("between needs two values")
     ends = tuple(read_value(item, "between") for item in between)
     return Recall(
         my=read_flag(form, "my"),
@@ -126,7 +126,7 @@ def _read_operand(field: str, operator: str, value: object) -> Value | Subquery:
     if operator == "BETWEEN":
         ends = require_list(value, "the value of BETWEEN")
         if len(ends) != 2:
-            refuse("BETWEEN has two ends")
+            refuse("BETWEEN needs two values")
         return tuple(read_value(member, "an end of BETWEEN") for member in ends)
     if operator == "IS":
         return require_word(value, "the category").upper()
@@ -169,7 +169,7 @@ def _check_option(name: str, word: str | None, value: Value | None) -> None:
     Its canonical text would not show these mistakes.
     """
     if name == "diversity" and word not in ("mmr", "threshold"):
-        refuse("the method of diversity is mmr or threshold")
+        refuse("the method of diversity must be mmr or threshold")
     needed = name in ("locale", "cache") or word in ("threshold", "bounded")
     if name == "locale":
         fits = isinstance(value, str)
@@ -210,7 +210,7 @@ def _read_order_by(form: object) -> Stage:
     members = require_members(form, "order_by", ("stage", "field", "dir"), ("field",))
     direction = members.get("dir", "asc")
     if direction not in ("asc", "desc"):
-        refuse("dir is asc or desc")
+        refuse("dir must be asc or desc")
     return OrderBy(field=require_word(members["field"], "field").lower(), descending=direction == "desc")
 
 

@@ -93,7 +93,7 @@ def require_words(value: object, label: str) -> tuple[str, ...]:
 def read_flag(form: Mapping[str, Any], name: str) -> bool:
     """Return True if the member is present; its only value is true."""
     if form.get(name, True) is not True:
-        refuse(f"{name} is true or absent")
+        refuse(f"{name} must be true or absent")
     return name in form
 
 
